@@ -1,0 +1,46 @@
+# Everything here works on a fresh checkout: each target makes the virtual environment it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Tonnage needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Tonnage into $(VENV) ..."
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.development: $(VENV)/.runtime
+	@echo "Installing the development tools into $(VENV) ..."
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+install: $(VENV)/.runtime  ## install into .venv, so that .venv/bin/tonnage works
+
+run: $(VENV)/.runtime  ## watch an invented GPU cluster being packed (ARGS="--nodes 20 --seed 7")
+	@$(BIN)/tonnage up $(ARGS)
+
+lint: $(VENV)/.development  ## formatting, lint, types and layering
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## everything that must hold before a change lands
+	$(BIN)/python -m pytest -q $(ARGS)
+
+bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="-o json")
+	$(BIN)/python -m bench $(ARGS)
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

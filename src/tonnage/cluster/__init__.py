@@ -1,0 +1,1 @@
+"""The picture of the world: nodes, devices and pods as columns, kept current by events."""

@@ -1,0 +1,1 @@
+"""Vendors' devices: names, wire formats, admission rules and placement quirks, one file per vendor."""

@@ -1,0 +1,245 @@
+"""What a device is, what a container asks of devices, and what a vendor must tell about its own.
+
+Everything that differs between vendors is behind `Vendor`; everything here is common to all of them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tonnage.model.node import Node
+from tonnage.model.pod import Container, Pod
+from tonnage.model.quantity import QuantityError, exact
+
+WHOLE_CARD = 100
+"""A percentage or a number of cores that means all of a card."""
+PERCENTAGE_UNSET = 101
+"""How a request says that memory was given in MiB and not as a percentage."""
+LARGEST_AMOUNT = 2**31 - 1
+"""Device plugins keep memory, cores and counts in 32 bits."""
+MOST_DEVICES = 128
+"""More devices than this on one node is taken for a broken registration."""
+
+
+class DecodeError(ValueError):
+    """An annotation that cannot be read: where in it, and what was expected."""
+
+    def __init__(self, message: str, position: str = "", expected: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+        self.expected = expected
+
+
+class RequestError(ValueError):
+    """A container's request for devices that can never mean anything."""
+
+
+class AdmissionError(ValueError):
+    """A container that must not be admitted, with the reason for its author."""
+
+
+class MigPlacement(msgspec.Struct, gc=False, frozen=True):
+    """Memory slices of a card that one MIG instance occupies."""
+
+    start: int
+    size: int
+
+    def overlaps(self, other: "MigPlacement") -> bool:
+        return self.start < other.start + other.size and other.start < self.start + self.size
+
+
+class MigProfile(msgspec.Struct, gc=False, frozen=True):
+    """A kind of MIG instance that a card can be cut into."""
+
+    name: str
+    memory: int
+    cores: int
+    slices: int
+    placements: tuple[MigPlacement, ...]
+
+
+class Device(msgspec.Struct, gc=False, frozen=True):
+    """One card as its node registered it."""
+
+    uuid: str
+    index: int
+    count: int
+    """How many containers may share the card."""
+    memory: int
+    """MiB."""
+    cores: int
+    """Percent of the card's compute, 100 unless scaled."""
+    type: str
+    numa: int = 0
+    healthy: bool = True
+    mode: str = ""
+    profiles: tuple[MigProfile, ...] = ()
+    custom: tuple[tuple[str, Any], ...] = ()
+    """What only this vendor knows about its card, such as the network group of an Ascend."""
+
+
+class DeviceRequest(msgspec.Struct, gc=False, frozen=True):
+    """What one container asks of one vendor's cards."""
+
+    vendor: str
+    count: int
+    """Number of different cards."""
+    memory: int
+    """MiB on each card; 0 if given as a percentage."""
+    percentage: int
+    """Of each card's memory; PERCENTAGE_UNSET if given in MiB."""
+    cores: int
+
+    def memory_on(self, total: int) -> int:
+        """MiB that this request takes of a card with that much memory."""
+        if self.memory > 0 or self.percentage == PERCENTAGE_UNSET:
+            return self.memory
+        return total * self.percentage // 100
+
+
+class DeviceUse(msgspec.Struct, gc=False, frozen=True):
+    """A slice of one card given to one container."""
+
+    uuid: str
+    memory: int
+    cores: int
+    profile: str = ""
+    placement: MigPlacement | None = None
+
+
+ContainerUses = tuple[DeviceUse, ...]
+PodUses = tuple[ContainerUses, ...]
+"""Per container in annotation order (init containers first), the slices it got; empty for one that got none."""
+
+
+class Change(msgspec.Struct, gc=False, frozen=True):
+    """One thing admission changes: a container's limit, request or environment variable, or a pod annotation."""
+
+    field: str
+    """`limits`, `requests`, `env`, `annotations` or `runtimeClassName`."""
+    key: str
+    value: str
+
+
+class Admission(msgspec.Struct, gc=False, frozen=True):
+    """What a vendor makes of a container at admission."""
+
+    matched: bool
+    """Whether the container asks for this vendor's devices, so that Tonnage must schedule its pod."""
+    changes: tuple[Change, ...] = ()
+
+
+NOT_MATCHED = Admission(matched=False)
+
+
+class Vendor(ABC):
+    """Everything that is particular to one vendor's devices."""
+
+    name: str
+    """The vendor's key in pod annotations, such as NVIDIA."""
+    count_resource: str
+    """The resource that counts cards and that the kubelet accounts for."""
+    side_resources: tuple[str, ...]
+    """Resources that only qualify the count (memory, cores, ...) and that no node offers."""
+    to_allocate: str
+    """The pod annotation that the device plugin consumes."""
+    allocated: str
+    """The pod annotation that stays as the record of what the pod holds."""
+    policy_annotations: tuple[str, ...] = ()
+    """Pod annotations that change which of this vendor's cards a pod accepts."""
+    register_annotations: tuple[str, ...] = ()
+    """Node annotations from which devices are read."""
+
+    @abstractmethod
+    def request(self, container: Container) -> DeviceRequest | None:
+        """What the container asks for; nothing if it does not ask; RequestError if it makes no sense."""
+
+    @abstractmethod
+    def devices(self, node: Node) -> list[Device]:
+        """The cards that the node registers, in their order; DecodeError if that cannot be read."""
+
+    def cordoned(self, node: Node) -> frozenset[str]:
+        """UUIDs of cards that keep what they hold but take nothing new."""
+        return frozenset()
+
+    def pair_scores(self, node: Node) -> dict[str, dict[str, int]]:
+        """How well cards of the node are linked to each other; DecodeError if that cannot be read."""
+        return {}
+
+    def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
+        """Whether the pod's annotations let it use cards of that type and mode."""
+        return True
+
+    @abstractmethod
+    def uuid_lists(self, annotations: Mapping[str, str]) -> tuple[frozenset[str] | None, frozenset[str]]:
+        """The UUIDs a pod insists on (nothing: any) and those it refuses."""
+
+    def wants_one_numa(self, annotations: Mapping[str, str]) -> bool:
+        """Whether all cards of a container must be of one NUMA node."""
+        return False
+
+    def pick(
+        self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
+    ) -> list[int] | None:
+        """Positions of the cards to take among fitting ones in order of preference, where the vendor has rules on sets.
+
+        Nothing means that the vendor has no opinion: the first ones are taken. An empty list means that no set will do.
+        """
+        return None
+
+    def is_particular(self, request: DeviceRequest) -> bool:
+        """Whether `pick` may refuse a set, so that counting fitting cards is not enough to know that a node fits."""
+        return False
+
+    @abstractmethod
+    def admit(self, container: Container) -> Admission:
+        """What admission changes in a container; AdmissionError if the container must be refused."""
+
+    @abstractmethod
+    def encode_pod(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+        """The annotations by which the vendor's device plugin learns what a pod was given; `now` in seconds."""
+
+    @abstractmethod
+    def decode_pod(self, pod: Pod) -> PodUses | None:
+        """What the pod's annotations say it was given; nothing if they say nothing; DecodeError if unreadable."""
+
+
+def limit(container: Container, name: str) -> str | int | float | None:
+    """A container's quantity of a resource: its limit, else its request."""
+    limits, requests = container.resources.limits, container.resources.requests
+    if limits is not None and name in limits:
+        return limits[name]
+    if requests is not None and name in requests:
+        return requests[name]
+    return None
+
+
+def whole_number(container: Container, name: str, unit: str = "") -> int | None:
+    """A container's quantity of a device resource as a number that fits device plugins; nothing if not given."""
+    quantity = limit(container, name)
+    if quantity is None:
+        return None
+    try:
+        number = exact(quantity)
+    except QuantityError as error:
+        raise RequestError(f"container {container.name!r}: {name}: {error}") from error
+    if number is None or number < 0 or number > LARGEST_AMOUNT:
+        hint = f"; {name} counts in {unit}, so write it without a unit" if unit else ""
+        raise RequestError(
+            f"container {container.name!r}: {name}: {quantity} is not a whole number from 0 to {LARGEST_AMOUNT}{hint}"
+        )
+    return number
+
+
+def words(text: str) -> list[str]:
+    """The entries of a comma-separated annotation, blanks and empty entries left out."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def uuid_lists(annotations: Mapping[str, str], use: str, refuse: str) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """The usual pair of annotations that name cards; an empty one constrains nothing."""
+    wanted = words(annotations.get(use, ""))
+    return (frozenset(wanted) if wanted else None, frozenset(words(annotations.get(refuse, ""))))

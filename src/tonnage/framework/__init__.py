@@ -1,0 +1,1 @@
+"""Session, extension points, classes of identical pods, and the decision record."""

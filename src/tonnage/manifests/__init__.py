@@ -1,0 +1,1 @@
+"""Kubernetes objects read from files as kubectl prints them."""

@@ -1,0 +1,1 @@
+"""Typed data: Kubernetes objects as Tonnage reads them, quantities, selection rules, problems."""

@@ -1,0 +1,19 @@
+"""What every Kubernetes object carries."""
+
+import msgspec
+
+
+class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
+    """The part of an object's metadata that Tonnage reads."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+
+
+NOTHING: dict[str, str] = {}
+"""Stands in for absent labels and annotations; never written to."""

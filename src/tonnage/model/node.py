@@ -1,0 +1,40 @@
+"""A Kubernetes node as Tonnage reads it."""
+
+import msgspec
+
+from tonnage.model.meta import NOTHING, ObjectMeta
+from tonnage.model.selection import Taint
+
+
+class NodeSpec(msgspec.Struct, gc=False, frozen=True):
+    """What was asked of the node."""
+
+    unschedulable: bool | None = None
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(msgspec.Struct, gc=False, frozen=True):
+    """What the node offers."""
+
+    capacity: dict[str, str | int | float] | None = None
+    allocatable: dict[str, str | int | float] | None = None
+
+
+class Node(msgspec.Struct, gc=False, frozen=True):
+    """A node with what it offers and the devices its annotations register."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or NOTHING
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.metadata.annotations or NOTHING

@@ -1,0 +1,88 @@
+"""A Kubernetes pod as Tonnage reads it."""
+
+import msgspec
+
+from tonnage.model.meta import NOTHING, ObjectMeta
+from tonnage.model.selection import Affinity, Toleration
+
+
+class ResourceRequirements(msgspec.Struct, gc=False, frozen=True):
+    """What a container asks for and may use at most."""
+
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class SecurityContext(msgspec.Struct, gc=False, frozen=True):
+    """The one security setting that matters here."""
+
+    privileged: bool | None = None
+
+
+class EnvVar(msgspec.Struct, gc=False, frozen=True):
+    """An environment variable of a container."""
+
+    name: str
+    value: str | None = None
+
+
+class Container(msgspec.Struct, gc=False, frozen=True):
+    """A container, init container or sidecar."""
+
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restartPolicy: str | None = None
+    securityContext: SecurityContext | None = None
+    env: list[EnvVar] | None = None
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether this init container keeps running beside the others."""
+        return self.restartPolicy == "Always"
+
+
+class PodSpec(msgspec.Struct, gc=False, frozen=True):
+    """What the pod asks for."""
+
+    containers: list[Container] = []
+    initContainers: list[Container] | None = None
+    nodeName: str | None = None
+    nodeSelector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    overhead: dict[str, str | int | float] | None = None
+    priority: int | None = None
+    schedulerName: str | None = None
+
+
+class PodStatus(msgspec.Struct, gc=False, frozen=True):
+    """How far the pod has come."""
+
+    phase: str | None = None
+
+
+class Pod(msgspec.Struct, gc=False, frozen=True):
+    """A pod, waiting or running."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, which tell a pod from all others alive at the same time."""
+        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.metadata.annotations or NOTHING
+
+    @property
+    def node(self) -> str | None:
+        """The node the pod is bound to, if it is."""
+        return self.spec.nodeName or None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pod has ended and holds nothing any more; one that is terminating still holds everything."""
+        return self.status.phase in ("Succeeded", "Failed")

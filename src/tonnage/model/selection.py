@@ -1,0 +1,134 @@
+"""Which nodes a pod may run on: selectors, node affinity, taints and tolerations, as data with their meaning.
+
+The matching functions here are the definition, for one node at a time; plugins may evaluate the same rules over
+columns.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+
+class Expression(msgspec.Struct, gc=False, frozen=True):
+    """One requirement on a label or field."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class SelectorTerm(msgspec.Struct, gc=False, frozen=True):
+    """Requirements that must all hold."""
+
+    matchExpressions: list[Expression] | None = None
+    matchFields: list[Expression] | None = None
+
+
+class NodeSelector(msgspec.Struct, gc=False, frozen=True):
+    """Terms of which at least one must hold."""
+
+    nodeSelectorTerms: list[SelectorTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct, gc=False, frozen=True):
+    """A pod's wishes about nodes; only the required part decides where it may run."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
+
+
+class Affinity(msgspec.Struct, gc=False, frozen=True):
+    """A pod's affinity."""
+
+    nodeAffinity: NodeAffinity | None = None
+
+
+class Taint(msgspec.Struct, gc=False, frozen=True):
+    """A mark on a node that keeps pods away unless they tolerate it."""
+
+    key: str
+    effect: str = ""
+    value: str | None = None
+
+
+class Toleration(msgspec.Struct, gc=False, frozen=True):
+    """A pod's permission to ignore taints."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+NODE_NAME_FIELD = "metadata.name"
+KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What a cordoned node stands for, so that pods that tolerate it may still run there."""
+
+
+class SelectionError(ValueError):
+    """A selector that Kubernetes would refuse."""
+
+
+def integer(text: str | None) -> int | None:
+    """The number in a label value, as Gt and Lt read it."""
+    if text is None:
+        return None
+    body = text[1:] if text[:1] in "+-" else text
+    return int(text) if body.isascii() and body.isdigit() and len(body) < 20 else None
+
+
+def check(expression: Expression) -> None:
+    """Refuse an expression that has no meaning."""
+    values = expression.values or []
+    if expression.operator not in OPERATORS:
+        raise SelectionError(f"operator {expression.operator!r} of {expression.key} is none of {', '.join(OPERATORS)}")
+    if expression.operator in ("In", "NotIn") and not values:
+        raise SelectionError(f"{expression.operator} on {expression.key} needs values")
+    if expression.operator in ("Gt", "Lt") and (len(values) != 1 or integer(values[0]) is None):
+        raise SelectionError(f"{expression.operator} on {expression.key} needs exactly one whole number")
+
+
+def holds(expression: Expression, value: str | None) -> bool:
+    """Whether a label's value, or its absence, meets the expression."""
+    values = expression.values or []
+    match expression.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    have, bound = integer(value), integer(values[0])
+    if have is None or bound is None:
+        return False
+    return have > bound if expression.operator == "Gt" else have < bound
+
+
+def term_holds(term: SelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a node meets every requirement of a term; an empty term meets nothing."""
+    if not term.matchExpressions and not term.matchFields:
+        return False
+    return all(holds(e, labels.get(e.key)) for e in term.matchExpressions or []) and all(
+        holds(e, name if e.key == NODE_NAME_FIELD else None) for e in term.matchFields or []
+    )
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Whether any of the tolerations covers the taint."""
+    return any(
+        (not t.effect or t.effect == taint.effect)
+        and (not t.key or t.key == taint.key)
+        and (t.operator == "Exists" or (bool(t.key) and (t.value or "") == (taint.value or "")))
+        for t in tolerations
+    )
+
+
+def untolerated(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> Taint | None:
+    """The first taint that keeps the pod away, if any."""
+    for taint in taints:
+        if taint.effect in KEEPS_PODS_AWAY and not tolerates(tolerations, taint):
+            return taint
+    return None

@@ -1,0 +1,1 @@
+"""Scheduling cycles: which waiting pods are placed, in which order, and what the cycle says."""

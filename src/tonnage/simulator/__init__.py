@@ -1,0 +1,1 @@
+"""Invented clusters and workloads driven through the engine over virtual time."""
