@@ -1,0 +1,341 @@
+"""The one picture of the world, kept current by events.
+
+Nodes and pods are added, changed and removed; placements are reserved, confirmed and released. Each event writes the
+rows it concerns; usage is never recounted for a decision. What is wrong with an object is kept as a problem beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, UNLIMITED, Array, CardModel, Columns, Nodes
+from tonnage.cluster.holding import Holding, VendorUse, card_uses
+from tonnage.cluster.labels import LabelColumn, Labels
+from tonnage.cluster.state import NodeState
+from tonnage.cluster.task import Requests, Task, make_task
+from tonnage.devices.base import MIG_MODE, DecodeError, PodUses, Vendor
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.problem import Problem, annotation_field
+from tonnage.model.resources import NATIVE
+
+Grant = tuple[tuple[int, PodUses], ...]
+"""Per vendor, the slices that a pod's containers were given."""
+
+
+class Cluster:
+    """Nodes, devices and pods."""
+
+    def __init__(self, vendors: Sequence[Vendor]) -> None:
+        self.vendors = tuple(vendors)
+        self.vendor_numbers = {vendor.name: number for number, vendor in enumerate(self.vendors)}
+        self._counts = {vendor.count_resource for vendor in self.vendors}
+        self.columns = Columns(len(self.vendors))
+        self.labels = Labels()
+        self.states: list[NodeState] = []
+        """By row."""
+        self.nodes: dict[str, NodeState] = {}
+        self.waiting: dict[str, Task] = {}
+        """Pods without a node, which nothing was reserved for."""
+        self.reserved: dict[str, Task] = {}
+        """Pods whose placement was decided and is not confirmed yet."""
+        self.holders: dict[str, str] = {}
+        """The node of each pod that holds something."""
+        self.cards: dict[str, list[str]] = {}
+        """Nodes that register a card of that UUID."""
+        self._orphans: dict[str, dict[str, Holding]] = {}
+        self._pod_problems: dict[str, list[Problem]] = {}
+        self._vectors: dict[Requests, Array] = {}
+
+    # -- nodes
+
+    def upsert_node(self, node: Node) -> None:
+        """Add a node or take over its change; one that says nothing new costs nothing."""
+        state = self.nodes.get(node.name)
+        if state is None:
+            state = NodeState(self.columns.append())
+            self.states.append(state)
+            self.nodes[node.name] = state
+            state.holdings = self._orphans.pop(node.name, {})
+            self.labels.forget()
+        elif state.node == node:
+            return
+        else:
+            self._index_cards(state, -1)
+            self._reset_foreign(state)
+            self.labels.change(state.row, node)
+        state.read(node, self.vendors)
+        self._index_cards(state, 1)
+        self._write(state)
+        for holding in state.holdings.values():
+            self._apply(state, holding, 1)
+        self.columns.touch(state.row)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; its pods are kept aside until they go or the node comes back."""
+        state = self.nodes.pop(name, None)
+        if state is None:
+            return
+        self._index_cards(state, -1)
+        self._reset_foreign(state)
+        self.columns.remove(state.row)
+        if state.holdings:
+            self._orphans[name] = state.holdings
+
+    def settle(self) -> None:
+        """Bring rows into the order of node names; to be called before reading columns."""
+        if self.columns.dense:
+            return
+        order = self.columns.settle([state.name for state in self.states])
+        self.states = [self.states[row] for row in order.tolist()]
+        for row, state in enumerate(self.states):
+            state.row = row
+        self.labels.forget()
+
+    def all_nodes(self) -> Nodes:
+        """Every node, in the order of names."""
+        self.settle()
+        return Nodes(self.columns)
+
+    def label(self, key: str) -> LabelColumn:
+        """A label of all nodes as a column."""
+        return self.labels.column(key, lambda: (state.node for state in self.states))
+
+    # -- pods
+
+    def upsert_pod(self, pod: Pod) -> None:
+        """Add a pod or take over its change."""
+        key = pod.key
+        if pod.is_over:
+            self.remove_pod(key)
+            return
+        task = make_task(pod, self.vendors)
+        if pod.node is None:
+            # A device annotation without a node is a left-over of an attempt that came to nothing: it counts nothing.
+            if key in self.reserved:
+                self.reserved[key] = task
+            else:
+                self._let_go(key)
+                self.waiting[key] = task
+            return
+        self.waiting.pop(key, None)
+        self.reserved.pop(key, None)
+        problems: list[Problem] = []
+        holding = Holding(pod.node, task.requests, tuple(self._uses_of(task, problems)))
+        if task.fault:
+            problems.append(Problem(f"Pod/{key}", "spec.containers", "", "requests that can be read", task.fault))
+        if problems:
+            self._pod_problems[key] = problems
+        else:
+            self._pod_problems.pop(key, None)
+        if self._held(key) != holding:
+            self._let_go(key)
+            self._hold(key, holding)
+
+    def remove_pod(self, key: str) -> None:
+        """Forget a pod and free what it held."""
+        self.waiting.pop(key, None)
+        self.reserved.pop(key, None)
+        self._pod_problems.pop(key, None)
+        self._let_go(key)
+
+    # -- placements
+
+    def reserve(self, task: Task, node: str, grant: Grant) -> None:
+        """Hold a decided placement; an earlier one of the same pod is given up first."""
+        self._let_go(task.key)
+        self.waiting.pop(task.key, None)
+        self.reserved[task.key] = task
+        vendors = tuple(VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant)
+        self._hold(task.key, Holding(node, task.requests, vendors))
+
+    def confirm(self, key: str) -> None:
+        """A reserved placement has become real: the pod runs."""
+        self.reserved.pop(key, None)
+
+    def release(self, key: str) -> None:
+        """Undo a reservation; the pod waits again."""
+        task = self.reserved.pop(key, None)
+        if task is not None:
+            self._let_go(key)
+            self.waiting[key] = task
+
+    # -- what is wrong
+
+    def problems(self) -> Iterator[Problem]:
+        """Everything that is wrong with nodes and pods, in the order of names."""
+        for name in sorted(self.nodes):
+            state = self.nodes[name]
+            yield from state.problems
+            for uuid in state.positions:
+                if self.cards[uuid][0] != name:
+                    message = f"{uuid} is registered on node {self.cards[uuid][0]} too; both count"
+                    yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)
+        for key in sorted(self._pod_problems.keys() | self.holders.keys()):
+            yield from self._pod_problems.get(key, ())
+            if key in self.holders:
+                yield from self._problems_of(key)
+
+    def _problems_of(self, key: str) -> Iterator[Problem]:
+        name = f"Pod/{key}"
+        node = self.holders[key]
+        state = self.nodes.get(node)
+        if state is None:
+            yield Problem(
+                name, "spec.nodeName", "", "a known node", f"node {node} is not known; the pod counts nowhere"
+            )
+            return
+        for use in state.holdings[key].vendors:
+            vendor = self.vendors[use.vendor]
+            if use.unknown and key not in self._pod_problems:
+                message = (
+                    f"holds {use.unknown} {vendor.count_resource} on {node} without saying which cards; "
+                    f"they count against the node's slots, and none of its cards is given out whole"
+                )
+                yield Problem(name, annotation_field(vendor.allocated), "", "the cards the pod was given", message)
+            for card in use.cards:
+                if self._position(state, card.uuid, use.vendor) is None:
+                    message = f"node {node} has no {vendor.name} card {card.uuid}; counted against the node's slots"
+                    yield Problem(name, annotation_field(vendor.allocated), card.uuid, f"a card of {node}", message)
+
+    # -- columns
+
+    def vector(self, requests: Requests) -> Array:
+        """Requests as a column over the resources that nodes know; others are left out."""
+        known = self._vectors.get(requests)
+        if known is None:
+            known = np.zeros(len(self.columns.resources), np.int64)
+            for name, value in requests:
+                position = self.columns.resources.get(name)
+                if position is not None:
+                    known[position] = min(value, UNLIMITED)
+            if len(self._vectors) > 4096:
+                self._vectors.clear()
+            self._vectors[requests] = known
+        return known
+
+    def _write(self, state: NodeState) -> None:
+        """Write a node's row as if nothing were held on it."""
+        columns, row = self.columns, state.row
+        for name in state.offers:
+            if name not in columns.resources:
+                self._add_resource(name)
+        for name, position in columns.resources.items():
+            missing = UNLIMITED if name in NATIVE or name in self._counts else 0
+            columns.allocatable[position, row] = min(state.offers.get(name, missing), UNLIMITED)
+        columns.free[:, row] = columns.allocatable[:, row]
+        columns.taints[row] = self.labels.taint_id(state.node)
+        columns.widen(len(state.devices))
+        columns.card_total[:, :, row] = 0
+        columns.model[:, row] = 0
+        columns.vendor_cards[:, row] = 0
+        columns.particular[row] = False
+        state.mig = {}
+        for position, (device, vendor) in enumerate(zip(state.devices, state.vendors, strict=True)):
+            condition = "" if device.healthy else "unhealthy"
+            condition = condition or ("cordoned" if device.uuid in state.cordoned else "")
+            columns.card_total[:, position, row] = device.count, device.memory, device.cores
+            columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
+            columns.numa[position, row] = device.numa
+            columns.index[position, row] = device.index
+            columns.vendor_cards[vendor, row] += 1
+            columns.particular[row] |= device.mode == MIG_MODE
+            columns.coreless |= device.cores == 0
+        columns.card_free[:, :, row] = columns.card_total[:, :, row]
+        columns.node_total[:, row] = columns.node_free[:, row] = columns.card_total[:, :, row].sum(axis=1)
+
+    def _add_resource(self, name: str) -> None:
+        position = self.columns.add_resource(name, UNLIMITED if name in self._counts else 0)
+        self._vectors.clear()
+        for state in self.nodes.values():
+            for holding in state.holdings.values():
+                self.columns.free[position, state.row] -= dict(holding.requests).get(name, 0)
+
+    def _apply(self, state: NodeState, holding: Holding, sign: int) -> None:
+        """Add what a pod holds to its node's row, or take it away."""
+        columns, row = self.columns, state.row
+        columns.free[:, row] -= sign * self.vector(holding.requests)
+        for use in holding.vendors:
+            unknown = use.unknown
+            for card in use.cards:
+                position = self._position(state, card.uuid, use.vendor)
+                if position is None:
+                    unknown += card.slots
+                    continue
+                for kind, value in ((SLOTS, card.slots), (MEMORY, card.memory), (CORES, card.cores)):
+                    columns.card_free[kind, position, row] -= sign * value
+                    columns.node_free[kind, row] -= sign * value
+                for placement in card.placements:
+                    taken = state.mig.setdefault(position, [])
+                    taken.append(placement) if sign > 0 else taken.remove(placement)
+            if unknown:
+                columns.foreign[use.vendor, row] += sign * unknown
+                columns.foreign_total += sign * unknown
+        columns.touch(row)
+
+    @staticmethod
+    def _position(state: NodeState, uuid: str, vendor: int) -> int | None:
+        position = state.positions.get(uuid)
+        return position if position is not None and state.vendors[position] == vendor else None
+
+    def _reset_foreign(self, state: NodeState) -> None:
+        self.columns.foreign_total -= int(self.columns.foreign[:, state.row].sum())
+        self.columns.foreign[:, state.row] = 0
+
+    def _index_cards(self, state: NodeState, sign: int) -> None:
+        for uuid in state.positions:
+            if sign > 0:
+                self.cards.setdefault(uuid, []).append(state.name)
+            else:
+                self.cards[uuid].remove(state.name)
+                if not self.cards[uuid]:
+                    del self.cards[uuid]
+
+    # -- holdings
+
+    def _uses_of(self, task: Task, problems: list[Problem]) -> Iterator[VendorUse]:
+        """What a running pod's annotations say it holds, or how much it must hold without saying so."""
+        counts = dict(task.requests)
+        for number, vendor in enumerate(self.vendors):
+            uses = None
+            if vendor.allocated in task.annotations:
+                try:
+                    uses = vendor.decode_pod(task.pod)
+                except DecodeError as error:
+                    message = f"{error.message}; the pod is counted without knowing its cards"
+                    field = annotation_field(vendor.allocated)
+                    problems.append(Problem(f"Pod/{task.key}", field, error.position, error.expected, message))
+            cards = card_uses(task.kinds, uses) if uses else ()
+            if cards:
+                yield VendorUse(number, cards)
+            elif counts.get(vendor.count_resource, 0) > 0:
+                yield VendorUse(number, unknown=counts[vendor.count_resource])
+
+    def _held(self, key: str) -> Holding | None:
+        node = self.holders.get(key)
+        if node is None:
+            return None
+        state = self.nodes.get(node)
+        return (state.holdings if state is not None else self._orphans[node]).get(key)
+
+    def _hold(self, key: str, holding: Holding) -> None:
+        self.holders[key] = holding.node
+        state = self.nodes.get(holding.node)
+        if state is None:
+            self._orphans.setdefault(holding.node, {})[key] = holding
+            return
+        state.holdings[key] = holding
+        self._apply(state, holding, 1)
+
+    def _let_go(self, key: str) -> None:
+        node = self.holders.pop(key, None)
+        if node is None:
+            return
+        state = self.nodes.get(node)
+        if state is None:
+            aside = self._orphans[node]
+            del aside[key]
+            if not aside:
+                del self._orphans[node]
+            return
+        self._apply(state, state.holdings.pop(key), -1)

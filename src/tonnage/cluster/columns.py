@@ -1,0 +1,217 @@
+"""The cluster as arrays: one column entry per node, and a block of cards per node.
+
+Every array has the node on its last axis. Between `settle` calls nodes may be appended or marked as gone; after it the
+rows are dense and in name order, so that the first of equals is the first by name. `version` says when a row last
+changed and `layout` when row numbers or shapes did.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.model.resources import NATIVE
+
+Array = NDArray[Any]
+
+SLOTS, MEMORY, CORES = range(3)
+"""What a card has: places for containers, MiB, percent of compute."""
+UNLIMITED = 2**62
+"""The allocatable amount of something that a node does not state and that is not checked there."""
+
+_ARRAYS = (
+    "version",
+    "gone",
+    "free",
+    "allocatable",
+    "card_total",
+    "card_free",
+    "model",
+    "numa",
+    "index",
+    "foreign",
+    "node_total",
+    "node_free",
+    "vendor_cards",
+    "particular",
+    "taints",
+)
+
+
+class CardModel(msgspec.Struct, gc=False, frozen=True):
+    """What does not change while a card is in use: cards of one model differ only in what is free."""
+
+    vendor: int
+    type: str
+    mode: str
+    state: str = ""
+    """`unhealthy` or `cordoned` if the card takes nothing new."""
+
+
+NO_CARD = CardModel(vendor=-1, type="", mode="")
+
+
+class Columns:
+    """Arrays that grow; who writes what is the cluster's business."""
+
+    def __init__(self, vendors: int) -> None:
+        self.size = 0
+        self.width = 1
+        self.clock = 0
+        self.layout = 0
+        self.resources: dict[str, int] = {name: position for position, name in enumerate(NATIVE)}
+        self.models: list[CardModel] = [NO_CARD]
+        self._model_ids: dict[CardModel, int] = {NO_CARD: 0}
+        self.coreless = False
+        """Whether there may be cards without compute to share out, which need a rule of their own."""
+        self.foreign_total = 0
+        """Cards held by pods that do not say which ones, over all nodes."""
+        self.dense = True
+        """Whether rows are without gaps and in the order of names."""
+        count, kinds = 0, len(self.resources)
+        self.version = np.zeros(count, np.int64)
+        self.gone = np.zeros(count, np.bool_)
+        self.free = np.zeros((kinds, count), np.int64)
+        self.allocatable = np.zeros((kinds, count), np.int64)
+        self.card_total = np.zeros((3, self.width, count), np.int64)
+        self.card_free = np.zeros((3, self.width, count), np.int64)
+        self.model = np.zeros((self.width, count), np.intp)
+        self.numa = np.zeros((self.width, count), np.int32)
+        self.index = np.zeros((self.width, count), np.int32)
+        self.foreign = np.zeros((vendors, count), np.int64)
+        self.node_total = np.zeros((3, count), np.int64)
+        self.node_free = np.zeros((3, count), np.int64)
+        self.vendor_cards = np.zeros((vendors, count), np.int32)
+        self.particular = np.zeros(count, np.bool_)
+        self.taints = np.zeros(count, np.intp)
+
+    def touch(self, row: int) -> None:
+        """Say that something about the row changed."""
+        self.clock += 1
+        self.version[row] = self.clock
+
+    def append(self) -> int:
+        """A new row of zeros."""
+        capacity = len(self.version)
+        if self.size == capacity:
+            self._reshape({name: (*getattr(self, name).shape[:-1], capacity + max(64, capacity)) for name in _ARRAYS})
+        row = self.size
+        self.size += 1
+        self.dense = False
+        self.touch(row)
+        return row
+
+    def remove(self, row: int) -> None:
+        """Mark a row as gone; it disappears at the next `settle`."""
+        self.gone[row] = True
+        self.dense = False
+        self.touch(row)
+
+    def settle(self, names: list[str]) -> Array:
+        """Close the gaps and put rows in the order of their names; the result is the old row of each new one."""
+        alive = np.flatnonzero(~self.gone[: self.size])
+        order = np.array(sorted(alive.tolist(), key=lambda row: names[row]), dtype=np.intp)
+        for name in _ARRAYS:
+            setattr(self, name, np.ascontiguousarray(getattr(self, name).take(order, axis=-1)))
+        self.size = len(order)
+        self.dense = True
+        self.layout += 1
+        return order
+
+    def widen(self, cards: int) -> None:
+        """Make room for that many cards on each node."""
+        if cards <= self.width:
+            return
+        shapes = {}
+        for name in ("card_total", "card_free", "model", "numa", "index"):
+            *outer, _, nodes = getattr(self, name).shape
+            shapes[name] = (*outer, cards, nodes)
+        self._reshape(shapes)
+        self.width = cards
+        self.layout += 1
+
+    def add_resource(self, name: str, missing: int) -> int:
+        """A new resource that nodes do not offer so far, except as `missing` says."""
+        position = len(self.resources)
+        self.resources[name] = position
+        nodes = len(self.version)
+        self._reshape({"free": (position + 1, nodes), "allocatable": (position + 1, nodes)})
+        self.free[position] = self.allocatable[position] = missing
+        self.layout += 1
+        return position
+
+    def model_id(self, model: CardModel) -> int:
+        """The number of a card model, made on first sight."""
+        known = self._model_ids.get(model)
+        if known is None:
+            known = self._model_ids[model] = len(self.models)
+            self.models.append(model)
+        return known
+
+    def _reshape(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        for name, shape in shapes.items():
+            old = getattr(self, name)
+            new = np.zeros(shape, old.dtype)
+            new[tuple(slice(length) for length in old.shape)] = old
+            setattr(self, name, new)
+
+
+class Nodes:
+    """Some nodes, or all of them, as plugins see them: columns whose last axis are those nodes."""
+
+    __slots__ = ("cards", "columns", "rows")
+
+    def __init__(self, columns: Columns, rows: Array | slice | None = None) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.cards = Cards(self)
+
+    def __len__(self) -> int:
+        return len(self.pick(self.columns.version))
+
+    def pick(self, column: Array) -> Array:
+        """A column of these nodes; a view where that is possible, so not to be written to."""
+        if self.rows is None:
+            return column
+        return column[..., self.rows] if isinstance(self.rows, slice) else column.take(self.rows, axis=-1)
+
+
+class Cards:
+    """The cards of some nodes as arrays of (cards, nodes); what they have and have free comes per kind."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+
+    @cached_property
+    def free(self) -> Array:
+        return self.nodes.pick(self.nodes.columns.card_free)
+
+    @cached_property
+    def total(self) -> Array:
+        return self.nodes.pick(self.nodes.columns.card_total)
+
+    @cached_property
+    def model(self) -> Array:
+        return self.nodes.pick(self.nodes.columns.model)
+
+    @cached_property
+    def numa(self) -> Array:
+        return self.nodes.pick(self.nodes.columns.numa)
+
+    @cached_property
+    def index(self) -> Array:
+        return self.nodes.pick(self.nodes.columns.index)
+
+    def copy(self) -> "Cards":
+        """The same cards with a copy of what is free, to try something out on."""
+        trial = Cards(self.nodes)
+        trial.free = self.free.copy()
+        return trial
+
+    def take(self, card: int, memory: int, cores: int) -> None:
+        """Use up a slice of a card of the first node, on a copy."""
+        self.free[SLOTS, card, 0] -= 1
+        self.free[MEMORY, card, 0] -= memory
+        self.free[CORES, card, 0] -= cores

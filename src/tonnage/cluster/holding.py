@@ -1,0 +1,90 @@
+"""What a pod holds on its node: resources, and slices of cards at the peak over the phases of its life.
+
+Init containers run one after another before the ordinary ones, so a card must only bear the largest phase; sidecars
+stay from their turn on.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from tonnage.cluster.task import APP, SIDECAR, Requests
+from tonnage.devices.base import MigPlacement, PodUses
+
+
+class CardUse(msgspec.Struct, gc=False, frozen=True):
+    """What a pod holds of one card."""
+
+    uuid: str
+    slots: int
+    memory: int
+    cores: int
+    placements: tuple[MigPlacement, ...] = ()
+
+
+class VendorUse(msgspec.Struct, gc=False, frozen=True):
+    """What a pod holds of one vendor's cards, or how many cards it holds without saying which."""
+
+    vendor: int
+    cards: tuple[CardUse, ...] = ()
+    unknown: int = 0
+
+
+class Holding(msgspec.Struct, gc=False, frozen=True):
+    """Everything a pod holds on a node."""
+
+    node: str
+    requests: Requests
+    vendors: tuple[VendorUse, ...] = ()
+
+
+class _Load:
+    """Slots, memory and cores on one card, summed up or at their peak."""
+
+    __slots__ = ("cores", "memory", "slots")
+
+    def __init__(self, slots: int = 0, memory: int = 0, cores: int = 0) -> None:
+        self.slots, self.memory, self.cores = slots, memory, cores
+
+    def plus(self, memory: int, cores: int) -> "_Load":
+        return _Load(self.slots + 1, self.memory + memory, self.cores + cores)
+
+    def peak(self, other: "_Load") -> "_Load":
+        return _Load(max(self.slots, other.slots), max(self.memory, other.memory), max(self.cores, other.cores))
+
+
+def _peaks(pairs: Iterable[tuple[str, tuple[tuple[str, int, int], ...]]]) -> dict[str, _Load]:
+    """The largest load of each card over the phases; containers come as (kind, (uuid, memory, cores)...)."""
+    nothing = _Load()
+    running: dict[str, _Load] = {}
+    peaks: dict[str, _Load] = {}
+    for kind, uses in pairs:
+        stays = kind in (SIDECAR, APP)
+        phase = running if stays else dict(running)
+        for uuid, memory, cores in uses:
+            phase[uuid] = phase.get(uuid, nothing).plus(memory, cores)
+        for uuid, _, _ in uses:
+            peaks[uuid] = peaks.get(uuid, nothing).peak(phase[uuid])
+    return peaks
+
+
+def card_uses(kinds: Sequence[str], uses: PodUses) -> tuple[CardUse, ...]:
+    """What a pod holds of each card; containers that cannot be told apart are all taken to run together."""
+    if len(uses) == 1 and len(uses[0]) == 1 and uses[0][0].placement is None:
+        use = uses[0][0]
+        return (CardUse(use.uuid, 1, use.memory, use.cores),)
+    if len(uses) != len(kinds):
+        kinds = (APP,) * len(uses)
+    peaks = _peaks(
+        (kind, tuple((use.uuid, use.memory, use.cores) for use in container))
+        for kind, container in zip(kinds, uses, strict=True)
+    )
+    placements: dict[str, list[MigPlacement]] = {}
+    for container in uses:
+        for use in container:
+            if use.placement is not None:
+                placements.setdefault(use.uuid, []).append(use.placement)
+    return tuple(
+        CardUse(uuid, load.slots, load.memory, load.cores, tuple(placements.get(uuid, ())))
+        for uuid, load in peaks.items()
+    )

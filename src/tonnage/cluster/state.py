@@ -1,0 +1,114 @@
+"""One node of the cluster: what it registered, and what is held on it."""
+
+from collections.abc import Mapping, Sequence
+
+from tonnage.cluster.holding import Holding
+from tonnage.devices.base import DecodeError, Device, MigPlacement, Vendor
+from tonnage.model.node import Node
+from tonnage.model.problem import Problem, annotation_field
+from tonnage.model.quantity import QuantityError
+from tonnage.model.resources import Amounts, amount
+
+
+class NodeState:
+    """A node, its row in the columns, its cards by position, and the pods on it."""
+
+    __slots__ = (
+        "cordoned",
+        "devices",
+        "holdings",
+        "mig",
+        "node",
+        "offers",
+        "pair_scores",
+        "positions",
+        "problems",
+        "row",
+        "vendors",
+    )
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        self.node: Node
+        self.offers: Amounts = {}
+        self.devices: list[Device] = []
+        self.vendors: list[int] = []
+        """The vendor of each device."""
+        self.positions: dict[str, int] = {}
+        """Where each device is, by its UUID."""
+        self.cordoned: frozenset[str] = frozenset()
+        self.pair_scores: dict[int, Mapping[str, Mapping[str, int]]] = {}
+        self.mig: dict[int, list[MigPlacement]] = {}
+        """MIG placements in use, by device position."""
+        self.holdings: dict[str, Holding] = {}
+        self.problems: list[Problem] = []
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    def read(self, node: Node, vendors: Sequence[Vendor]) -> None:
+        """Take over what a node says of itself; what cannot be read becomes a problem and hides only itself."""
+        self.node = node
+        self.problems = []
+        self.offers = self._read_offers(node)
+        self.devices, self.vendors, self.positions = [], [], {}
+        cordoned: set[str] = set()
+        self.pair_scores = {}
+        for number, vendor in enumerate(vendors):
+            key = vendor.register_annotations[0] if vendor.register_annotations else ""
+            try:
+                devices = vendor.devices(node)
+                if devices:
+                    self._add_devices(devices, number, key)
+                    cordoned |= vendor.cordoned(node)
+            except DecodeError as error:
+                self._problem(vendor, key, error)
+                continue
+            try:
+                scores = vendor.pair_scores(node) if devices else {}
+            except DecodeError as error:
+                self._problem(vendor, vendor.register_annotations[-1], error)
+                scores = {}
+            if scores:
+                self.pair_scores[number] = scores
+        self.cordoned = frozenset(cordoned)
+
+    def _read_offers(self, node: Node) -> Amounts:
+        offers: Amounts = {}
+        stated = node.status.allocatable if node.status.allocatable is not None else node.status.capacity
+        for name, quantity in (stated or {}).items():
+            try:
+                value = amount(name, quantity)
+            except QuantityError as error:
+                self.problems.append(self._about(f"status.allocatable[{name}]", "", "a quantity", str(error)))
+                continue
+            if value < 0:
+                self.problems.append(
+                    self._about(f"status.allocatable[{name}]", "", "at least 0", f"{quantity} is negative; taken as 0")
+                )
+            offers[name] = max(0, value)
+        return offers
+
+    def _add_devices(self, devices: Sequence[Device], vendor: int, key: str) -> None:
+        for position, device in enumerate(devices):
+            if device.uuid in self.positions:
+                self.problems.append(
+                    self._about(
+                        annotation_field(key),
+                        f"device {position}",
+                        "every UUID once",
+                        f"{device.uuid} is registered twice on this node; only the first counts",
+                    )
+                )
+                continue
+            self.positions[device.uuid] = len(self.devices)
+            self.devices.append(device)
+            self.vendors.append(vendor)
+
+    def _problem(self, vendor: Vendor, key: str, error: DecodeError) -> None:
+        message = f"{error.message}; the {vendor.name} devices of this node are hidden until it is mended"
+        self.problems.append(self._about(annotation_field(key), error.position, error.expected, message))
+
+    def _about(self, field: str, position: str, expected: str, message: str) -> Problem:
+        return Problem(f"Node/{self.name}", field, position, expected, message)

@@ -1,0 +1,93 @@
+"""A pod as the engine sees it: what it needs of a node, and what each container asks of cards."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tonnage.devices.base import DeviceRequest, RequestError, Vendor
+from tonnage.model.meta import NOTHING
+from tonnage.model.pod import Container, Pod
+from tonnage.model.quantity import QuantityError
+from tonnage.model.resources import NegativeAmountError, effective_request
+
+INIT, SIDECAR, APP = "init", "sidecar", "app"
+
+Requests = tuple[tuple[str, int], ...]
+"""Resource names and amounts, by name."""
+
+
+class Demand(msgspec.Struct, gc=False, frozen=True):
+    """What one container asks of cards; its position is the one it has in device annotations."""
+
+    position: int
+    container: str
+    kind: str
+    requests: tuple[DeviceRequest, ...]
+
+
+class Task(msgspec.Struct, gc=False):
+    """A pod with its needs worked out once."""
+
+    pod: Pod
+    key: str
+    requests: Requests
+    demands: tuple[Demand, ...]
+    kinds: tuple[str, ...]
+    """Whether each container, in annotation order, is an init container, a sidecar or an ordinary one."""
+    fault: str = ""
+    """Why the pod's requests make no sense, if they do not."""
+    selection: bytes = b""
+    """Selector, affinity and tolerations in one comparable text; empty if the pod has none of them."""
+    annotations: dict[str, str] = NOTHING
+    constraints: tuple[tuple[str, str], ...] = ()
+    """The annotations that change which cards the pod accepts."""
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    @property
+    def order(self) -> tuple[int, str, str]:
+        """Higher priority first, then the older, then by name."""
+        return (-self.priority, self.pod.metadata.creationTimestamp or "", self.key)
+
+
+def containers_of(pod: Pod) -> list[tuple[Container, str]]:
+    """All containers in the order of device annotations, with their kind."""
+    first = [(c, SIDECAR if c.is_sidecar else INIT) for c in pod.spec.initContainers or []]
+    return first + [(c, APP) for c in pod.spec.containers]
+
+
+def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
+    """Work out what a pod needs; never fails, a request without meaning is kept as the task's fault."""
+    containers = containers_of(pod)
+    kinds = tuple(kind for _, kind in containers)
+    demands: list[Demand] = []
+    requests: Requests = ()
+    fault = ""
+    try:
+        needs = effective_request(pod)
+        for position, (container, kind) in enumerate(containers):
+            if not (container.resources.limits or container.resources.requests):
+                continue
+            asked = tuple(request for vendor in vendors if (request := vendor.request(container)) is not None)
+            if asked:
+                demands.append(Demand(position, container.name, kind, asked))
+        for vendor in vendors:
+            for name in vendor.side_resources:
+                needs.pop(name, None)
+        requests = tuple(sorted(needs.items()))
+    except (RequestError, QuantityError, NegativeAmountError) as error:
+        fault = str(error)
+        demands = []
+    spec = pod.spec
+    selection = b""
+    if spec.nodeSelector or spec.affinity or spec.tolerations:
+        selection = msgspec.json.encode((spec.nodeSelector, spec.affinity, spec.tolerations), order="sorted")
+    annotations = pod.annotations
+    constraints: tuple[tuple[str, str], ...] = ()
+    if annotations and demands:
+        asked_vendors = {request.vendor for demand in demands for request in demand.requests}
+        names = {name for v in vendors if v.name in asked_vendors for name in v.policy_annotations}
+        constraints = tuple((name, annotations[name]) for name in sorted(names & annotations.keys()))
+    return Task(pod, pod.key, requests, tuple(demands), kinds, fault, selection, annotations, constraints)

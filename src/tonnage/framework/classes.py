@@ -1,0 +1,186 @@
+"""Classes of pods that no plugin can tell apart, and the plugins' joint answer for each of them.
+
+For a class there is one column of verdicts and one of scores over all nodes. They are computed from nothing once;
+afterwards only the rows that changed since are asked about again.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.task import Task
+
+FITS = 0
+MAYBE = 255
+"""The answer of a predicate that must look at the node more closely before it can say yes."""
+_MOST_CLASSES = 128
+
+Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
+Key = Callable[[Task], Hashable]
+
+
+class PredicateFunction:
+    """A predicate over nodes: a code per node, 0 for yes, with names for the others."""
+
+    def __init__(
+        self,
+        plugin: str,
+        evaluate: Evaluate,
+        key: Key,
+        reasons: Sequence[str],
+        detail: Callable[[Task, int, int, Array | None], Callable[[], str]],
+        confirm: Callable[[Task, int], int] | None,
+    ) -> None:
+        self.plugin = plugin
+        self.evaluate = evaluate
+        self.key = key
+        self.reasons = reasons
+        self.detail = detail
+        self.confirm = confirm
+        self.verdicts = np.zeros(256, np.uint8)
+        """The verdict that each code stands for."""
+
+
+class ScoreFunction:
+    """A score over nodes."""
+
+    def __init__(self, plugin: str, evaluate: Callable[[Task, Nodes], Array | None], key: Key) -> None:
+        self.plugin = plugin
+        self.evaluate = evaluate
+        self.key = key
+
+
+class Verdicts:
+    """Small numbers for every reason of every predicate: 0 fits, and one per reason or need for a closer look."""
+
+    def __init__(self, predicates: Sequence[PredicateFunction]) -> None:
+        self.meanings: list[tuple[PredicateFunction, int] | None] = [None]
+        for function in predicates:
+            for code in (*range(1, len(function.reasons)), *([MAYBE] if function.confirm is not None else [])):
+                function.verdicts[code] = len(self.meanings)
+                self.meanings.append((function, code))
+        self.rejects = np.array([m is not None and m[1] != MAYBE for m in self.meanings])
+        self.is_maybe = [m is not None and m[1] == MAYBE for m in self.meanings]
+
+
+class PodClass:
+    """Where pods of one class fit, and how good each node is for them."""
+
+    __slots__ = ("_functions", "_scorers", "_verdicts", "counts", "extras", "scores", "totals", "verdicts", "version")
+
+    def __init__(
+        self, predicates: Sequence[PredicateFunction], scorers: Sequence[ScoreFunction], verdicts: Verdicts
+    ) -> None:
+        self._functions = predicates
+        self._scorers = scorers
+        self._verdicts = verdicts
+        self.version = -1
+        self.verdicts: Array
+        """Per node 0 if the pods fit there, else what the first predicate that objects says."""
+        self.counts: Array
+        """How many nodes have each verdict."""
+        self.totals: Array
+        """The sum of scores where the pods fit or may fit, minus infinity elsewhere."""
+        self.scores: list[Array | None] = [None] * len(scorers)
+        """Each plugin's scores; nothing where all nodes are alike to it."""
+        self.extras: dict[int, Array] = {}
+        """What a predicate wants to remember beside its codes, such as the codes of a node's cards."""
+
+    def refresh(self, task: Task, nodes: Nodes) -> None:
+        """Ask all plugins about the nodes and take over what they say."""
+        verdicts = self._ask(task, nodes)
+        totals = self._score(task, nodes, len(verdicts))
+        np.copyto(totals, -np.inf, where=self._verdicts.rejects[verdicts])
+        kinds = len(self._verdicts.meanings)
+        if nodes.rows is None:
+            self.verdicts, self.totals = verdicts, totals
+            self.counts = np.bincount(verdicts, minlength=kinds)
+        else:
+            self.counts -= np.bincount(self.verdicts[nodes.rows], minlength=kinds)
+            self.counts += np.bincount(verdicts, minlength=kinds)
+            self.verdicts[nodes.rows] = verdicts
+            self.totals[nodes.rows] = totals
+
+    def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
+        """Take over what a closer look at one node found."""
+        verdict = int(function.verdicts[code])
+        self.counts[self.verdicts[row]] -= 1
+        self.counts[verdict] += 1
+        self.verdicts[row] = verdict
+        if verdict != FITS:
+            self.totals[row] = -np.inf
+
+    def _ask(self, task: Task, nodes: Nodes) -> Array:
+        result: Array | None = None
+        for number in range(len(self._functions) - 1, -1, -1):
+            function = self._functions[number]
+            answer = function.evaluate(task, nodes)
+            if answer is None:
+                continue
+            if isinstance(answer, tuple):
+                answer, extra = answer
+                if nodes.rows is None:
+                    self.extras[number] = extra
+                else:
+                    self.extras[number][..., nodes.rows] = extra
+            found = function.verdicts[answer]
+            if result is None:
+                result = found
+            elif function.confirm is None:
+                np.copyto(result, found, where=answer != FITS)
+            else:
+                np.copyto(result, found, where=(answer != FITS) & ((answer != MAYBE) | (result == FITS)))
+        return np.zeros(len(nodes), np.uint8) if result is None else result
+
+    def _score(self, task: Task, nodes: Nodes, count: int) -> Array:
+        totals = np.zeros(count, np.float64)
+        for number, function in enumerate(self._scorers):
+            answer = function.evaluate(task, nodes)
+            if answer is None:
+                continue
+            totals += answer
+            kept = self.scores[number]
+            if kept is None or nodes.rows is None:
+                self.scores[number] = answer
+            else:
+                kept[nodes.rows] = answer
+        return totals
+
+
+class Classes:
+    """The classes in use and the functions whose answers they join."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.predicates: list[PredicateFunction] = []
+        self.scorers: list[ScoreFunction] = []
+        self.verdicts: Verdicts
+        self._kept: dict[tuple[Hashable, ...], PodClass] = {}
+        self._keys: list[Key] = []
+        self._layout = -1
+
+    def close_registration(self) -> None:
+        """No functions are added from here on."""
+        self.verdicts = Verdicts(self.predicates)
+        self._keys = [f.key for f in self.predicates] + [f.key for f in self.scorers]
+
+    def current(self, task: Task) -> PodClass:
+        """The class of a pod, with every row up to date."""
+        columns = self.cluster.columns
+        if self._layout != columns.layout:
+            self._layout = columns.layout
+            self._kept.clear()
+        key = tuple([key(task) for key in self._keys])
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            kept = PodClass(self.predicates, self.scorers, self.verdicts)
+            kept.refresh(task, Nodes(columns))
+            if len(self._kept) >= _MOST_CLASSES:
+                del self._kept[next(iter(self._kept))]
+        elif kept.version < columns.clock:
+            kept.refresh(task, Nodes(columns, (columns.version > kept.version).nonzero()[0]))
+        kept.version = columns.clock
+        self._kept[key] = kept
+        return kept

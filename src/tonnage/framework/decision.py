@@ -1,0 +1,147 @@
+"""The decision record: where a pod went or why it waits, the same for every door.
+
+Counts and scores are captured when the decision is made; names and sentences are put together when somebody reads
+them, so that a decision costs little while nobody does.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tonnage.cluster.cluster import Grant
+from tonnage.cluster.task import Task
+
+PLACED = "placed"
+UNSCHEDULABLE = "unschedulable"
+
+MOST_SCORES = 10
+"""How many nodes a decision keeps scores of, the chosen one included."""
+
+
+class Reason(msgspec.Struct, gc=False, frozen=True):
+    """Why not, as a name that programs compare and a sentence that people read."""
+
+    name: str
+    message: str = ""
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """How many nodes one plugin turned down for one reason, with one of them as the example."""
+
+    reason: str
+    plugin: str
+    nodes: int
+    example: str
+    message: str
+
+
+class GrantedDevice(msgspec.Struct, frozen=True):
+    """A slice of a card given to a container."""
+
+    container: str
+    vendor: str
+    uuid: str
+    memory: int
+    cores: int
+
+
+class DecisionRecord(msgspec.Struct, frozen=True):
+    """A decision as it is written to the outside."""
+
+    pod: str
+    job: str
+    queue: str
+    outcome: str
+    node: str | None
+    devices: list[GrantedDevice]
+    scores: dict[str, dict[str, float]]
+    rejected: list[Rejection]
+
+
+class RejectedNodes:
+    """Nodes that share a plugin and a reason; the sentence about the example is made on demand."""
+
+    __slots__ = ("_render", "count", "example", "plugin", "reason")
+
+    def __init__(self, reason: str, plugin: str, count: int, example: str, render: Callable[[], str]) -> None:
+        self.reason = reason
+        self.plugin = plugin
+        self.count = count
+        self.example = example
+        self._render = render
+
+    @property
+    def message(self) -> str:
+        return self._render()
+
+
+class Decision:
+    """What was decided for one pod."""
+
+    __slots__ = ("grant", "node", "ranking", "rejected", "scores_by_plugin", "task", "vendors")
+
+    def __init__(
+        self,
+        task: Task,
+        node: str | None,
+        grant: Grant,
+        vendors: Sequence[Any],
+        ranking: Sequence[str],
+        scores_by_plugin: Sequence[tuple[str, Sequence[float]]],
+        rejected: Sequence[RejectedNodes],
+    ) -> None:
+        self.task = task
+        self.node = node
+        self.grant = grant
+        self.vendors = vendors
+        self.ranking = ranking
+        """The best nodes, best first, the chosen one in front."""
+        self.scores_by_plugin = scores_by_plugin
+        """Each plugin's scores of the ranking's nodes."""
+        self.rejected = rejected
+
+    @property
+    def outcome(self) -> str:
+        return UNSCHEDULABLE if self.node is None else PLACED
+
+    @property
+    def devices(self) -> list[GrantedDevice]:
+        """The slices that the pod's containers were given, in the order of containers."""
+        names = [c.name for c in (*(self.task.pod.spec.initContainers or ()), *self.task.pod.spec.containers)]
+        return [
+            GrantedDevice(name, self.vendors[vendor].name, use.uuid, use.memory, use.cores)
+            for position, name in enumerate(names)
+            for vendor, uses in self.grant
+            for use in uses[position]
+        ]
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Per node of the ranking: the total, and what each plugin contributed."""
+        result: dict[str, dict[str, float]] = {}
+        for position, node in enumerate(self.ranking):
+            parts = {plugin: float(scores[position]) for plugin, scores in self.scores_by_plugin}
+            result[node] = {"total": sum(parts.values()), **parts}
+        return result
+
+    def why_not(self) -> str:
+        """In one line, why the pod waits."""
+        if not self.rejected:
+            return "the cluster has no nodes"
+        nodes = sum(r.count for r in self.rejected)
+        parts = sorted(self.rejected, key=lambda r: (-r.count, r.reason))
+        return f"0 of {nodes} nodes fit: " + ", ".join(f"{r.count} {r.reason}" for r in parts)
+
+    def record(self) -> DecisionRecord:
+        """The decision for the outside."""
+        return DecisionRecord(
+            pod=self.task.key,
+            job=self.task.key,
+            queue="default",
+            outcome=self.outcome,
+            node=self.node,
+            devices=self.devices,
+            scores=self.scores,
+            rejected=[Rejection(r.reason, r.plugin, r.count, r.example, r.message) for r in self.rejected],
+        )

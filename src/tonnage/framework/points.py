@@ -1,0 +1,40 @@
+"""The callbacks that plugins register, as types.
+
+| extension point | answers | combine |
+|---|---|---|
+| pre-predicate (task) | nothing or a reason | all must pass |
+| predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
+| node order (task, nodes) | a score per node | sum |
+| card predicate (task, request, cards) | which cards not | all must pass |
+| GPU order (task, request, cards) | a score per card | sum, then the lower position |
+| GPU set (task, request, row, candidates) | which of the fitting cards, or no opinion | first that decides |
+| assign (task, row, remembered) | what the pod's containers get of a node's cards | one plugin only |
+| allocate and deallocate events (task) | nothing | all are told |
+"""
+
+from collections.abc import Callable, Sequence
+
+from tonnage.cluster.cluster import Grant
+from tonnage.cluster.columns import Array, Cards, Nodes
+from tonnage.cluster.task import Task
+from tonnage.devices.base import DeviceRequest
+from tonnage.framework.decision import Reason
+
+PrePredicate = Callable[[Task], Reason | None]
+NodeOrder = Callable[[Task, Nodes], Array | None]
+"""A score for each node; nothing if all are alike."""
+CardPredicate = Callable[[Task, DeviceRequest, Cards], Array | None]
+"""True for cards that must not be taken; nothing if the plugin has no say about this task."""
+GpuOrder = Callable[[Task, DeviceRequest, Cards], Sequence[float]]
+"""A score for each card of the one node in `cards`; the highest is taken first."""
+GpuSet = Callable[[Task, DeviceRequest, int, Sequence[int]], Sequence[int] | None]
+"""Positions to take out of fitting ones, which come in order of preference; nothing if any will do."""
+Assign = Callable[[Task, int, Array | None], Grant | int]
+"""The slices a pod gets on a node, or the code of the reason why it gets none; gets what its predicate remembered."""
+Detail = Callable[[Task, int, int, Array | None], Callable[[], str]]
+"""Of a task, a node's row, its code and what the predicate remembered, captures what a sentence about it needs.
+
+The result makes the sentence when somebody reads it."""
+Confirm = Callable[[Task, int], int]
+"""Looks closely at one node: 0, or the code of the reason why not."""
+TaskEvent = Callable[[Task], None]

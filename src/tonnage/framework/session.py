@@ -1,0 +1,258 @@
+"""A session: plugins around one picture of the cluster, and decisions made by asking all of them.
+
+A decision joins the plugins' answers for the pod's class, takes the best node (the first by name among equals), has
+the pod's cards assigned there, and records why other nodes were not taken.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from types import TracebackType
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster, Grant
+from tonnage.cluster.columns import Array, Cards
+from tonnage.cluster.task import Task
+from tonnage.devices.base import DeviceRequest
+from tonnage.framework.classes import FITS, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
+from tonnage.framework.decision import MOST_SCORES, Decision, RejectedNodes
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import (
+    Assign,
+    CardPredicate,
+    Confirm,
+    Detail,
+    GpuOrder,
+    GpuSet,
+    NodeOrder,
+    PrePredicate,
+    TaskEvent,
+)
+
+
+class SessionError(Exception):
+    """Plugins that cannot work together."""
+
+
+class Session:
+    """Plugins, and the cluster they decide about. Use it in a `with` statement, so that plugins are closed."""
+
+    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin]) -> None:
+        self.cluster = cluster
+        self._classes = Classes(cluster)
+        self._pre_predicates: list[tuple[str, PrePredicate]] = []
+        self._card_predicates: list[tuple[CardPredicate, Key]] = []
+        self._gpu_orders: list[tuple[GpuOrder, Key]] = []
+        self._gpu_sets: list[GpuSet] = []
+        self._on_allocate: list[TaskEvent] = []
+        self._on_deallocate: list[TaskEvent] = []
+        self._assign: tuple[str, int, Assign] | None = None
+        self._open: list[Plugin] = []
+        for plugin in plugins:
+            self._open.append(plugin)
+            plugin.on_session_open(self)
+        self._classes.close_registration()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let every plugin tidy up, the last opened first."""
+        while self._open:
+            self._open.pop().on_session_close(self)
+
+    # -- extension points: `points` says what each callback answers and how answers combine
+
+    @property
+    def _opening(self) -> str:
+        return self._open[-1].name
+
+    def add_pre_predicate(self, check: PrePredicate) -> None:
+        """Look at a pod before any node is looked at."""
+        self._pre_predicates.append((self._opening, check))
+
+    def add_predicate(
+        self, evaluate: Evaluate, *, key: Key, reasons: Sequence[str], detail: Detail, confirm: Confirm | None = None
+    ) -> int:
+        """Say for all nodes at once which will not do; `confirm` settles the ones answered with MAYBE, one by one.
+
+        `key` names everything about a pod that the answer depends on, `reasons` the codes from 1 on, and `detail`
+        captures what a sentence about one node needs. The result is the predicate's number.
+        """
+        names = ("", *reasons)
+        self._classes.predicates.append(PredicateFunction(self._opening, evaluate, key, names, detail, confirm))
+        return len(self._classes.predicates) - 1
+
+    def add_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
+        """Score all nodes at once; `key` names everything about a pod that the scores depend on."""
+        self._classes.scorers.append(ScoreFunction(self._opening, evaluate, key))
+
+    def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
+        """Say for the cards of some nodes which must not be taken."""
+        self._card_predicates.append((reject, key))
+
+    def add_gpu_order(self, score: GpuOrder, *, key: Key) -> None:
+        """Score the cards of a node."""
+        self._gpu_orders.append((score, key))
+
+    def add_gpu_set(self, choose: GpuSet) -> None:
+        """Choose which of a node's fitting cards go together."""
+        self._gpu_sets.append(choose)
+
+    def set_assign(self, assign: Assign, predicate: int) -> None:
+        """Hand out a node's cards to a pod; the predicate of that number is the one that looked at cards."""
+        if self._assign is not None:
+            raise SessionError(f"plugins {self._assign[0]} and {self._opening} both want to assign devices; keep one")
+        self._assign = (self._opening, predicate, assign)
+
+    def add_event_handler(self, allocate: TaskEvent | None = None, deallocate: TaskEvent | None = None) -> None:
+        """Be told of every placement and of every one undone."""
+        if allocate is not None:
+            self._on_allocate.append(allocate)
+        if deallocate is not None:
+            self._on_deallocate.append(deallocate)
+
+    # -- what plugins ask of each other
+
+    def gpu_key(self, task: Task) -> Hashable:
+        """Everything about a pod that the choice among a node's cards depends on."""
+        return tuple(key(task) for _, key in (*self._card_predicates, *self._gpu_orders))
+
+    def rejected_cards(self, task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
+        """Cards that some plugin rules out; nothing if none does."""
+        rejected: Array | None = None
+        for reject, _ in self._card_predicates:
+            part = reject(task, request, cards)
+            if part is not None:
+                rejected = part if rejected is None else rejected | part
+        return rejected
+
+    def order_cards(self, task: Task, request: DeviceRequest, cards: Cards) -> list[int]:
+        """Positions of one node's cards, the best first."""
+        count = cards.model.shape[0]
+        totals: Sequence[float] = [0.0] * count
+        for number, (score, _) in enumerate(self._gpu_orders):
+            scores = score(task, request, cards)
+            totals = scores if number == 0 else [a + b for a, b in zip(totals, scores, strict=True)]
+        return sorted(range(count), key=totals.__getitem__, reverse=True)
+
+    def choose_set(
+        self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
+    ) -> Sequence[int] | None:
+        """Which of the fitting cards to take, if a plugin cares."""
+        for choose in self._gpu_sets:
+            chosen = choose(task, request, row, candidates)
+            if chosen is not None:
+                return chosen
+        return None
+
+    # -- decisions
+
+    def decide(self, task: Task) -> Decision:
+        """Where the pod should go, and why not elsewhere. Changes nothing."""
+        self.cluster.settle()
+        for plugin, check in self._pre_predicates:
+            reason = check(task)
+            if reason is not None:
+                return self._refuse(task, plugin, reason.name, reason.message)
+        pods = self._classes.current(task)
+        while True:
+            rows = self._best_rows(task, pods)
+            if not rows or self._assign is None or not task.demands:
+                return self._record(task, pods, rows, ())
+            _, number, assign = self._assign
+            grant = assign(task, rows[0], pods.extras.get(number))
+            if not isinstance(grant, int):
+                return self._record(task, pods, rows, grant)
+            pods.settle_row(rows[0], self._classes.predicates[number], grant)
+
+    def place(self, task: Task) -> Decision:
+        """Decide and, if a node was found, hold the placement."""
+        decision = self.decide(task)
+        if decision.node is not None:
+            self.cluster.reserve(task, decision.node, decision.grant)
+            for told in self._on_allocate:
+                told(task)
+        return decision
+
+    def unplace(self, key: str) -> None:
+        """Undo a placement that is not confirmed."""
+        task = self.cluster.reserved.get(key)
+        if task is not None:
+            self.cluster.release(key)
+            for told in self._on_deallocate:
+                told(task)
+
+    def _best_rows(self, task: Task, pods: PodClass) -> list[int]:
+        """The best nodes that certainly fit, best first."""
+        known = self._classes.verdicts
+        while True:
+            rows = best(pods.totals, MOST_SCORES)
+            again = False
+            for row in rows:
+                meaning = known.meanings[pods.verdicts[row]]
+                if meaning is not None and meaning[0].confirm is not None:
+                    code = meaning[0].confirm(task, row)
+                    pods.settle_row(row, meaning[0], code)
+                    again |= code != FITS
+            if not again:
+                return rows
+
+    def _record(self, task: Task, pods: PodClass, rows: list[int], grant: Grant) -> Decision:
+        states = self.cluster.states
+        names = [states[row].name for row in rows]
+        scores = [
+            (function.plugin, [0.0] * len(rows) if column is None else column[rows].tolist())
+            for function, column in zip(self._classes.scorers, pods.scores, strict=True)
+        ]
+        rejected = self._rejections(task, pods)
+        return Decision(task, names[0] if names else None, grant, self.cluster.vendors, names, scores, rejected)
+
+    def _rejections(self, task: Task, pods: PodClass) -> list[RejectedNodes]:
+        """Why nodes were turned down, grouped by plugin and reason."""
+        known = self._classes.verdicts
+        groups: dict[tuple[str, str], RejectedNodes] = {}
+        for verdict, count in enumerate(pods.counts.tolist()):
+            meaning = known.meanings[verdict]
+            if not count or meaning is None or known.is_maybe[verdict]:
+                continue
+            function, code = meaning
+            reason = function.reasons[code]
+            group = groups.get((function.plugin, reason))
+            if group is not None:
+                group.count += count
+                continue
+            row = int((pods.verdicts == verdict).argmax())
+            remembered = pods.extras.get(self._classes.predicates.index(function))
+            render = function.detail(task, row, code, remembered)
+            name = self.cluster.states[row].name
+            groups[function.plugin, reason] = RejectedNodes(reason, function.plugin, count, name, render)
+        return list(groups.values())
+
+    def _refuse(self, task: Task, plugin: str, reason: str, message: str) -> Decision:
+        """A pod that no node can take, whatever the nodes are like."""
+        nodes = self.cluster.columns.size
+        example = self.cluster.states[0].name if nodes else ""
+        render: Callable[[], str] = lambda: message  # noqa: E731 -- the shape that details have
+        return Decision(
+            task, None, (), self.cluster.vendors, (), (), [RejectedNodes(reason, plugin, nodes, example, render)]
+        )
+
+
+def best(totals: Array, most: int) -> list[int]:
+    """Rows with the highest totals, highest first and lower rows first among equals; none of minus infinity."""
+    if not len(totals):
+        return []
+    left = totals.copy()
+    rows: list[int] = []
+    while len(rows) < most:
+        row = int(left.argmax())
+        if left[row] == -np.inf:
+            break
+        rows.append(row)
+        left[row] = -np.inf
+    return rows

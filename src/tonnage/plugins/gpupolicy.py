@@ -1,0 +1,191 @@
+"""HAMi's GPU policy: which of a node's fitting cards a container gets.
+
+A card's score is 10 × (slots + cores + memory in use with the request added, each as a share of what the card has),
+weighted if the pod says so, as an exact fraction. `binpack` takes the highest first, `spread` the lowest, `mutex` only
+idle cards, `numa` the highest NUMA node, `topology-aware` the set with the best links; a comma-separated chain sorts by
+its members in turn. Among equals the last registered card comes first, as in HAMi.
+"""
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from tonnage.cluster.columns import SLOTS, Array, Cards
+from tonnage.cluster.task import Task
+from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
+from tonnage.framework.decision import Reason
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+
+BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY = "binpack", "spread", "mutex", "numa", "topology-aware"
+POLICIES = (BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
+ANNOTATION = "hami.io/gpu-scheduler-policy"
+WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
+NUMA_TIE, NUMA_FIRST = "tie", "first"
+_EQUAL_WEIGHTS = (1, 1, 1)
+# Above this many sets of cards the best one is grown card by card instead of looking at all of them.
+_MOST_SETS = 200_000
+
+Policy = tuple[str, ...]
+
+
+def is_policy(text: str) -> bool:
+    """Whether the text is a GPU policy or a chain of them."""
+    chain = words(text)
+    return bool(chain) and all(word in POLICIES for word in chain)
+
+
+@lru_cache(maxsize=1024)
+def read_policy(text: str) -> Policy:
+    """The members of a policy text; what HAMi does not know means spread."""
+    return tuple(word for word in words(text) if word in POLICIES) or (SPREAD,)
+
+
+@lru_cache(maxsize=1024)
+def read_weights(text: str) -> tuple[int, int, int]:
+    """Weights of slots, memory and cores from `slot=1,core=1,memory=3`; ValueError if that is not what it says."""
+    expected = "expected slot=N,core=N,memory=N, whole numbers from 0 up of which one is above 0"
+    weights: dict[str, int] = {}
+    for part in words(text):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        if name not in ("slot", "core", "memory") or name in weights:
+            raise ValueError(f"{part!r} in {text!r}: {expected}")
+        if not (number.isascii() and number.isdigit()) or int(number[:11]) > LARGEST_AMOUNT:
+            raise ValueError(f"{part!r} in {text!r}: {expected}")
+        weights[name] = int(number)
+    if len(weights) != 3 or not any(weights.values()):
+        raise ValueError(f"{text!r}: {expected}")
+    return weights["slot"], weights["memory"], weights["core"]
+
+
+class GpuPolicy(Plugin):
+    """Orders the cards of a node; a pod's annotations overrule the defaults."""
+
+    name = "gpupolicy"
+
+    def __init__(self, policy: str = SPREAD, numa_order: str = NUMA_TIE) -> None:
+        self._default = read_policy(policy)
+        self._numa_first = numa_order == NUMA_FIRST
+
+    def on_session_open(self, session: Session) -> None:
+        self._cluster = session.cluster
+        session.add_pre_predicate(self._makes_sense)
+        session.add_card_predicate(self._busy, key=self._policy)
+        session.add_gpu_order(self._rank, key=self._key)
+        session.add_gpu_set(self._best_linked)
+
+    def _policy(self, task: Task) -> Policy:
+        wanted = task.annotations.get(ANNOTATION)
+        return self._default if wanted is None else read_policy(wanted)
+
+    def _key(self, task: Task) -> Hashable:
+        return self._policy(task), task.annotations.get(WEIGHTS_ANNOTATION)
+
+    def _makes_sense(self, task: Task) -> Reason | None:
+        text = task.annotations.get(WEIGHTS_ANNOTATION)
+        if text is not None and task.demands:
+            try:
+                read_weights(text)
+            except ValueError as error:
+                return Reason("InvalidDeviceScoringWeights", f"annotation {WEIGHTS_ANNOTATION}: {error}")
+        return None
+
+    def _busy(self, task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
+        if MUTEX not in self._policy(task):
+            return None
+        return np.asarray(cards.free[SLOTS] < cards.total[SLOTS])
+
+    def _rank(self, task: Task, request: DeviceRequest, cards: Cards) -> list[float]:
+        """The place of each card in HAMi's order, which is consumed from its end."""
+        count = cards.model.shape[0]
+        columns: list[Sequence[float]] = []
+        for key in self._sort_keys(self._policy(task), self._wants_one_numa(task, request)):
+            match key.removeprefix("-"):
+                case "index":
+                    column: Sequence[float] = cards.index[:, 0].tolist()
+                case "numa":
+                    column = cards.numa[:, 0].tolist()
+                case "score":
+                    column = self._scores(task, request, cards)
+                case _:
+                    column = (cards.free[SLOTS, :, 0] == cards.total[SLOTS, :, 0]).tolist()
+            columns.append([-value for value in column] if key.startswith("-") else column)
+        ranks = [0.0] * count
+        for rank, card in enumerate(sorted(range(count), key=list(zip(*columns, strict=True)).__getitem__)):
+            ranks[card] = rank
+        return ranks
+
+    def _sort_keys(self, policy: Policy, one_numa: bool) -> tuple[str, ...]:
+        """What cards are sorted by, the most important first; a minus sign sorts downwards."""
+        if len(policy) == 1 and policy[0] != NUMA:
+            if policy[0] == MUTEX:
+                return ("idle",)
+            score = "score" if policy[0] == BINPACK else "-score"
+            if one_numa or self._numa_first:
+                return ("-numa" if policy[0] == BINPACK else "numa", score)
+            return (score, "numa")
+        keys = [{BINPACK: "score", SPREAD: "-score", NUMA: "numa"}[p] for p in policy if p not in (MUTEX, TOPOLOGY)]
+        keys = keys or ["-score"]
+        if one_numa:
+            keys = ["numa", *(key for key in keys if key != "numa")]
+        return (*keys, "index")
+
+    def _wants_one_numa(self, task: Task, request: DeviceRequest) -> bool:
+        vendor = self._cluster.vendors[self._cluster.vendor_numbers[request.vendor]]
+        return vendor.wants_one_numa(task.annotations)
+
+    def _scores(self, task: Task, request: DeviceRequest, cards: Cards) -> list[float]:
+        """10 × the weighted shares in use of each card of one node, with the request added.
+
+        Each is one exact fraction, rounded once, so that cards with equal shares are equal whatever the shares are.
+        """
+        text = task.annotations.get(WEIGHTS_ANNOTATION)
+        slot_weight, memory_weight, core_weight = _EQUAL_WEIGHTS if text is None else read_weights(text)
+        result: list[float] = []
+        free, total = cards.free[:, :, 0].tolist(), cards.total[:, :, 0].tolist()
+        for slots, memory, cores, free_slots, free_memory, free_cores in zip(*total, *free, strict=True):
+            count, size, speed = slots or 1, memory or 1, cores or 1
+            used_slots = slot_weight * (slots - free_slots + request.count) if slots else 0
+            used_memory = memory_weight * (memory - free_memory + request.memory_on(memory)) if memory else 0
+            used_cores = core_weight * (cores - free_cores + request.cores) if cores else 0
+            parts = used_slots * size * speed + used_memory * count * speed + used_cores * count * size
+            result.append(10 * parts / (count * size * speed))
+        return result
+
+    def _best_linked(
+        self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
+    ) -> Sequence[int] | None:
+        """Under topology-aware: the card with the weakest links if one is asked for, else the best linked set."""
+        if TOPOLOGY not in self._policy(task) or len(candidates) <= request.count:
+            return None
+        links = self._links(request, row, candidates)
+        if request.count == 1:
+            return [candidates[int(links.sum(axis=1).argmin())]]
+        if comb(len(candidates), request.count) > _MOST_SETS:
+            return [candidates[position] for position in _grow(links, request.count)]
+        sets = np.array(list(combinations(range(len(candidates)), request.count)), np.intp)
+        member = np.zeros((len(sets), len(candidates)), np.int64)
+        np.put_along_axis(member, sets, 1, axis=1)
+        strength = ((member @ links) * member).sum(axis=1)
+        return [candidates[position] for position in sets[int(strength.argmax())].tolist()]
+
+    def _links(self, request: DeviceRequest, row: int, candidates: Sequence[int]) -> Array:
+        """How well the candidates are linked to each other."""
+        state = self._cluster.states[row]
+        scores = state.pair_scores.get(self._cluster.vendor_numbers[request.vendor], {})
+        uuids = [state.devices[position].uuid for position in candidates]
+        return np.array([[scores.get(a, {}).get(b, 0) if a != b else 0 for b in uuids] for a in uuids], np.int64)
+
+
+def _grow(links: Array, count: int) -> list[int]:
+    """A well linked set, made by adding the best linked candidate again and again."""
+    first = int(links.sum(axis=1).argmax())
+    chosen = [first]
+    while len(chosen) < count:
+        strength = links[chosen].sum(axis=0).astype(np.float64)
+        strength[chosen] = -np.inf
+        chosen.append(int(strength.argmax()))
+    return sorted(chosen)

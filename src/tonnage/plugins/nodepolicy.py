@@ -1,0 +1,55 @@
+"""HAMi's node policy: pack pods onto nodes whose cards are already used, or spread them over idle ones.
+
+A node's score is 10 × (slots + cores + memory in use, each as a share of what the node has), before the pod is placed
+and over all its cards, in 32-bit floats as HAMi computes it. `binpack` prefers the highest, `spread` the lowest (its
+scores are negative). Pods that ask for no cards are not scored.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
+from tonnage.cluster.task import Task
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+
+BINPACK, SPREAD = "binpack", "spread"
+POLICIES = (BINPACK, SPREAD)
+ANNOTATION = "hami.io/node-scheduler-policy"
+_WEIGHT = np.float32(10)
+_NO_CARDS = "no cards asked for"
+
+
+class NodePolicy(Plugin):
+    """Orders nodes by how much of their cards is in use; a pod's annotation overrules the default."""
+
+    name = "nodepolicy"
+
+    def __init__(self, policy: str = BINPACK) -> None:
+        self._default = policy
+
+    def on_session_open(self, session: Session) -> None:
+        self._columns = session.cluster.columns
+        session.add_node_order(self._score, key=self._policy)
+
+    def _policy(self, task: Task) -> Hashable:
+        if not task.demands:
+            return _NO_CARDS
+        wanted = task.annotations.get(ANNOTATION)
+        if wanted is None:
+            return self._default
+        return wanted if wanted in POLICIES else BINPACK
+
+    def _score(self, task: Task, nodes: Nodes) -> Array | None:
+        policy = self._policy(task)
+        if policy == _NO_CARDS:
+            return None
+        total = nodes.pick(self._columns.node_total)
+        used = total - nodes.pick(self._columns.node_free)
+        if self._columns.foreign_total:
+            used[SLOTS] += nodes.pick(self._columns.foreign).sum(axis=0)
+        share = used.astype(np.float32)
+        np.divide(share, total.astype(np.float32), out=share, where=total > 0)
+        score: Array = _WEIGHT * (share[SLOTS] + share[CORES] + share[MEMORY])
+        return -score if policy == SPREAD else score

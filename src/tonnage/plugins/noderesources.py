@@ -1,0 +1,82 @@
+"""Node resources: a pod fits where processors, memory, storage, pod places and extended resources are left for it."""
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.task import Requests, Task
+from tonnage.framework.decision import Reason
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.model.resources import show
+
+REASONS = (
+    "InsufficientCpu",
+    "InsufficientMemory",
+    "InsufficientEphemeralStorage",
+    "InsufficientPods",
+    "InsufficientExtendedResource",
+)
+
+
+class NodeResources(Plugin):
+    """Keeps what is requested on a node within what the node can allocate."""
+
+    name = "noderesources"
+
+    def on_session_open(self, session: Session) -> None:
+        self._cluster = session.cluster
+        self._known: dict[Requests, tuple[Array, tuple[Array, Array, Array]]] = {}
+        session.add_pre_predicate(self._makes_sense)
+        session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
+
+    @staticmethod
+    def _key(task: Task) -> Hashable:
+        return task.requests
+
+    def _makes_sense(self, task: Task) -> Reason | None:
+        if task.fault:
+            return Reason("InvalidRequest", task.fault)
+        for name, value in task.requests:
+            if name not in self._cluster.columns.resources and not self._is_card_count(name):
+                return Reason("InsufficientExtendedResource", f"no node offers {name}; the pod requests {value}")
+        return None
+
+    def _is_card_count(self, name: str) -> bool:
+        return any(vendor.count_resource == name for vendor in self._cluster.vendors)
+
+    def _fits(self, task: Task, nodes: Nodes) -> Array:
+        rows, needs, codes = self._needs(task)
+        short = nodes.pick(self._cluster.columns.free).take(rows, axis=0) < needs
+        result: Array = np.maximum.reduce(short * codes, axis=0)
+        return result
+
+    def _needs(self, task: Task) -> tuple[Array, Array, Array]:
+        """Which resources the pod asks for, how much, and the code if there is too little; the last one is reported."""
+        vector = self._cluster.vector(task.requests)
+        known = self._known.get(task.requests)
+        if known is None or known[0] is not vector:
+            rows = vector.nonzero()[0]
+            codes = np.minimum(rows + 1, len(REASONS)).astype(np.uint8)
+            known = (vector, (rows, vector[rows, None], codes[:, None]))
+            if len(self._known) > 4096:
+                self._known.clear()
+            self._known[task.requests] = known
+        return known[1]
+
+    def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
+        columns = self._cluster.columns
+        needs, free = self._cluster.vector(task.requests), columns.free[:, row].copy()
+        offered, node = columns.allocatable[:, row].copy(), self._cluster.states[row].name
+
+        def render() -> str:
+            parts = [
+                f"{name}: wants {show(name, int(needs[position]))}, {show(name, max(0, int(free[position])))} of "
+                f"{show(name, int(offered[position]))} free"
+                for name, position in columns.resources.items()
+                if position < len(needs) and needs[position] > free[position] and offered[position] < UNLIMITED
+            ]
+            return f"{node}: " + "; ".join(parts)
+
+        return render

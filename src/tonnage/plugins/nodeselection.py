@@ -1,0 +1,120 @@
+"""Node selection: selector, required node affinity, taints and cordons, over label columns."""
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.labels import NODE_NAME
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Reason
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.model.selection import (
+    NODE_NAME_FIELD,
+    UNSCHEDULABLE,
+    Expression,
+    SelectionError,
+    SelectorTerm,
+    check,
+    untolerated,
+)
+
+REASONS = ("NodeUnschedulable", "NodeAffinityMismatch", "UntoleratedTaint")
+_UNSCHEDULABLE, _MISMATCH, _TAINT = 1, 2, 3
+
+
+class NodeSelection(Plugin):
+    """Keeps pods on nodes that they select and that let them in."""
+
+    name = "nodeselection"
+
+    def on_session_open(self, session: Session) -> None:
+        self._cluster = session.cluster
+        self._known: dict[bytes, Array] = {}
+        session.add_pre_predicate(self._makes_sense)
+        session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
+
+    @staticmethod
+    def _key(task: Task) -> Hashable:
+        return task.selection
+
+    def _makes_sense(self, task: Task) -> Reason | None:
+        try:
+            for term in _terms(task) or ():
+                for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+                    check(expression)
+                for expression in term.matchFields or ():
+                    if expression.key != NODE_NAME_FIELD:
+                        raise SelectionError(f"matchFields knows {NODE_NAME_FIELD}, not {expression.key!r}")
+        except SelectionError as error:
+            return Reason("InvalidNodeAffinity", f"required node affinity: {error}")
+        return None
+
+    def _fits(self, task: Task, nodes: Nodes) -> Array | None:
+        by_taints = self._taint_codes(task)
+        if not task.selection and not by_taints.any():
+            return None
+        codes: Array = by_taints[nodes.pick(self._cluster.columns.taints)]
+        wanted = [Expression(key, "In", [value]) for key, value in (task.pod.spec.nodeSelector or {}).items()]
+        selected = self._all(wanted, nodes) if wanted else None
+        terms = _terms(task)
+        if terms is not None:
+            matching = np.zeros(len(nodes), np.bool_)
+            for term in terms:
+                fields = [Expression(NODE_NAME, e.operator, e.values) for e in term.matchFields or ()]
+                expressions = [*(term.matchExpressions or ()), *fields]
+                if expressions:
+                    matching |= self._all(expressions, nodes)
+            selected = matching if selected is None else selected & matching
+        if selected is not None:
+            codes[~selected & (codes != _UNSCHEDULABLE)] = _MISMATCH
+        return codes
+
+    def _taint_codes(self, task: Task) -> Array:
+        """For each set of taints that occurs, whether the pod may go there."""
+        known = self._known.get(task.selection)
+        if known is not None and len(known) == len(self._cluster.labels.taint_sets):
+            return known
+        tolerations = task.pod.spec.tolerations or ()
+        codes = np.zeros(len(self._cluster.labels.taint_sets), np.uint8)
+        for number, taints in enumerate(self._cluster.labels.taint_sets):
+            taint = untolerated(tolerations, taints)
+            if taint is not None:
+                codes[number] = _UNSCHEDULABLE if taint == UNSCHEDULABLE else _TAINT
+        if len(self._known) > 1024:
+            self._known.clear()
+        self._known[task.selection] = codes
+        return codes
+
+    def _all(self, expressions: Sequence[Expression], nodes: Nodes) -> Array:
+        result = np.ones(len(nodes), np.bool_)
+        for expression in expressions:
+            column = self._cluster.label(expression.key)
+            result &= column.where(expression, nodes.pick(column.ids))
+        return result
+
+    def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
+        node = self._cluster.states[row].node
+        taints = self._cluster.labels.taint_sets[self._cluster.columns.taints[row]]
+
+        def render() -> str:
+            if code == _MISMATCH:
+                return f"{node.name}: its labels do not match the pod's node selector or required node affinity"
+            if code == _UNSCHEDULABLE:
+                return f"{node.name}: cordoned (spec.unschedulable)"
+            taint = untolerated(task.pod.spec.tolerations or (), taints)
+            if taint is None:
+                return f"{node.name}: a taint the pod does not tolerate"
+            value = f"={taint.value}" if taint.value else ""
+            return f"{node.name}: the pod does not tolerate taint {taint.key}{value}:{taint.effect}"
+
+        return render
+
+
+def _terms(task: Task) -> list[SelectorTerm] | None:
+    """The terms of the required node affinity; nothing if the pod has none."""
+    affinity = task.pod.spec.affinity
+    node_affinity = affinity.nodeAffinity if affinity is not None else None
+    required = node_affinity.requiredDuringSchedulingIgnoredDuringExecution if node_affinity is not None else None
+    return None if required is None else required.nodeSelectorTerms or []

@@ -1,0 +1,206 @@
+"""Words for scenarios: a cluster, its pods, and what is decided about them.
+
+cluster = scenario(node("a", gpus=2, gpu_memory=8000), running("x", on="a", gpu=0, memory=2000))
+decision = place(cluster, pod("p", gpus=1, memory=1000), gpu_policy="binpack")
+assert cards(decision) == ["a/0"]
+"""
+
+import json
+from collections.abc import Sequence
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import make_task
+from tonnage.devices.catalog import default_vendors
+from tonnage.framework.decision import Decision
+from tonnage.framework.session import Session
+from tonnage.model.meta import ObjectMeta
+from tonnage.model.node import Node, NodeSpec, NodeStatus
+from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.selection import Affinity, Taint, Toleration
+from tonnage.plugins.stock import stock_plugins
+
+REGISTER = "hami.io/node-nvidia-register"
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+
+
+def gpu(
+    uuid: str,
+    *,
+    index: int = 0,
+    count: int = 10,
+    memory: int = 8000,
+    cores: int = 100,
+    type: str = "NVIDIA A100-SXM4-40GB",
+    numa: int = 0,
+    healthy: bool = True,
+    **more: object,
+) -> dict[str, object]:
+    """One element of a node's register annotation."""
+    return {
+        "id": uuid,
+        "index": index,
+        "count": count,
+        "devmem": memory,
+        "devcore": cores,
+        "type": type,
+        "numa": numa,
+        "health": healthy,
+        **more,
+    }
+
+
+def node(
+    name: str,
+    *,
+    gpus: int | Sequence[dict[str, object]] = 0,
+    gpu_memory: int = 8000,
+    slots: int = 10,
+    numas: Sequence[int] | None = None,
+    labels: dict[str, str] | None = None,
+    taints: list[Taint] | None = None,
+    unschedulable: bool = False,
+    annotations: dict[str, str] | None = None,
+    **allocatable: str | int,
+) -> Node:
+    """A node; its cards are called `<node>/0`, `<node>/1`, and so on."""
+    if isinstance(gpus, int):
+        gpus = [
+            gpu(f"{name}/{i}", index=i, count=slots, memory=gpu_memory, numa=numas[i] if numas else 0)
+            for i in range(gpus)
+        ]
+    notes = dict(annotations or {})
+    if gpus:
+        notes.setdefault(REGISTER, json.dumps(list(gpus)))
+    offers: dict[str, str | int | float] = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    offers |= {key.replace("__", "/").replace("_", "-"): value for key, value in allocatable.items()}
+    return Node(
+        ObjectMeta(name=name, labels=labels, annotations=notes),
+        NodeSpec(unschedulable=unschedulable, taints=taints),
+        NodeStatus(allocatable=offers),
+    )
+
+
+def limits(
+    gpus: int | None = None,
+    memory: int | str | None = None,
+    percentage: int | None = None,
+    cores: int | None = None,
+    **others: str | int,
+) -> dict[str, str | int | float]:
+    """A container's limits in NVIDIA's names."""
+    named = {
+        "nvidia.com/gpu": gpus,
+        "nvidia.com/gpumem": memory,
+        "nvidia.com/gpumem-percentage": percentage,
+        "nvidia.com/gpucores": cores,
+    }
+    result: dict[str, str | int | float] = {key: value for key, value in named.items() if value is not None}
+    return result | dict(others)
+
+
+def container(name: str = "main", *, sidecar: bool = False, **wants: int | str | None) -> Container:
+    """A container that asks for what `limits` takes."""
+    return Container(
+        name,
+        ResourceRequirements(limits=limits(**wants)),  # type: ignore[arg-type]
+        restartPolicy="Always" if sidecar else None,
+    )
+
+
+def pod(
+    name: str,
+    gpus: int | None = None,
+    *,
+    containers: list[Container] | None = None,
+    init: list[Container] | None = None,
+    on: str | None = None,
+    annotations: dict[str, str] | None = None,
+    selector: dict[str, str] | None = None,
+    affinity: Affinity | None = None,
+    tolerations: list[Toleration] | None = None,
+    priority: int | None = None,
+    created: str | None = None,
+    phase: str | None = None,
+    terminating: bool = False,
+    **wants: int | str | None,
+) -> Pod:
+    """A pod of one container that asks for what `limits` takes, unless its containers are given."""
+    return Pod(
+        ObjectMeta(
+            name=name,
+            namespace="default",
+            annotations=annotations,
+            creationTimestamp=created,
+            deletionTimestamp="2026-01-01T00:00:00Z" if terminating else None,
+        ),
+        PodSpec(
+            containers=containers or [container(gpus=gpus, **wants)],
+            initContainers=init,
+            nodeName=on,
+            nodeSelector=selector,
+            affinity=affinity,
+            tolerations=tolerations,
+            priority=priority,
+        ),
+        PodStatus(phase=phase or ("Running" if on else "Pending")),
+    )
+
+
+def running(
+    name: str,
+    *,
+    on: str,
+    gpu: int | str | Sequence[int] = 0,
+    memory: int = 0,
+    cores: int = 0,
+    terminating: bool = False,
+    phase: str = "Running",
+) -> Pod:
+    """A pod that runs and holds that much of each of its node's cards."""
+    which = [gpu] if isinstance(gpu, int | str) else list(gpu)
+    uuids = [g if isinstance(g, str) else f"{on}/{g}" for g in which]
+    text = "".join(f"{uuid},NVIDIA,{memory},{cores}:" for uuid in uuids) + ";"
+    return pod(
+        name, len(uuids), on=on, annotations={ALLOCATED: text}, phase=phase, terminating=terminating, memory=memory
+    )
+
+
+def scenario(*objects: Node | Pod) -> Cluster:
+    """A cluster that these nodes and pods were added to, in this order."""
+    cluster = Cluster(default_vendors())
+    for thing in objects:
+        if isinstance(thing, Node):
+            cluster.upsert_node(thing)
+        else:
+            cluster.upsert_pod(thing)
+    return cluster
+
+
+def session(
+    cluster: Cluster, *, node_policy: str = "binpack", gpu_policy: str = "spread", numa_order: str = "tie"
+) -> Session:
+    """A session with HAMi's policies."""
+    return Session(cluster, stock_plugins(node_policy, gpu_policy, numa_order))
+
+
+def place(cluster: Cluster, wanted: Pod, **policies: str) -> Decision:
+    """Decide about one pod and hold the placement."""
+    with session(cluster, **policies) as open_session:
+        return open_session.place(make_task(wanted, cluster.vendors))
+
+
+def cards(decision: Decision) -> list[str]:
+    """UUIDs of the cards that a pod was given, in the order of its containers."""
+    return [device.uuid for device in decision.devices]
+
+
+def reasons(decision: Decision) -> dict[str, int]:
+    """How many nodes were turned down for each reason."""
+    return {rejection.reason: rejection.count for rejection in decision.rejected}
+
+
+def usage(cluster: Cluster, name: str) -> list[tuple[int, int, int]]:
+    """Slots, memory and cores in use on each card of a node."""
+    state = cluster.nodes[name]
+    used = cluster.columns.card_total[:, :, state.row] - cluster.columns.card_free[:, :, state.row]
+    return [tuple(used[:, position].tolist()) for position in range(len(state.devices))]
