@@ -106,7 +106,7 @@ class Cluster:
     def upsert_pod(self, pod: Pod) -> None:
         """Add a pod or take over its change."""
         key = pod.key
-        if pod.is_over:
+        if pod.is_over or (pod.is_leaving and pod.node is None):
             self.remove_pod(key)
             return
         task = make_task(pod, self.vendors)
@@ -240,6 +240,7 @@ class Cluster:
             columns.index[position, row] = device.index
             columns.vendor_cards[vendor, row] += 1
             columns.particular[row] |= device.mode == MIG_MODE
+            columns.particulars |= device.mode == MIG_MODE
             columns.coreless |= device.cores == 0
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
         columns.node_total[:, row] = columns.node_free[:, row] = columns.card_total[:, :, row].sum(axis=1)

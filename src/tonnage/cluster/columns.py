@@ -64,6 +64,8 @@ class Columns:
         self.resources: dict[str, int] = {name: position for position, name in enumerate(NATIVE)}
         self.models: list[CardModel] = [NO_CARD]
         self._model_ids: dict[CardModel, int] = {NO_CARD: 0}
+        self.particulars = False
+        """Whether there may be cards that are cut into instances, so that counting them is not enough."""
         self.coreless = False
         """Whether there may be cards without compute to share out, which need a rule of their own."""
         self.foreign_total = 0
@@ -209,9 +211,3 @@ class Cards:
         trial = Cards(self.nodes)
         trial.free = self.free.copy()
         return trial
-
-    def take(self, card: int, memory: int, cores: int) -> None:
-        """Use up a slice of a card of the first node, on a copy."""
-        self.free[SLOTS, card, 0] -= 1
-        self.free[MEMORY, card, 0] -= memory
-        self.free[CORES, card, 0] -= cores

@@ -96,7 +96,7 @@ class NodeState:
                 self.problems.append(
                     self._about(
                         annotation_field(key),
-                        f"device {position}",
+                        f"device {position + 1}",
                         "every UUID once",
                         f"{device.uuid} is registered twice on this node; only the first counts",
                     )

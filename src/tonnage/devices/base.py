@@ -5,13 +5,16 @@ Everything that differs between vendors is behind `Vendor`; everything here is c
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from numpy.typing import NDArray
 
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError, exact
+
+Total = TypeVar("Total", int, NDArray[Any])
 
 WHOLE_CARD = 100
 """A percentage or a number of cores that means all of a card."""
@@ -19,6 +22,8 @@ PERCENTAGE_UNSET = 101
 """How a request says that memory was given in MiB and not as a percentage."""
 LARGEST_AMOUNT = 2**31 - 1
 """Device plugins keep memory, cores and counts in 32 bits."""
+MIG_MODE = "mig"
+"""The mode of cards that are cut into instances instead of being shared."""
 MOST_DEVICES = 128
 """More devices than this on one node is taken for a broken registration."""
 
@@ -93,8 +98,8 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True):
     """Of each card's memory; PERCENTAGE_UNSET if given in MiB."""
     cores: int
 
-    def memory_on(self, total: int) -> int:
-        """MiB that this request takes of a card with that much memory."""
+    def memory_on(self, total: Total) -> Total | int:
+        """MiB that this request takes of a card with that much memory, or of each of many."""
         if self.memory > 0 or self.percentage == PERCENTAGE_UNSET:
             return self.memory
         return total * self.percentage // 100
@@ -217,7 +222,9 @@ def limit(container: Container, name: str) -> str | int | float | None:
     return None
 
 
-def whole_number(container: Container, name: str, unit: str = "") -> int | None:
+def whole_number(
+    container: Container, name: str, unit: str = "", bounds: tuple[int, int] | None = (0, LARGEST_AMOUNT)
+) -> int | None:
     """A container's quantity of a device resource as a number that fits device plugins; nothing if not given."""
     quantity = limit(container, name)
     if quantity is None:
@@ -226,11 +233,10 @@ def whole_number(container: Container, name: str, unit: str = "") -> int | None:
         number = exact(quantity)
     except QuantityError as error:
         raise RequestError(f"container {container.name!r}: {name}: {error}") from error
-    if number is None or number < 0 or number > LARGEST_AMOUNT:
+    if number is None or (bounds is not None and not bounds[0] <= number <= bounds[1]):
+        span = f" from {bounds[0]} to {bounds[1]}" if bounds is not None else ""
         hint = f"; {name} counts in {unit}, so write it without a unit" if unit else ""
-        raise RequestError(
-            f"container {container.name!r}: {name}: {quantity} is not a whole number from 0 to {LARGEST_AMOUNT}{hint}"
-        )
+        raise RequestError(f"container {container.name!r}: {name}: {quantity} is not a whole number{span}{hint}")
     return number
 
 
@@ -243,3 +249,12 @@ def uuid_lists(annotations: Mapping[str, str], use: str, refuse: str) -> tuple[f
     """The usual pair of annotations that name cards; an empty one constrains nothing."""
     wanted = words(annotations.get(use, ""))
     return (frozenset(wanted) if wanted else None, frozenset(words(annotations.get(refuse, ""))))
+
+
+def type_allowed(type_: str, annotations: Mapping[str, str], use: str, refuse: str) -> bool:
+    """Whether the usual pair of annotations that name card types by a part of their name lets a type pass."""
+    shown = type_.upper()
+    wanted = words(annotations.get(use, "").upper())
+    if wanted and not any(word in shown for word in wanted):
+        return False
+    return not any(word in shown for word in words(annotations.get(refuse, "").upper()))

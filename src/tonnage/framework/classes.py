@@ -26,6 +26,7 @@ class PredicateFunction:
 
     def __init__(
         self,
+        number: int,
         plugin: str,
         evaluate: Evaluate,
         key: Key,
@@ -33,6 +34,7 @@ class PredicateFunction:
         detail: Callable[[Task, int, int, Array | None], Callable[[], str]],
         confirm: Callable[[Task, int], int] | None,
     ) -> None:
+        self.number = number
         self.plugin = plugin
         self.evaluate = evaluate
         self.key = key
@@ -62,7 +64,7 @@ class Verdicts:
                 function.verdicts[code] = len(self.meanings)
                 self.meanings.append((function, code))
         self.rejects = np.array([m is not None and m[1] != MAYBE for m in self.meanings])
-        self.is_maybe = [m is not None and m[1] == MAYBE for m in self.meanings]
+        self.maybes = tuple(number for number, m in enumerate(self.meanings) if m is not None and m[1] == MAYBE)
 
 
 class PodClass:

@@ -6,7 +6,7 @@
 | predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
 | node order (task, nodes) | a score per node | sum |
 | card predicate (task, request, cards) | which cards not | all must pass |
-| GPU order (task, request, cards) | a score per card | sum, then the lower position |
+| GPU order (task, request, node, free, fitting) | a score per fitting card | sum, then the lower position |
 | GPU set (task, request, row, candidates) | which of the fitting cards, or no opinion | first that decides |
 | assign (task, row, remembered) | what the pod's containers get of a node's cards | one plugin only |
 | allocate and deallocate events (task) | nothing | all are told |
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
+from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
@@ -25,8 +26,8 @@ NodeOrder = Callable[[Task, Nodes], Array | None]
 """A score for each node; nothing if all are alike."""
 CardPredicate = Callable[[Task, DeviceRequest, Cards], Array | None]
 """True for cards that must not be taken; nothing if the plugin has no say about this task."""
-GpuOrder = Callable[[Task, DeviceRequest, Cards], Sequence[float]]
-"""A score for each card of the one node in `cards`; the highest is taken first."""
+GpuOrder = Callable[[Task, DeviceRequest, NodeState, Sequence[Sequence[int]], Sequence[int]], Sequence[float]]
+"""A score for each fitting card of a node; gets what is free per kind and card, and the positions of those cards."""
 GpuSet = Callable[[Task, DeviceRequest, int, Sequence[int]], Sequence[int] | None]
 """Positions to take out of fitting ones, which come in order of preference; nothing if any will do."""
 Assign = Callable[[Task, int, Array | None], Grant | int]

@@ -11,6 +11,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array, Cards
+from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.classes import FITS, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
@@ -27,6 +28,7 @@ from tonnage.framework.points import (
     PrePredicate,
     TaskEvent,
 )
+from tonnage.model.problem import Problem
 
 
 class SessionError(Exception):
@@ -40,12 +42,14 @@ class Session:
         self.cluster = cluster
         self._classes = Classes(cluster)
         self._pre_predicates: list[tuple[str, PrePredicate]] = []
-        self._card_predicates: list[tuple[CardPredicate, Key]] = []
-        self._gpu_orders: list[tuple[GpuOrder, Key]] = []
+        self._card_predicates: list[CardPredicate] = []
+        self._gpu_orders: list[GpuOrder] = []
+        self._gpu_keys: list[Key] = []
         self._gpu_sets: list[GpuSet] = []
         self._on_allocate: list[TaskEvent] = []
         self._on_deallocate: list[TaskEvent] = []
         self._assign: tuple[str, int, Assign] | None = None
+        self._problems: dict[tuple[str, str], Problem] = {}
         self._open: list[Plugin] = []
         for plugin in plugins:
             self._open.append(plugin)
@@ -84,8 +88,9 @@ class Session:
         captures what a sentence about one node needs. The result is the predicate's number.
         """
         names = ("", *reasons)
-        self._classes.predicates.append(PredicateFunction(self._opening, evaluate, key, names, detail, confirm))
-        return len(self._classes.predicates) - 1
+        number = len(self._classes.predicates)
+        self._classes.predicates.append(PredicateFunction(number, self._opening, evaluate, key, names, detail, confirm))
+        return number
 
     def add_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on."""
@@ -93,11 +98,13 @@ class Session:
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
         """Say for the cards of some nodes which must not be taken."""
-        self._card_predicates.append((reject, key))
+        self._card_predicates.append(reject)
+        self._gpu_keys.append(key)
 
     def add_gpu_order(self, score: GpuOrder, *, key: Key) -> None:
         """Score the cards of a node."""
-        self._gpu_orders.append((score, key))
+        self._gpu_orders.append(score)
+        self._gpu_keys.append(key)
 
     def add_gpu_set(self, choose: GpuSet) -> None:
         """Choose which of a node's fitting cards go together."""
@@ -116,29 +123,43 @@ class Session:
         if deallocate is not None:
             self._on_deallocate.append(deallocate)
 
+    def report(self, problem: Problem) -> None:
+        """Keep something that is wrong with an object but stops nothing; the latest word on each field counts."""
+        self._problems[problem.object, problem.field] = problem
+
+    def problems(self) -> list[Problem]:
+        """What plugins reported, in the order of objects."""
+        return [self._problems[key] for key in sorted(self._problems)]
+
     # -- what plugins ask of each other
 
     def gpu_key(self, task: Task) -> Hashable:
         """Everything about a pod that the choice among a node's cards depends on."""
-        return tuple(key(task) for _, key in (*self._card_predicates, *self._gpu_orders))
+        return tuple([key(task) for key in self._gpu_keys])
 
     def rejected_cards(self, task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
         """Cards that some plugin rules out; nothing if none does."""
         rejected: Array | None = None
-        for reject, _ in self._card_predicates:
+        for reject in self._card_predicates:
             part = reject(task, request, cards)
             if part is not None:
                 rejected = part if rejected is None else rejected | part
         return rejected
 
-    def order_cards(self, task: Task, request: DeviceRequest, cards: Cards) -> list[int]:
-        """Positions of one node's cards, the best first."""
-        count = cards.model.shape[0]
-        totals: Sequence[float] = [0.0] * count
-        for number, (score, _) in enumerate(self._gpu_orders):
-            scores = score(task, request, cards)
-            totals = scores if number == 0 else [a + b for a, b in zip(totals, scores, strict=True)]
-        return sorted(range(count), key=totals.__getitem__, reverse=True)
+    def order_cards(
+        self,
+        task: Task,
+        request: DeviceRequest,
+        node: NodeState,
+        free: Sequence[Sequence[int]],
+        fitting: Sequence[int],
+    ) -> Sequence[int]:
+        """A node's fitting cards, the best first."""
+        if not self._gpu_orders:
+            return fitting
+        parts = [score(task, request, node, free, fitting) for score in self._gpu_orders]
+        totals = parts[0] if len(parts) == 1 else [sum(scores) for scores in zip(*parts, strict=True)]
+        return [fitting[place] for place in sorted(range(len(fitting)), key=totals.__getitem__, reverse=True)]
 
     def choose_set(
         self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
@@ -193,6 +214,8 @@ class Session:
         while True:
             rows = best(pods.totals, MOST_SCORES)
             again = False
+            if not any(pods.counts[verdict] for verdict in known.maybes):
+                return rows
             for row in rows:
                 meaning = known.meanings[pods.verdicts[row]]
                 if meaning is not None and meaning[0].confirm is not None:
@@ -218,7 +241,7 @@ class Session:
         groups: dict[tuple[str, str], RejectedNodes] = {}
         for verdict, count in enumerate(pods.counts.tolist()):
             meaning = known.meanings[verdict]
-            if not count or meaning is None or known.is_maybe[verdict]:
+            if not count or meaning is None or verdict in known.maybes:
                 continue
             function, code = meaning
             reason = function.reasons[code]
@@ -227,8 +250,7 @@ class Session:
                 group.count += count
                 continue
             row = int((pods.verdicts == verdict).argmax())
-            remembered = pods.extras.get(self._classes.predicates.index(function))
-            render = function.detail(task, row, code, remembered)
+            render = function.detail(task, row, code, pods.extras.get(function.number))
             name = self.cluster.states[row].name
             groups[function.plugin, reason] = RejectedNodes(reason, function.plugin, count, name, render)
         return list(groups.values())

@@ -41,6 +41,12 @@ class Container(msgspec.Struct, gc=False, frozen=True):
         return self.restartPolicy == "Always"
 
 
+class SchedulingGate(msgspec.Struct, gc=False, frozen=True):
+    """Something that must be lifted before the pod may be scheduled."""
+
+    name: str
+
+
 class PodSpec(msgspec.Struct, gc=False, frozen=True):
     """What the pod asks for."""
 
@@ -53,6 +59,7 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     overhead: dict[str, str | int | float] | None = None
     priority: int | None = None
     schedulerName: str | None = None
+    schedulingGates: list[SchedulingGate] | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, frozen=True):
@@ -81,6 +88,11 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
     def node(self) -> str | None:
         """The node the pod is bound to, if it is."""
         return self.spec.nodeName or None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the pod is being deleted."""
+        return self.metadata.deletionTimestamp is not None
 
     @property
     def is_over(self) -> bool:

@@ -16,6 +16,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 # Beyond this many decimal digits a value is far past the cap, or far below one nano, whatever its digits say.
 _EXPONENT_LIMIT = 64
+_LONGEST_TEXT = 1000
 
 
 class QuantityError(ValueError):
@@ -36,18 +37,18 @@ def _away_from_zero(numerator: int, denominator: int) -> int:
 
 @lru_cache(maxsize=65536)
 def _nano(text: str) -> int:
-    match = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
         raise QuantityError(text)
     sign, whole, fraction, suffix, exponent = match.groups()
     fraction = fraction or ""
     if not whole and not fraction:
         raise QuantityError(text)
-    digits = int(whole + fraction) if len(whole) + len(fraction) <= 4096 else 10**_EXPONENT_LIMIT
+    digits = int(whole + fraction)
     power = -len(fraction)
     binary = _BINARY.get(suffix or "", 0)
     if exponent is not None:
-        power += max(-(10**6), min(10**6, int(exponent) if len(exponent) < 12 else int(exponent[:8] + "0000")))
+        power += int(exponent)
     elif not binary:
         power += _DECIMAL[suffix or ""]
     power += 9
@@ -98,7 +99,7 @@ def format_bytes(amount: int) -> str:
     """Bytes for people: the largest binary unit, at most one decimal."""
     size = float(abs(amount))
     for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
-        if size < 1024 or unit == "Pi":
+        if round(size, 1) < 1024 or unit == "Pi":
             text = f"{size:.1f}".removesuffix(".0")
             return f"{'-' if amount < 0 else ''}{text}{unit}"
         size /= 1024

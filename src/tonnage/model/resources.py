@@ -7,7 +7,7 @@ containers run one after another before the others, sidecars keep running from t
 from collections.abc import Iterable, Mapping
 
 from tonnage.model.pod import Container, Pod
-from tonnage.model.quantity import format_bytes, format_milli, milli, whole
+from tonnage.model.quantity import LARGEST, format_bytes, format_milli, milli, whole
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -43,16 +43,20 @@ def _asked(container: Container) -> Amounts:
     """A container's requests; a limit without a request is the request, as the API server defaults it."""
     asked = amounts(container.resources.limits)
     asked.update(amounts(container.resources.requests))
-    for name, value in asked.items():
-        if value < 0:
-            raise NegativeAmountError(f"container {container.name!r} requests {name}: {value}")
+    _refuse_negative(asked, f"container {container.name!r} requests")
     return asked
+
+
+def _refuse_negative(parts: Amounts, whose: str) -> None:
+    for name, value in parts.items():
+        if value < 0:
+            raise NegativeAmountError(f"{whose} {name}: {value}")
 
 
 def _add(left: Amounts, right: Amounts) -> Amounts:
     result = dict(left)
     for name, value in right.items():
-        result[name] = result.get(name, 0) + value
+        result[name] = min(result.get(name, 0) + value, LARGEST)
     return result
 
 
@@ -78,6 +82,8 @@ def effective_request(pod: Pod) -> Amounts:
     for container in pod.spec.containers:
         running = _add(running, _asked(container))
     phases.append(running)
-    peak = _add(_largest(phases), amounts(pod.spec.overhead))
+    overhead = amounts(pod.spec.overhead)
+    _refuse_negative(overhead, "the pod's overhead is")
+    peak = _add(_largest(phases), overhead)
     peak[PODS] = 1
     return {name: value for name, value in peak.items() if value}

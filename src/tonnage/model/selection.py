@@ -90,7 +90,7 @@ def check(expression: Expression) -> None:
 
 
 def holds(expression: Expression, value: str | None) -> bool:
-    """Whether a label's value, or its absence, meets the expression."""
+    """Whether a label's value, or its absence, meets the expression; one that `check` refuses is never met."""
     values = expression.values or []
     match expression.operator:
         case "In":
@@ -101,10 +101,12 @@ def holds(expression: Expression, value: str | None) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-    have, bound = integer(value), integer(values[0])
-    if have is None or bound is None:
-        return False
-    return have > bound if expression.operator == "Gt" else have < bound
+        case "Gt" | "Lt" if len(values) == 1:
+            have, bound = integer(value), integer(values[0])
+            if have is None or bound is None:
+                return False
+            return have > bound if expression.operator == "Gt" else have < bound
+    return False
 
 
 def term_holds(term: SelectorTerm, labels: Mapping[str, str], name: str) -> bool:
@@ -121,7 +123,10 @@ def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     return any(
         (not t.effect or t.effect == taint.effect)
         and (not t.key or t.key == taint.key)
-        and (t.operator == "Exists" or (bool(t.key) and (t.value or "") == (taint.value or "")))
+        and (
+            t.operator == "Exists"
+            or ((t.operator or "Equal") == "Equal" and bool(t.key) and (t.value or "") == (taint.value or ""))
+        )
         for t in tolerations
     )
 

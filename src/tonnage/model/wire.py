@@ -1,5 +1,7 @@
 """Decoding Kubernetes JSON into typed data: the only module that knows which library does it."""
 
+import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +21,19 @@ class WireError(ValueError):
         self.path = path
 
 
+class MalformedError(WireError):
+    """Text that is not JSON at all, and the byte at which that shows, if it is known."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the text was JSON as far as it went."""
+        return self.message == "Input data was truncated"
+
+
 class Envelope(msgspec.Struct, gc=False, frozen=True):
     """Just enough of any object to know what it is; its content stays undecoded."""
 
@@ -36,19 +51,48 @@ class Named(msgspec.Struct, gc=False, frozen=True):
 KINDS: dict[tuple[str, str], type[Node] | type[Pod]] = {("v1", "Node"): Node, ("v1", "Pod"): Pod}
 
 
+_OFFSET = re.compile(r" \(byte (\d+)\)$")
+_TRAILING = "trailing characters"
+_SOMETHING = re.compile(rb"[^ \t\r\n]")
+
+
 def _wire_error(error: msgspec.ValidationError) -> WireError:
     message, _, path = str(error).partition(" - at `")
-    return WireError(message, path.rstrip("`").removeprefix("$."))
+    path = path.rstrip("`").removeprefix("key` in `")
+    return WireError(message, path.removeprefix("$").removeprefix("."))
 
 
-def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+def _malformed(error: Exception) -> MalformedError:
+    place = _OFFSET.search(str(error))
+    return MalformedError(str(error), int(place[1]) if place else None)
+
+
+def decode(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
     """Typed data from JSON text."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise _wire_error(error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise WireError(str(error)) from error
+        raise _malformed(error) from error
+
+
+def texts(data: bytes) -> Iterator[tuple[int, msgspec.Raw]]:
+    """Every JSON text in a stream that holds one after another, with the byte at which each begins."""
+    view = memoryview(data)
+    start, end = 0, len(data)
+    while (found := _SOMETHING.search(data, start)) is not None:
+        start = found.start()
+        try:
+            text, following = decode(view[start:], msgspec.Raw), end
+        except MalformedError as error:
+            offset = end if error.offset is None else start + error.offset
+            if _TRAILING not in error.message:
+                raise MalformedError(error.message, offset) from error
+            following = offset - 1
+            text = decode(view[start:following], msgspec.Raw)
+        yield start, text
+        start = following
 
 
 def convert(data: object, kind: type[T]) -> T:
@@ -62,3 +106,8 @@ def convert(data: object, kind: type[T]) -> T:
 def encode(data: object) -> bytes:
     """JSON text of typed or plain data, keys in the order given."""
     return msgspec.json.encode(data)
+
+
+def encode_pretty(data: object) -> bytes:
+    """JSON text that people can read too."""
+    return msgspec.json.format(msgspec.json.encode(data), indent=2)

@@ -5,7 +5,7 @@ with what earlier containers of the pod took away while its cards are handed out
 cards, or whose cards must fit together, are confirmed node by node; for all others counting fitting cards is enough.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Nodes
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import INIT, Task
-from tonnage.devices.base import WHOLE_CARD, DeviceRequest, DeviceUse, MigPlacement, Vendor
+from tonnage.devices.base import MIG_MODE, WHOLE_CARD, Device, DeviceRequest, DeviceUse, MigPlacement, Vendor
 from tonnage.devices.mig import choose as choose_instance
 from tonnage.framework.classes import FITS, MAYBE
 from tonnage.framework.plugin import Plugin
@@ -68,6 +68,11 @@ _SHORT = _first_short(_CORES)
 _SHORT_OF_ANY = _first_short(_FULL)
 _STATES = {"unhealthy": _UNHEALTHY, "cordoned": _CORDONED}
 
+Free = list[list[int]]
+"""What is free on one node: per kind, per card."""
+Taken = dict[int, tuple[MigPlacement, ...]]
+"""MIG placements in use on one node, per card."""
+
 
 class Devices(Plugin):
     """Keeps cards within their slots, memory and compute, and hands them out."""
@@ -110,7 +115,7 @@ class Devices(Plugin):
         if node_codes is None:
             return None
         doubtful = self._needs_confirmation(task)
-        if doubtful or self._cluster.columns.particular.any():
+        if doubtful or self._cluster.columns.particulars:
             closer = nodes.pick(self._cluster.columns.particular) | doubtful
             node_codes[(node_codes == FITS) & closer] = MAYBE
         return node_codes, card_codes
@@ -223,63 +228,75 @@ class Devices(Plugin):
         state = self._cluster.states[row]
         cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards
         alone = len(task.demands) == 1 and len(task.demands[0].requests) == 1
-        known = card_codes[:, row] if card_codes is not None and alone else None
-        cards = cards.copy()
-        taken: dict[int, list[MigPlacement]] = {card: list(places) for card, places in state.mig.items()}
+        if not alone:
+            cards = cards.copy()
+        taken: Taken = {card: tuple(places) for card, places in state.mig.items()}
         uses: dict[int, list[tuple[DeviceUse, ...]]] = {}
         for demand in task.demands:
-            trial = cards.copy() if demand.kind == INIT else cards
-            trial_taken = {card: list(places) for card, places in taken.items()} if demand.kind == INIT else taken
+            trial, trial_taken = (cards.copy(), dict(taken)) if demand.kind == INIT and not alone else (cards, taken)
             for request in demand.requests:
-                given = self._choose(task, request, state, trial, trial_taken, known)
+                if alone and card_codes is not None:
+                    codes = card_codes[:, row]
+                else:
+                    codes = self._card_codes(task, request, trial)[:, 0]
+                free: Free = trial.free[:, :, 0].tolist()
+                given = self._choose(task, request, state, codes, free, trial_taken)
                 if isinstance(given, int):
                     return given
+                if not alone:
+                    trial.free[:, :, 0] = free
                 number = self._cluster.vendor_numbers[request.vendor]
-                places = uses.setdefault(number, [()] * len(task.kinds))
-                places[demand.position] = tuple(given)
+                uses.setdefault(number, [()] * len(task.kinds))[demand.position] = tuple(given)
         return tuple((number, tuple(containers)) for number, containers in sorted(uses.items()))
 
     def _choose(
-        self,
-        task: Task,
-        request: DeviceRequest,
-        state: NodeState,
-        cards: Cards,
-        taken: dict[int, list[MigPlacement]],
-        known: Array | None,
+        self, task: Task, request: DeviceRequest, state: NodeState, codes: Array, free: Free, taken: Taken
     ) -> list[DeviceUse] | int:
-        """Slices of the node's cards for one request, taken away from `cards`; or the code of why not."""
-        codes = self._card_codes(task, request, cards)[:, 0] if known is None else known
-        fitting = (codes == FITS).tolist()
-        candidates = [card for card in self._session.order_cards(task, request, cards) if fitting[card]]
-        if not candidates:
+        """Slices of the node's cards for one request, taken away from `free` and `taken`; or the code of why not."""
+        fitting = [card for card, code in enumerate(codes.tolist()) if code == FITS]
+        if not fitting:
             return int(codes.max())
-        chosen = self._pick(task, request, state, candidates)
+        chosen = self._pick(task, request, state, self._session.order_cards(task, request, state, free, fitting))
         if isinstance(chosen, int):
             return chosen
+        cores = min(request.cores, WHOLE_CARD)
         given: list[DeviceUse] = []
         for card in chosen:
             device = state.devices[card]
-            while len(given) < request.count:
-                memory, cores = request.memory_on(device.memory), min(request.cores, WHOLE_CARD)
-                profile, placement = "", None
-                if device.mode == "mig":
-                    instance = choose_instance(device.profiles, memory, taken.get(card, ()))
-                    if instance is None or (cards.free[:, card, 0] < (1, memory, cores)).any():
-                        break
-                    profile, placement = instance[0].name, instance[1]
-                    memory = min(instance[0].memory, int(cards.free[MEMORY, card, 0]))
-                    cores = min(instance[0].cores, int(cards.free[CORES, card, 0]))
-                    taken.setdefault(card, []).append(placement)
-                cards.take(card, memory, cores)
-                given.append(DeviceUse(device.uuid, memory, cores, profile, placement))
-                if placement is None:
-                    break
-        if len(given) < request.count:
-            return _MIG if any(state.devices[card].mode == "mig" for card in chosen) else _FEW_FIT
-        return given
+            memory = request.memory_on(device.memory)
+            if device.mode == MIG_MODE:
+                self._cut(device, card, request.count - len(given), (1, memory, cores), free, taken, given)
+            else:
+                _take(free, card, memory, cores)
+                given.append(DeviceUse(device.uuid, memory, cores))
+            if len(given) == request.count:
+                return given
+        return _MIG if any(state.devices[card].mode == MIG_MODE for card in chosen) else _FEW_FIT
 
-    def _pick(self, task: Task, request: DeviceRequest, state: NodeState, candidates: list[int]) -> list[int] | int:
+    @staticmethod
+    def _cut(
+        device: Device,
+        card: int,
+        most: int,
+        needs: tuple[int, int, int],
+        free: Free,
+        taken: Taken,
+        given: list[DeviceUse],
+    ) -> None:
+        """Cut up to that many MIG instances out of one card."""
+        for _ in range(most):
+            instance = choose_instance(device.profiles, needs[MEMORY], taken.get(card, ()))
+            if instance is None or any(free[kind][card] < need for kind, need in enumerate(needs)):
+                return
+            profile, placement = instance
+            memory, cores = min(profile.memory, free[MEMORY][card]), min(profile.cores, free[CORES][card])
+            taken[card] = (*taken.get(card, ()), placement)
+            _take(free, card, memory, cores)
+            given.append(DeviceUse(device.uuid, memory, cores, profile.name, placement))
+
+    def _pick(
+        self, task: Task, request: DeviceRequest, state: NodeState, candidates: Sequence[int]
+    ) -> Sequence[int] | int:
         """Which of the fitting cards to take, in order of preference."""
         vendor = self._vendor(request)
         if request.count > 1 and vendor.wants_one_numa(task.annotations):
@@ -311,6 +328,12 @@ class Devices(Plugin):
             return f"{node}: {describe(task, code, codes, total, free, foreign, self._cluster.vendor_numbers)}"
 
         return render
+
+
+def _take(free: Free, card: int, memory: int, cores: int) -> None:
+    free[SLOTS][card] -= 1
+    free[MEMORY][card] -= memory
+    free[CORES][card] -= cores
 
 
 def describe(

@@ -13,12 +13,14 @@ from math import comb
 
 import numpy as np
 
-from tonnage.cluster.columns import SLOTS, Array, Cards
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards
+from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.model.problem import Problem, annotation_field
 
 BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY = "binpack", "spread", "mutex", "numa", "topology-aware"
 POLICIES = (BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
@@ -71,6 +73,7 @@ class GpuPolicy(Plugin):
         self._numa_first = numa_order == NUMA_FIRST
 
     def on_session_open(self, session: Session) -> None:
+        self._session = session
         self._cluster = session.cluster
         session.add_pre_predicate(self._makes_sense)
         session.add_card_predicate(self._busy, key=self._policy)
@@ -85,6 +88,11 @@ class GpuPolicy(Plugin):
         return self._policy(task), task.annotations.get(WEIGHTS_ANNOTATION)
 
     def _makes_sense(self, task: Task) -> Reason | None:
+        wanted = task.annotations.get(ANNOTATION)
+        if wanted is not None and not is_policy(wanted):
+            message = f"{wanted!r} is no GPU policy; {','.join(read_policy(wanted))} is used"
+            expected = f"{', '.join(POLICIES)}, or several of them with commas between"
+            self._session.report(Problem(f"Pod/{task.key}", annotation_field(ANNOTATION), "", expected, message))
         text = task.annotations.get(WEIGHTS_ANNOTATION)
         if text is not None and task.demands:
             try:
@@ -98,24 +106,25 @@ class GpuPolicy(Plugin):
             return None
         return np.asarray(cards.free[SLOTS] < cards.total[SLOTS])
 
-    def _rank(self, task: Task, request: DeviceRequest, cards: Cards) -> list[float]:
+    def _rank(
+        self, task: Task, request: DeviceRequest, node: NodeState, free: Sequence[Sequence[int]], fitting: Sequence[int]
+    ) -> Sequence[float]:
         """The place of each card in HAMi's order, which is consumed from its end."""
-        count = cards.model.shape[0]
         columns: list[Sequence[float]] = []
         for key in self._sort_keys(self._policy(task), self._wants_one_numa(task, request)):
             match key.removeprefix("-"):
                 case "index":
-                    column: Sequence[float] = cards.index[:, 0].tolist()
+                    column: Sequence[float] = [node.devices[card].index for card in fitting]
                 case "numa":
-                    column = cards.numa[:, 0].tolist()
+                    column = [node.devices[card].numa for card in fitting]
                 case "score":
-                    column = self._scores(task, request, cards)
+                    column = self._scores(task, request, node, free, fitting)
                 case _:
-                    column = (cards.free[SLOTS, :, 0] == cards.total[SLOTS, :, 0]).tolist()
+                    column = [free[SLOTS][card] == node.devices[card].count for card in fitting]
             columns.append([-value for value in column] if key.startswith("-") else column)
-        ranks = [0.0] * count
-        for rank, card in enumerate(sorted(range(count), key=list(zip(*columns, strict=True)).__getitem__)):
-            ranks[card] = rank
+        ranks = [0] * len(fitting)
+        for rank, place in enumerate(sorted(range(len(fitting)), key=list(zip(*columns, strict=True)).__getitem__)):
+            ranks[place] = rank
         return ranks
 
     def _sort_keys(self, policy: Policy, one_numa: bool) -> tuple[str, ...]:
@@ -137,22 +146,26 @@ class GpuPolicy(Plugin):
         vendor = self._cluster.vendors[self._cluster.vendor_numbers[request.vendor]]
         return vendor.wants_one_numa(task.annotations)
 
-    def _scores(self, task: Task, request: DeviceRequest, cards: Cards) -> list[float]:
-        """10 × the weighted shares in use of each card of one node, with the request added.
+    def _scores(
+        self, task: Task, request: DeviceRequest, node: NodeState, free: Sequence[Sequence[int]], fitting: Sequence[int]
+    ) -> list[float]:
+        """10 × the weighted shares in use of each card, with the request added.
 
         Each is one exact fraction, rounded once, so that cards with equal shares are equal whatever the shares are.
         """
         text = task.annotations.get(WEIGHTS_ANNOTATION)
         slot_weight, memory_weight, core_weight = _EQUAL_WEIGHTS if text is None else read_weights(text)
         result: list[float] = []
-        free, total = cards.free[:, :, 0].tolist(), cards.total[:, :, 0].tolist()
-        for slots, memory, cores, free_slots, free_memory, free_cores in zip(*total, *free, strict=True):
-            count, size, speed = slots or 1, memory or 1, cores or 1
-            used_slots = slot_weight * (slots - free_slots + request.count) if slots else 0
-            used_memory = memory_weight * (memory - free_memory + request.memory_on(memory)) if memory else 0
-            used_cores = core_weight * (cores - free_cores + request.cores) if cores else 0
-            parts = used_slots * size * speed + used_memory * count * speed + used_cores * count * size
-            result.append(10 * parts / (count * size * speed))
+        for card in fitting:
+            device = node.devices[card]
+            count, memory, cores = device.count, device.memory, device.cores
+            # A card without some of the three has no share of it in use.
+            slots_in_use = slot_weight * (count - free[SLOTS][card] + request.count) if count else 0
+            memory_in_use = memory_weight * (memory - free[MEMORY][card] + request.memory_on(memory)) if memory else 0
+            cores_in_use = core_weight * (cores - free[CORES][card] + request.cores) if cores else 0
+            count, memory, cores = count or 1, memory or 1, cores or 1
+            whole = slots_in_use * memory * cores + memory_in_use * count * cores + cores_in_use * count * memory
+            result.append(10 * whole / (count * memory * cores))
         return result
 
     def _best_linked(

@@ -13,6 +13,7 @@ from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.model.problem import Problem, annotation_field
 
 BINPACK, SPREAD = "binpack", "spread"
 POLICIES = (BINPACK, SPREAD)
@@ -30,8 +31,18 @@ class NodePolicy(Plugin):
         self._default = policy
 
     def on_session_open(self, session: Session) -> None:
+        self._session = session
         self._columns = session.cluster.columns
+        session.add_pre_predicate(self._check)
         session.add_node_order(self._score, key=self._policy)
+
+    def _check(self, task: Task) -> None:
+        """An unknown policy in a pod's annotation means binpack, as in HAMi; but it is said."""
+        wanted = task.annotations.get(ANNOTATION)
+        if wanted is not None and wanted not in POLICIES:
+            message = f"{wanted!r} is no node policy; {BINPACK} is used"
+            expected = " or ".join(POLICIES)
+            self._session.report(Problem(f"Pod/{task.key}", annotation_field(ANNOTATION), "", expected, message))
 
     def _policy(self, task: Task) -> Hashable:
         if not task.demands:

@@ -40,6 +40,11 @@ class NodeSelection(Plugin):
         return task.selection
 
     def _makes_sense(self, task: Task) -> Reason | None:
+        gates = task.pod.spec.schedulingGates
+        if gates:
+            return Reason(
+                "SchedulingGated", f"waits for its scheduling gates: {', '.join(gate.name for gate in gates)}"
+            )
         try:
             for term in _terms(task) or ():
                 for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):

@@ -1,0 +1,44 @@
+"""The entry point: a group whose commands are imported only when they are run, so that start-up stays fast."""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tonnage import __version__
+
+_COMMANDS = {
+    "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
+    "up": "Watch an invented GPU cluster being packed.",
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and one line each."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"tonnage.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="tonnage %(version)s")
+def main(**_: Any) -> None:
+    """Pack GPU pods onto the nodes and GPUs of a Kubernetes cluster, and say why.
+
+    Every command takes -o json for machines. Errors go to standard error; the exit status is 2 for bad input or usage
+    and 1 for a failure at work.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Tables for people: plain text that fits a terminal and a pipe alike."""
+
+from collections.abc import Iterator, Sequence
+
+from tonnage.framework.decision import PLACED, DecisionRecord, GrantedDevice
+from tonnage.scheduler.cycle import CycleDocument
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table whose columns are as wide as their widest cell."""
+    widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
+    for line in (header, *rows):
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
+    """What a cycle decided, then why pods wait, then what is wrong with the cluster's objects."""
+    lines: list[str] = []
+    placed = [decision for decision in cycle.decisions if decision.outcome == PLACED]
+    waiting = [decision for decision in cycle.decisions if decision.outcome != PLACED]
+    if cycle.decisions:
+        header = ["POD", "OUTCOME", "NODE", "DEVICES"] + (["SCORE"] if wide else [])
+        lines += table(header, [_row(decision, wide) for decision in cycle.decisions])
+        lines.append("")
+    for decision in waiting:
+        lines.append(f"{decision.pod} waits:")
+        lines += [f"  {r.nodes} of {nodes} nodes {r.reason}, such as {r.message}" for r in decision.rejected]
+        if not decision.rejected:
+            lines.append("  there are no nodes")
+    if wide:
+        lines += [line for decision in placed for line in _wide(decision, nodes)]
+    if waiting or (wide and placed):
+        lines.append("")
+    if cycle.problems:
+        lines.append("Problems:")
+        lines += [f"  {problem}" for problem in cycle.problems]
+        lines.append("")
+    lines.append(_summary(len(placed), len(waiting), nodes, len(cycle.problems)))
+    return "\n".join(lines) + "\n"
+
+
+def _summary(placed: int, waiting: int, nodes: int, problems: int) -> str:
+    if not placed and not waiting:
+        text = f"No pod waits on {_count(nodes, 'node')}"
+    else:
+        text = f"{_count(placed, 'pod')} placed, {waiting} waiting, on {_count(nodes, 'node')}"
+    return text + (f", {_count(problems, 'problem')}" if problems else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _row(decision: DecisionRecord, wide: bool) -> list[str]:
+    cells = [decision.pod, decision.outcome, decision.node or "-", _devices(decision.devices, wide)]
+    if wide:
+        best = decision.scores.get(decision.node or "", {}).get("total")
+        cells.append("-" if best is None else f"{best:.4g}")
+    return cells
+
+
+def _devices(devices: Sequence[GrantedDevice], wide: bool) -> str:
+    several = len({device.container for device in devices}) > 1
+    parts = []
+    for device in devices:
+        uuid = device.uuid if wide or len(device.uuid) <= 16 else device.uuid[:12] + "…"
+        owner = f"{device.container}: " if several else ""
+        cores = f", {device.cores} %" if device.cores else ""
+        parts.append(f"{owner}{uuid} ({device.memory} MiB{cores})")
+    return ", ".join(parts) or "-"
+
+
+def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
+    """Every score that was kept, and why other nodes were left out."""
+    yield f"{decision.pod} on {decision.node}:"
+    for name, parts in decision.scores.items():
+        details = ", ".join(f"{plugin} {score:.4g}" for plugin, score in parts.items() if plugin != "total")
+        yield f"  {name} scores {parts['total']:.4g}" + (f" ({details})" if details else "")
+    for rejection in decision.rejected:
+        yield f"  {rejection.nodes} of {nodes} nodes {rejection.reason}, such as {rejection.message}"

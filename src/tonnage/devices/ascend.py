@@ -1,0 +1,183 @@
+"""Huawei Ascend NPUs: cards cut by templates, one vendor per chip.
+
+A part of a card is always one of its chip's templates, so memory is rounded up to a template wherever it is read. Some
+chips are best, or only, given out in sets that belong together.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tonnage.devices.base import AdmissionError, Change, Device, DeviceRequest, PodUses, RequestError, limit
+from tonnage.devices.plain import PlainVendor
+from tonnage.model.pod import Container
+from tonnage.model.wire import encode
+
+NETWORK = "NetworkID"
+"""The fact by which a card says to which network group it belongs."""
+
+
+class Template(msgspec.Struct, gc=False, frozen=True):
+    """A part of a card that the driver can cut."""
+
+    name: str
+    memory: int
+
+
+class Chip(msgspec.Struct, gc=False, frozen=True):
+    """One kind of card."""
+
+    name: str
+    templates: tuple[Template, ...]
+    """From the smallest to the largest."""
+    capacity: int
+    """MiB."""
+    allocatable: int
+    """MiB that a whole card gives to a container."""
+    in_modules: bool = False
+    """Whether cards come two to a module and are given out by the module only."""
+
+    @property
+    def in_networks(self) -> bool:
+        """Whether cards may belong to network groups, which are better not mixed."""
+        return self.name.startswith("Ascend910")
+
+
+_QUARTER = Template("vir05_1c_16g", 16384)
+_HALF = Template("vir10_3c_32g", 32768)
+
+CHIPS = (
+    Chip(
+        "Ascend910A",
+        (Template("vir02", 2184), Template("vir04", 4369), Template("vir08", 8738), Template("vir16", 17476)),
+        capacity=32768,
+        allocatable=32768,
+    ),
+    Chip("Ascend910B", (_QUARTER, _HALF), capacity=65536, allocatable=65536),
+    Chip(
+        "Ascend910B2",
+        (Template("vir03_1c_8g", 8192), Template("vir06_1c_16g", 16384), Template("vir12_3c_32g", 32768)),
+        capacity=65536,
+        allocatable=65536,
+    ),
+    Chip("Ascend910B3", (_QUARTER, _HALF), capacity=65536, allocatable=65536),
+    Chip(
+        "Ascend910B4",
+        (Template("vir05_1c_8g", 8192), Template("vir10_3c_16g", 16384)),
+        capacity=32768,
+        allocatable=32768,
+    ),
+    Chip("Ascend910B4-1", (_QUARTER, _HALF), capacity=65536, allocatable=65536),
+    Chip("Ascend910C", (_QUARTER, _HALF), capacity=65536, allocatable=65536, in_modules=True),
+    Chip(
+        "Ascend310P",
+        (Template("vir01", 3072), Template("vir02", 6144), Template("vir04", 12288)),
+        capacity=24576,
+        allocatable=21527,
+    ),
+)
+
+
+class _Runtime(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """What the device plugin is told about one card of a pod."""
+
+    uuid: str = msgspec.field(name="UUID")
+    temp: str = ""
+    memory: int = 0
+    core: int = 0
+
+
+class Ascend(PlainVendor):
+    """Ascend NPUs of one chip."""
+
+    def __init__(self, chip: Chip) -> None:
+        super().__init__(
+            name=chip.name,
+            count_resource=f"huawei.com/{chip.name}",
+            memory_resource=f"huawei.com/{chip.name}-memory",
+            cores_resource=f"huawei.com/{chip.name}-core",
+            record=f"hami.io/{chip.name}-devices",
+            register=f"hami.io/node-register-{chip.name}",
+            use_uuids=f"hami.io/use-{chip.name}-uuid",
+            refuse_uuids=f"hami.io/no-use-{chip.name}-uuid",
+        )
+        self.chip = chip
+
+    def memory(self, container: Container) -> int | None:
+        asked = super().memory(container)
+        if asked is None:
+            return None
+        if asked > self.chip.capacity:
+            raise RequestError(
+                f"container {container.name!r}: {self.memory_resource}: {asked} MiB is more than "
+                f"a card's {self.chip.capacity} MiB"
+            )
+        template = self._template(asked)
+        return self.chip.allocatable if template is None else template.memory
+
+    def _template(self, memory: int) -> Template | None:
+        """The smallest part that holds that much; nothing if only a whole card does."""
+        return next((template for template in self.chip.templates if template.memory >= memory), None)
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        changes = []
+        count = request.count
+        if self.chip.in_modules and count == 1:
+            count = 2
+            changes.append(Change("limits", self.count_resource, "2"))
+            if self.count_resource in (container.resources.requests or {}):
+                changes.append(Change("requests", self.count_resource, "2"))
+        elif self.chip.in_modules and count % 2:
+            raise AdmissionError(
+                f"container {container.name!r}: {self.count_resource}: {count} is odd, but cards come in pairs"
+            )
+        memory = request.memory or self.chip.allocatable
+        if count > 1 and memory != self.chip.allocatable:
+            raise AdmissionError(
+                f"container {container.name!r}: {self.memory_resource}: {limit(container, self.memory_resource)} is "
+                f"part of a card, but {count} cards are given as whole ones only; leave {self.memory_resource} out"
+            )
+        amount = str(memory)
+        changes += [Change(field, self.memory_resource, amount) for field in ("limits", "requests")]
+        return tuple(changes)
+
+    def is_particular(self, request: DeviceRequest) -> bool:
+        return self.chip.in_modules and request.count > 1
+
+    def pick(
+        self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
+    ) -> list[int] | None:
+        if request.count == 1:
+            return None
+        if self.chip.in_modules:
+            return _whole_modules(request.count, candidates)
+        return _fewest_networks(request.count, candidates) if self.chip.in_networks else None
+
+    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+        cards = [self._runtime(use.uuid, use.memory, use.cores) for container in uses for use in container]
+        return {"predicate-time": str(now), self.count_resource: encode(cards).decode()}
+
+    def _runtime(self, uuid: str, memory: int, cores: int) -> _Runtime:
+        template = self._template(memory)
+        return _Runtime(uuid, template.name if template else "", memory, cores)
+
+
+def _whole_modules(count: int, candidates: Sequence[Device]) -> list[int]:
+    """The first modules of which both cards are free; an empty list if they are too few or the count is odd."""
+    modules: dict[int, list[int]] = {}
+    for position, device in enumerate(candidates):
+        modules.setdefault(device.index // 2, []).append(position)
+    chosen = [position for module in modules.values() if len(module) == 2 for position in module][:count]
+    return chosen if len(chosen) == count and count % 2 == 0 else []
+
+
+def _fewest_networks(count: int, candidates: Sequence[Device]) -> list[int] | None:
+    """Cards from the network groups with the most candidates; no opinion unless every card names its group."""
+    groups: dict[object, list[int]] = {}
+    for position, device in enumerate(candidates):
+        facts = dict(device.custom)
+        if NETWORK not in facts:
+            return None
+        groups.setdefault(facts[NETWORK], []).append(position)
+    largest_first = sorted(groups.values(), key=len, reverse=True)
+    return [position for group in largest_first for position in group][:count]

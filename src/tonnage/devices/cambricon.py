@@ -1,0 +1,53 @@
+"""Cambricon MLUs, which register nothing: their number and memory follow from what the node offers."""
+
+from collections.abc import Mapping
+
+from tonnage.devices.base import WHOLE_CARD, Device, PodUses
+from tonnage.devices.codec import capacity_devices
+from tonnage.devices.plain import PlainVendor
+from tonnage.model.node import Node
+
+MEMORY_UNIT = 256
+"""MiB in one unit of memory."""
+
+
+class Cambricon(PlainVendor):
+    """MLUs shared through Cambricon's own dynamic sharing."""
+
+    def __init__(
+        self,
+        *,
+        count_resource: str = "cambricon.com/vmlu",
+        memory_resource: str = "cambricon.com/mlu.smlu.vmemory",
+        cores_resource: str = "cambricon.com/mlu.smlu.vcore",
+    ) -> None:
+        super().__init__(
+            name="MLU",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource=cores_resource,
+            record="hami.io/cambricon-mlu-devices",
+            use_uuids="cambricon.com/use-gpuuuid",
+            refuse_uuids="cambricon.com/nouse-gpuuuid",
+            memory_unit=MEMORY_UNIT,
+            default_cores=WHOLE_CARD,
+        )
+
+    def devices(self, node: Node) -> list[Device]:
+        return capacity_devices(
+            node,
+            cores=self.cores_resource,
+            memory=self.memory_resource,
+            memory_unit=MEMORY_UNIT,
+            stem="cambricon-mlu",
+            first=0,
+            type_=self.name,
+        )
+
+    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+        first = next(use for container in uses for use in container)
+        index = devices[first.uuid].index
+        return {
+            "CAMBRICON_DSMLU_ASSIGNED": "false",
+            "CAMBRICON_DSMLU_PROFILE": f"{index}_{first.cores}_{first.memory // MEMORY_UNIT}",
+        }

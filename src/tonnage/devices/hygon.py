@@ -1,0 +1,36 @@
+"""Hygon DCUs."""
+
+from collections.abc import Mapping
+
+from tonnage.devices.base import WHOLE_CARD, type_allowed
+from tonnage.devices.plain import PlainVendor
+
+USE_TYPE = "hygon.com/use-dcutype"
+REFUSE_TYPE = "hygon.com/nouse-dcutype"
+
+
+class Hygon(PlainVendor):
+    """DCUs as HAMi's device plugin registers them."""
+
+    def __init__(
+        self,
+        *,
+        count_resource: str = "hygon.com/dcunum",
+        memory_resource: str = "hygon.com/dcumem",
+        cores_resource: str = "hygon.com/dcucores",
+    ) -> None:
+        super().__init__(
+            name="DCU",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource=cores_resource,
+            record="hami.io/dcu-devices",
+            register="hami.io/node-dcu-register",
+            use_uuids="hygon.com/use-gpuuuid",
+            refuse_uuids="hygon.com/nouse-gpuuuid",
+            default_cores=WHOLE_CARD,
+        )
+        self.policy_annotations = (*self.policy_annotations, USE_TYPE, REFUSE_TYPE)
+
+    def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
+        return type_allowed(type_, annotations, USE_TYPE, REFUSE_TYPE)

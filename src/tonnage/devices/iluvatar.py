@@ -1,0 +1,87 @@
+"""Iluvatar GPUs in both generations: one kind derived from what the node offers, and one kind per chip."""
+
+from collections.abc import Mapping
+
+from tonnage.devices.base import WHOLE_CARD, Change, Device, DeviceRequest, PodUses
+from tonnage.devices.codec import capacity_devices
+from tonnage.devices.plain import PlainVendor
+from tonnage.model.node import Node
+from tonnage.model.pod import Container
+
+MEMORY_UNIT = 256
+"""MiB in one unit of memory."""
+CHIPS = ("MR-V100", "MR-V50", "BI-V100", "BI-V150")
+CONTAINER_NAME = "SOL_CONTINER_NAME"
+"""The environment variable by which the driver tells containers apart, misspelt as the driver has it."""
+
+
+def _whole_cards(cores_resource: str, request: DeviceRequest) -> tuple[Change, ...]:
+    """Several cards are always whole ones."""
+    return (Change("limits", cores_resource, str(request.count * WHOLE_CARD)),) if request.count > 1 else ()
+
+
+class IluvatarLegacy(PlainVendor):
+    """Iluvatar GPUs before HAMi 2.7.1, whatever their chip."""
+
+    def __init__(
+        self,
+        *,
+        count_resource: str = "iluvatar.ai/vgpu",
+        memory_resource: str = "iluvatar.ai/vcuda-memory",
+        cores_resource: str = "iluvatar.ai/vcuda-core",
+    ) -> None:
+        super().__init__(
+            name="Iluvatar",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource=cores_resource,
+            record="hami.io/iluvatar-vgpu-devices",
+            use_uuids="iluvatar.ai/use-gpuuuid",
+            refuse_uuids="iluvatar.ai/nouse-gpuuuid",
+            memory_unit=MEMORY_UNIT,
+        )
+
+    def devices(self, node: Node) -> list[Device]:
+        return capacity_devices(
+            node,
+            cores=self.cores_resource,
+            memory=self.memory_resource,
+            memory_unit=MEMORY_UNIT,
+            stem="iluvatar",
+            first=1,
+            type_=self.name,
+        )
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        return _whole_cards(self.cores_resource, request)
+
+    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+        return {
+            f"iluvatar.ai/predicate-gpu-idx-{position}": ",".join(str(devices[use.uuid].index) for use in container)
+            for position, container in enumerate(uses)
+            if container
+        }
+
+
+class Iluvatar(PlainVendor):
+    """Iluvatar GPUs of one chip, as registered since HAMi 2.7.1."""
+
+    def __init__(self, chip: str) -> None:
+        super().__init__(
+            name=chip,
+            count_resource=f"iluvatar.ai/{chip}-vgpu",
+            memory_resource=f"iluvatar.ai/{chip}.vMem",
+            cores_resource=f"iluvatar.ai/{chip}.vCore",
+            record=f"hami.io/{chip}-devices",
+            register=f"hami.io/node-{chip}-register",
+            use_uuids=f"hami.io/use-{chip}-uuid",
+            refuse_uuids=f"hami.io/no-use-{chip}-uuid",
+            memory_unit=MEMORY_UNIT,
+        )
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        changes = _whole_cards(self.cores_resource, request)
+        named = any(variable.name == CONTAINER_NAME for variable in container.env or ())
+        if named or not container.name:
+            return changes
+        return (*changes, Change("env", CONTAINER_NAME, container.name))

@@ -1,0 +1,181 @@
+"""NVIDIA GPUs, shared, exclusive or cut into MIG instances."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from tonnage.devices import mig
+from tonnage.devices.base import (
+    LARGEST_AMOUNT,
+    PERCENTAGE_UNSET,
+    WHOLE_CARD,
+    Admission,
+    AdmissionError,
+    Change,
+    Device,
+    DeviceRequest,
+    PodUses,
+    limit,
+    type_allowed,
+    whole_number,
+    words,
+)
+from tonnage.devices.codec import boolean, decode_json
+from tonnage.devices.plain import PlainVendor, refusing_nonsense
+from tonnage.model.node import Node
+from tonnage.model.pod import Container
+
+REGISTER = "hami.io/node-nvidia-register"
+CORDON = "hami.io/device-cordon"
+SCORES = "hami.io/node-nvidia-score"
+MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
+
+USE_TYPE = "nvidia.com/use-gputype"
+REFUSE_TYPE = "nvidia.com/nouse-gputype"
+USE_UUID = "nvidia.com/use-gpuuuid"
+REFUSE_UUID = "nvidia.com/nouse-gpuuuid"
+ONE_NUMA = "nvidia.com/numa-bind"
+MODE = "nvidia.com/vgpu-mode"
+
+
+_Score = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
+
+
+class _Scores(msgspec.Struct, gc=False, frozen=True):
+    uuid: str
+    score: dict[str, _Score] | None = None
+
+
+class Nvidia(PlainVendor):
+    """NVIDIA GPUs as HAMi's device plugin registers and hands them out."""
+
+    def __init__(
+        self,
+        *,
+        count_resource: str = "nvidia.com/gpu",
+        memory_resource: str = "nvidia.com/gpumem",
+        percentage_resource: str = "nvidia.com/gpumem-percentage",
+        cores_resource: str = "nvidia.com/gpucores",
+        priority_resource: str = "nvidia.com/priority",
+        default_memory: int = 0,
+        default_cores: int = 0,
+        default_count: int = 1,
+        memory_factor: int = 1,
+        overwrite_env: bool = False,
+        core_policy: str = "default",
+        runtime_class: str = "",
+    ) -> None:
+        super().__init__(
+            name="NVIDIA",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource=cores_resource,
+            record="hami.io/vgpu-devices",
+            use_uuids=USE_UUID,
+            refuse_uuids=REFUSE_UUID,
+            memory_unit=max(1, memory_factor),
+            default_cores=default_cores,
+        )
+        self.percentage_resource = percentage_resource
+        self.priority_resource = priority_resource
+        self.side_resources = (memory_resource, percentage_resource, cores_resource, priority_resource)
+        self.register_annotations = (REGISTER, CORDON, SCORES)
+        self.policy_annotations = (USE_TYPE, REFUSE_TYPE, USE_UUID, REFUSE_UUID, ONE_NUMA, MODE)
+        self.default_memory = default_memory
+        self.default_count = default_count
+        self.overwrite_env = overwrite_env
+        self.core_policy = core_policy
+        self.runtime_class = runtime_class
+
+    def request(self, container: Container) -> DeviceRequest | None:
+        count = self._count(container)
+        if not count:
+            return None
+        memory = self.memory(container) or 0
+        percentage = self._percentage(container)
+        if percentage is None or percentage <= 0:
+            percentage = PERCENTAGE_UNSET
+            if not memory and self.default_memory:
+                memory = self.default_memory
+            elif not memory:
+                percentage = WHOLE_CARD
+        else:
+            percentage = min(percentage, WHOLE_CARD)
+        cores = whole_number(container, self.cores_resource)
+        return DeviceRequest(self.name, count, memory, percentage, self.default_cores if cores is None else cores)
+
+    def _count(self, container: Container) -> int:
+        """Number of cards; one that only says how much of a card it needs gets the default number."""
+        count = whole_number(container, self.count_resource)
+        if count is not None:
+            return count
+        qualifiers = (self.memory_resource, self.percentage_resource, self.cores_resource)
+        return self.default_count if any(limit(container, name) is not None for name in qualifiers) else 0
+
+    def _percentage(self, container: Container) -> int | None:
+        return whole_number(container, self.percentage_resource, "percent", bounds=None)
+
+    def cordoned(self, node: Node) -> frozenset[str]:
+        return frozenset(words(node.annotations.get(CORDON, "")))
+
+    def pair_scores(self, node: Node) -> dict[str, dict[str, int]]:
+        text = node.annotations.get(SCORES)
+        if text is None:
+            return {}
+        return {entry.uuid: entry.score or {} for entry in decode_json(text, list[_Scores], "device")}
+
+    def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
+        modes = annotations.get(MODE, "")
+        return type_allowed(type_, annotations, USE_TYPE, REFUSE_TYPE) and (not modes.strip() or mode in modes)
+
+    def wants_one_numa(self, annotations: Mapping[str, str]) -> bool:
+        return boolean(annotations.get(ONE_NUMA, "")) is True
+
+    def admit(self, container: Container) -> Admission:
+        with refusing_nonsense():
+            priority = whole_number(container, self.priority_resource)
+            percentage = self._percentage(container)
+            request = self.request(container)
+        if percentage is not None and not 0 <= percentage <= WHOLE_CARD:
+            raise AdmissionError(
+                f"container {container.name!r}: {self.percentage_resource}: {percentage} is not from 0 to {WHOLE_CARD}"
+            )
+        changes = []
+        if priority is not None:
+            changes.append(Change("env", "CUDA_TASK_PRIORITY", str(priority)))
+        if self.core_policy not in ("", "default"):
+            changes.append(Change("env", "GPU_CORE_UTILIZATION_POLICY", self.core_policy))
+        if request is not None:
+            changes += self.changes(container, request)
+        elif self.overwrite_env:
+            changes.append(Change("env", "NVIDIA_VISIBLE_DEVICES", "none"))
+        return Admission(request is not None, tuple(changes))
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        changes = []
+        if limit(container, self.count_resource) is None:
+            changes.append(Change("limits", self.count_resource, str(request.count)))
+        if self._is_exclusive(container):
+            changes.append(Change("limits", self.cores_resource, str(WHOLE_CARD)))
+        if self.runtime_class:
+            changes.append(Change("runtimeClassName", "runtimeClassName", self.runtime_class))
+        return tuple(changes)
+
+    def _is_exclusive(self, container: Container) -> bool:
+        """Whether the container takes whole cards without saying so by cores."""
+        if not self.cores_resource or limit(container, self.cores_resource) is not None:
+            return False
+        percentage = self._percentage(container)
+        if percentage is not None:
+            return percentage == WHOLE_CARD
+        return limit(container, self.memory_resource) is None
+
+    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+        instances = mig.encode_allocations(uses)
+        return {MIG_ALLOCATIONS: instances} if instances else {}
+
+    def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
+        uses = super().read_uses(text, annotations)
+        instances = annotations.get(MIG_ALLOCATIONS, "")
+        return mig.with_allocations(uses, instances) if instances.strip() else uses

@@ -1,0 +1,63 @@
+"""What the types of a pod or a node do not say: quantities that can be read and are not below zero."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from tonnage.model.node import Node
+from tonnage.model.pod import Container, Pod
+from tonnage.model.quantity import QuantityError
+from tonnage.model.resources import amount
+
+_PRIORITIES = range(-(2**31), 2**31)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing that is wrong inside an object."""
+
+    path: str
+    expected: str
+    message: str
+
+
+def _quantities(path: str, quantities: Mapping[str, str | int | float] | None) -> Iterator[tuple[str, Fault]]:
+    for name, quantity in (quantities or {}).items():
+        try:
+            if amount(name, quantity) < 0:
+                yield name, Fault(f"{path}[{name}]", "zero or more", f"{quantity} is below zero")
+        except QuantityError as error:
+            message, _, expected = str(error).partition("; expected ")
+            yield name, Fault(f"{path}[{name}]", expected, message)
+
+
+def _containers(path: str, containers: list[Container] | None) -> Iterator[Fault]:
+    for i, container in enumerate(containers or ()):
+        resources = container.resources
+        for field, quantities in (("requests", resources.requests), ("limits", resources.limits)):
+            for _, fault in _quantities(f"{path}[{i}].resources.{field}", quantities):
+                yield fault
+
+
+def pod_faults(pod: Pod) -> list[Fault]:
+    """Everything for which the pod cannot be scheduled at all."""
+    faults = [
+        *_containers("spec.initContainers", pod.spec.initContainers),
+        *_containers("spec.containers", pod.spec.containers),
+        *(fault for _, fault in _quantities("spec.overhead", pod.spec.overhead)),
+    ]
+    if pod.spec.priority is not None and pod.spec.priority not in _PRIORITIES:
+        faults.append(Fault("spec.priority", "a whole number of 32 bits", f"{pod.spec.priority} is out of range"))
+    return faults
+
+
+def mended_node(node: Node) -> tuple[Node, list[Fault]]:
+    """The node without the resources whose quantities cannot be used, and what is wrong with those."""
+    faults: list[Fault] = []
+    kept: dict[str, dict[str, str | int | float] | None] = {}
+    for field, offered in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
+        bad = dict(_quantities(f"status.{field}", offered))
+        faults.extend(bad.values())
+        kept[field] = {name: value for name, value in offered.items() if name not in bad} if offered else offered
+    if not faults:
+        return node, faults
+    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, **kept)), faults

@@ -1,0 +1,169 @@
+"""From written objects to typed ones: what is kept, what is counted, and what is told about the rest."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tonnage.manifests.check import Fault, mended_node, pod_faults
+from tonnage.manifests.written import Header, Written
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.problem import Problem
+from tonnage.model.wire import KINDS, WireError, convert
+
+T = TypeVar("T")
+
+_DEEPEST_LIST = 10
+_SHAPE = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_MISSING = re.compile(r"Object missing required field `([^`]*)`")
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "nothing",
+}
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What was read from one or several files."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    """How many objects of a kind that Tonnage does not use, by version and kind."""
+    _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    """Where in its list each object stands, by kind and name."""
+
+    def add(self, name: str, thing: Node | Pod) -> bool:
+        """Keep an object; says whether it took the place of an earlier one of the same kind and name."""
+        things: list[Any] = self.nodes if isinstance(thing, Node) else self.pods
+        place = self._places.setdefault(name, len(things))
+        if place < len(things):
+            things[place] = thing
+            return True
+        things.append(thing)
+        return False
+
+
+class Reader:
+    """Takes the objects of one file, in their order."""
+
+    def __init__(self, source: str, into: Manifests) -> None:
+        self.source = source
+        self.into = into
+        self._number = 0
+
+    def take(self, written: Written, implied: Header | None = None, depth: int = 0) -> None:
+        """Keep an object, the objects of a list, or a problem."""
+        implied = implied or Header()
+        try:
+            header = written.header()
+        except WireError as error:
+            self._number += 1
+            self._tell(written, implied.kind, _fault(error))
+            return
+        if header.is_list and (header.kind is None or header.kind.endswith("List")):
+            if depth >= _DEEPEST_LIST:
+                self._number += 1
+                message = f"lists are nested more than {_DEEPEST_LIST} deep"
+                self._tell(written, header.kind, Fault("items", "objects in one list", message))
+                return
+            # The API server leaves kind and version out of the items of a PodList.
+            alike = (header.kind or "").removesuffix("List")
+            inside = Header(alike, header.version) if alike else Header()
+            for item in written.items():
+                self.take(item, inside, depth + 1)
+            return
+        kind, version = header.kind or implied.kind, header.version or implied.version
+        if kind == "List":
+            return
+        self._number += 1
+        if not kind:
+            self._tell(written, None, Fault("kind", "kind: Pod or kind: Node", "the kind is missing"))
+        elif not version:
+            self._tell(written, kind, Fault("apiVersion", "apiVersion: v1", "the version is missing"))
+        elif (type_ := KINDS.get((version, kind))) is None:
+            said = f"{version} {kind}"
+            self.into.skipped[said] = self.into.skipped.get(said, 0) + 1
+        else:
+            self._keep(written, kind, type_)
+
+    def _keep(self, written: Written, kind: str, type_: type[Node] | type[Pod]) -> None:
+        try:
+            thing = _decode(written, type_)
+        except WireError as error:
+            self._tell(written, kind, _fault(error))
+            return
+        if not thing.metadata.name:
+            self._tell(written, kind, Fault("metadata.name", "a name", "the object has no name"))
+            return
+        if isinstance(thing, Node):
+            thing, faults = mended_node(thing)
+            key = thing.name
+        else:
+            faults = pod_faults(thing)
+            key = thing.key
+        for fault in faults:
+            self._tell(written, kind, fault)
+        if (isinstance(thing, Node) or not faults) and self.into.add(f"{kind}/{key}", thing):
+            message = "the object is given more than once; this later one is used"
+            self._tell(written, kind, Fault("metadata.name", "each object once", message))
+
+    def _tell(self, written: Written, kind: str | None, fault: Fault) -> None:
+        got = _SHAPE.search(fault.message)
+        path, line = written.find(fault.path, got[2] if got else "")
+        self.into.problems.append(
+            Problem(
+                object=self._name(written, kind),
+                field=path,
+                position=f"{self.source} line {line}",
+                expected=fault.expected,
+                message=_SHAPE.sub(lambda shape: f"found {_WORDS.get(shape[2], shape[2])}", fault.message),
+            )
+        )
+
+    def _name(self, written: Written, kind: str | None) -> str:
+        kind = kind or written.peek("kind")
+        name = written.peek("metadata", "name")
+        if not kind or not name:
+            return f"{kind or 'Object'} #{self._number}"
+        namespace = written.peek("metadata", "namespace")
+        if KINDS.get(("v1", kind)) is Pod:
+            namespace = namespace or "default"
+        return f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}"
+
+
+def _decode(written: Written, type_: type[T]) -> T:
+    try:
+        return written.decode(type_)
+    except WireError as error:
+        if "got `null`" not in error.message:
+            raise
+    # Kubernetes takes a null for an absent field; only objects that hold one pay for taking it out.
+    return convert(_without_nulls(written.plain()), type_)
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nulls(below) for name, below in value.items() if below is not None}
+    return [_without_nulls(below) for below in value] if isinstance(value, list) else value
+
+
+def _fault(error: WireError) -> Fault:
+    """A wire error in words; which kind of value was found stays in it until its place is known."""
+    if shape := _SHAPE.fullmatch(error.message):
+        wanted = [word for word in shape[1].split(" | ") if word != "null"]
+        expected = " or ".join(_WORDS.get(word, word) for word in wanted)
+        if set(wanted) == {"str", "int", "float"}:
+            expected = "a quantity such as 500m, 2, 16Gi"
+        elif wanted == ["str"] and shape[2] in ("int", "float", "bool"):
+            expected = "text, so put it in quotes"
+        return Fault(error.path, expected, error.message)
+    if missing := _MISSING.fullmatch(error.message):
+        return Fault(error.path, f"a field {missing[1]}", f"the field {missing[1]} is missing")
+    return Fault(error.path, "", error.message)

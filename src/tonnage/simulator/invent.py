@@ -1,0 +1,259 @@
+"""An invented cluster and workload: what a GPU cluster of several teams looks like, out of nothing but a seed.
+
+Nodes come in pools of different cards and register them the way HAMi's device plugin does. Pods arrive so that the
+demand for cards hovers around what there is, in a slow wave: the cluster fills within the first two hours, queues
+form at the crest and drain in the trough.
+"""
+
+import heapq
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tonnage.model.meta import ObjectMeta
+from tonnage.model.node import Node, NodeSpec, NodeStatus
+from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.selection import Taint, Toleration
+from tonnage.model.wire import encode
+
+GPU = "nvidia.com/gpu"
+GPU_MEMORY = "nvidia.com/gpumem"
+GPU_PERCENTAGE = "nvidia.com/gpumem-percentage"
+GPU_CORES = "nvidia.com/gpucores"
+USE_TYPE = "nvidia.com/use-gputype"
+REGISTER = "hami.io/node-nvidia-register"
+
+EPOCH = datetime(2026, 1, 5, 6, 0, tzinfo=UTC)
+"""When virtual time begins."""
+SHARES_PER_CARD = 10
+ZONES = ("zone-a", "zone-b", "zone-c")
+
+MIDDLE, SWING, PERIOD = 0.95, 0.10, 6 * 3600.0
+"""Demand as a share of all cards: around the middle, up and down by the swing, once per period of seconds."""
+_MINUTE = 60.0
+_SHORTEST, _LONGEST = 3 * _MINUTE, 12 * 60 * _MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes of one kind."""
+
+    name: str
+    card: str
+    memory: int
+    """MiB per card."""
+    share: float
+    """Of all nodes."""
+    cpus: int
+    """Per card."""
+    gibibytes: int
+    """Memory of the node per card."""
+    taint: Taint | None = None
+
+
+RESERVED = Taint(key="dedicated", value="inference", effect="NoSchedule")
+POOLS = (
+    Pool("h100", "NVIDIA H100 80GB HBM3", 81559, 0.45, 24, 240),
+    Pool("a100", "NVIDIA A100-SXM4-40GB", 40960, 0.30, 16, 120),
+    Pool("v100", "NVIDIA-Tesla V100-SXM2-32GB", 32768, 0.15, 12, 90),
+    Pool("t4", "NVIDIA-Tesla T4", 15360, 0.10, 8, 48, RESERVED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Pods of one kind; `frequency` is relative to the other kinds, a duration's logarithm is normally distributed."""
+
+    name: str
+    frequency: float
+    minutes: float
+    """The median duration."""
+    spread: float
+    priority: int
+
+
+NOTEBOOK = Kind("notebook", 34, 35, 0.8, 0)
+INFERENCE = Kind("infer", 26, 60, 0.7, 1000)
+TUNING = Kind("tune", 16, 40, 0.8, 100)
+TRAINING = Kind("train", 14, 50, 0.9, 100)
+PRETRAINING = Kind("pretrain", 4, 75, 0.7, 500)
+BATCH = Kind("batch", 5, 15, 0.8, 0)
+KINDS = (NOTEBOOK, INFERENCE, TUNING, TRAINING, PRETRAINING, BATCH)
+TEAMS = ("team-a", "team-b", "team-c", "team-d", "team-e")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod that arrives at a time, in virtual seconds, and runs for a duration once it is placed."""
+
+    time: float
+    duration: float
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a pod of some kind asks for."""
+
+    kind: Kind
+    duration: float
+    cards: float
+    """How many average cards the pod keeps busy."""
+    limits: dict[str, str]
+    type: str | None = None
+
+
+def pool_sizes(count: int) -> list[tuple[Pool, int]]:
+    """How many of the nodes each pool gets: its share, the largest remainders first; pools without nodes left out."""
+    exact = [pool.share * count for pool in POOLS]
+    sizes = [math.floor(size) for size in exact]
+    for i in sorted(range(len(POOLS)), key=lambda i: sizes[i] - exact[i])[: count - sum(sizes)]:
+        sizes[i] += 1
+    return [(pool, size) for pool, size in zip(POOLS, sizes, strict=True) if size]
+
+
+def _uuid(rng: random.Random) -> str:
+    digits = f"{rng.getrandbits(128):032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def invent_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
+    """Nodes with that many cards each, pool by pool."""
+    width = max(3, len(str(count)))
+    return [
+        _node(pool, f"{pool.name}-{number:0{width}d}", ZONES[number % len(ZONES)], gpus, rng)
+        for pool, size in pool_sizes(count)
+        for number in range(1, size + 1)
+    ]
+
+
+def _node(pool: Pool, name: str, zone: str, gpus: int, rng: random.Random) -> Node:
+    cards = [
+        {
+            "id": f"GPU-{_uuid(rng)}",
+            "index": index,
+            "count": SHARES_PER_CARD,
+            "devmem": pool.memory,
+            "devcore": 100,
+            "type": pool.card,
+            "numa": index * 2 // gpus,
+            "mode": "hami-core",
+            "health": True,
+        }
+        for index in range(gpus)
+    ]
+    offered: dict[str, str | int | float] = {
+        "cpu": str(pool.cpus * max(gpus, 1)),
+        "memory": f"{pool.gibibytes * max(gpus, 1)}Gi",
+        "pods": "110",
+        GPU: str(gpus * SHARES_PER_CARD),
+    }
+    return Node(
+        metadata=ObjectMeta(
+            name=name,
+            uid=_uuid(rng),
+            labels={"kubernetes.io/hostname": name, "pool": pool.name, "topology.kubernetes.io/zone": zone},
+            annotations={REGISTER: encode(cards).decode()},
+            creationTimestamp=timestamp(0.0),
+        ),
+        spec=NodeSpec(taints=[pool.taint] if pool.taint else None),
+        status=NodeStatus(capacity=offered, allocatable=offered),
+    )
+
+
+def timestamp(time: float) -> str:
+    """A virtual time as Kubernetes writes times."""
+    return (EPOCH + timedelta(seconds=math.floor(time))).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def target(time: float) -> float:
+    """The share of all cards that the workload wants to keep busy at a time."""
+    return MIDDLE + SWING * math.sin(2 * math.pi * time / PERIOD)
+
+
+def _shape(kind: Kind, pools: list[tuple[Pool, int]], gpus: int, rng: random.Random) -> _Shape:
+    duration = min(max(rng.lognormvariate(math.log(kind.minutes * _MINUTE), kind.spread), _SHORTEST), _LONGEST)
+    if kind is BATCH or gpus < 1:
+        return _Shape(kind, duration, 0.0, {"cpu": str(rng.choice((1, 2, 4))), "memory": f"{rng.choice((2, 4, 8))}Gi"})
+    if kind in (NOTEBOOK, INFERENCE):
+        sizes = (4000, 6000, 8000, 12000, 16000, 20000) if kind is NOTEBOOK else (2000, 3000, 5000, 7000)
+        memory, cores = rng.choice(sizes), rng.choice((10, 15, 20, 30))
+        typical = sum(pool.memory * size for pool, size in pools) / sum(size for _, size in pools)
+        limits = {GPU: "1", GPU_MEMORY: str(memory), GPU_CORES: str(cores), "cpu": "1", "memory": "6Gi"}
+        return _Shape(kind, duration, max(memory / typical, cores / 100), limits)
+    if kind is TUNING:
+        percentage = rng.choice((25, 25, 50))
+        limits = {GPU: "1", GPU_PERCENTAGE: str(percentage), GPU_CORES: str(percentage)}
+        limits |= {"cpu": str(percentage // 12), "memory": f"{percentage // 2}Gi"}
+        return _Shape(kind, duration, percentage / 100, limits)
+    count = _cards(gpus, rng) if kind is PRETRAINING else 1
+    type_: str | None = None
+    if count <= 2 and rng.random() < 0.15:
+        # Weighted twice by size, so that a pool of one or two nodes is not asked for more than it has.
+        named = [(pool.name.upper(), size**2) for pool, size in pools if pool.taint is None]
+        type_ = rng.choices([name for name, _ in named], [weight for _, weight in named])[0]
+    limits = {GPU: str(count), "cpu": str(8 * count), "memory": f"{60 * count}Gi"}
+    return _Shape(kind, duration, float(count), limits, type_)
+
+
+def _cards(gpus: int, rng: random.Random) -> int:
+    """How many cards a big pod takes; seldom all of a node's, because an empty node is rare when demand is high."""
+    sizes = {1: 2.0, 2: 8.0, 4: 3.0, 8: 1.0}
+    weights = {size: weight * (0.1 if size == gpus else 1.0) for size, weight in sizes.items() if size <= gpus}
+    return rng.choices(list(weights), list(weights.values()))[0]
+
+
+def _pod(shape: _Shape, number: int, time: float, rng: random.Random) -> Pod:
+    limits: dict[str, str | int | float] = {**shape.limits}
+    requests = {name: limits[name] for name in ("cpu", "memory")}
+    tolerations = [Toleration(key=RESERVED.key, operator="Equal", value=RESERVED.value, effect=RESERVED.effect)]
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"{shape.kind.name}-{number:05d}",
+            namespace=rng.choice(TEAMS),
+            uid=_uuid(rng),
+            labels={"app": shape.kind.name},
+            annotations={USE_TYPE: shape.type} if shape.type else None,
+            creationTimestamp=timestamp(time),
+        ),
+        spec=PodSpec(
+            containers=[Container(name="main", resources=ResourceRequirements(requests=requests, limits=limits))],
+            tolerations=tolerations if shape.kind is INFERENCE else None,
+            priority=shape.kind.priority,
+        ),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+def _mean_work(pools: list[tuple[Pool, int]], gpus: int) -> float:
+    """Card-seconds of an average pod, from a sample of its own so that the caller's random numbers stay untouched."""
+    rng = random.Random(0)
+    kinds = rng.choices(KINDS, [kind.frequency for kind in KINDS], k=4000)
+    shapes = [_shape(kind, pools, gpus, rng) for kind in kinds]
+    return sum(shape.cards * shape.duration for shape in shapes) / len(shapes)
+
+
+def invent_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[Arrival]:
+    """Pods without end, in the order of their arrival, for a cluster of `invent_nodes` of the same size."""
+    if nodes_count < 1:
+        return
+    pools = pool_sizes(nodes_count)
+    capacity = float(nodes_count * max(gpus, 1))
+    usual_gap = (_mean_work(pools, gpus) or 10 * _MINUTE) / (MIDDLE * capacity)
+    frequencies = [kind.frequency for kind in KINDS]
+    busy: list[tuple[float, float]] = []
+    """When each pod would end if it never waited, and its cards."""
+    wanted, time, number = 0.0, 0.0, 0
+    while True:
+        # More often while demand is below its target, more seldom above: small clusters stay near it too.
+        haste = min(max(1 + 3 * (target(time) - wanted / capacity), 0.3), 3.0)
+        time += rng.expovariate(haste / usual_gap)
+        while busy and busy[0][0] <= time:
+            wanted -= heapq.heappop(busy)[1]
+        number += 1
+        shape = _shape(rng.choices(KINDS, frequencies)[0], pools, gpus, rng)
+        wanted += shape.cards
+        heapq.heappush(busy, (time + shape.duration, shape.cards))
+        yield Arrival(time, shape.duration, _pod(shape, number, time, rng))
