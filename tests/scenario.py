@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.decision import Decision
@@ -203,4 +204,4 @@ def usage(cluster: Cluster, name: str) -> list[tuple[int, int, int]]:
     """Slots, memory and cores in use on each card of a node."""
     state = cluster.nodes[name]
     used = cluster.columns.card_total[:, :, state.row] - cluster.columns.card_free[:, :, state.row]
-    return [tuple(used[:, position].tolist()) for position in range(len(state.devices))]
+    return [tuple(used[(SLOTS, MEMORY, CORES), position].tolist()) for position in range(len(state.devices))]

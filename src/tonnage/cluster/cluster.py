@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, UNLIMITED, Array, CardModel, Columns, Nodes
+from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, CardModel, Columns, Nodes
 from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.state import NodeState
@@ -208,7 +208,7 @@ class Cluster:
             for name, value in requests:
                 position = self.columns.resources.get(name)
                 if position is not None:
-                    known[position] = min(value, UNLIMITED)
+                    known[position] = min(value, LARGEST)
             if len(self._vectors) > 4096:
                 self._vectors.clear()
             self._vectors[requests] = known
@@ -222,7 +222,8 @@ class Cluster:
                 self._add_resource(name)
         for name, position in columns.resources.items():
             missing = UNLIMITED if name in NATIVE or name in self._counts else 0
-            columns.allocatable[position, row] = min(state.offers.get(name, missing), UNLIMITED)
+            offered = state.offers.get(name)
+            columns.allocatable[position, row] = missing if offered is None else min(offered, LARGEST)
         columns.free[:, row] = columns.allocatable[:, row]
         columns.taints[row] = self.labels.taint_id(state.node)
         columns.widen(len(state.devices))
@@ -234,23 +235,24 @@ class Cluster:
         for position, (device, vendor) in enumerate(zip(state.devices, state.vendors, strict=True)):
             condition = "" if device.healthy else "unhealthy"
             condition = condition or ("cordoned" if device.uuid in state.cordoned else "")
-            columns.card_total[:, position, row] = device.count, device.memory, device.cores
+            columns.card_total[SLOTS, position, row] = device.count
+            columns.card_total[MEMORY, position, row] = device.memory
+            columns.card_total[CORES, position, row] = device.cores
             columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
-            columns.numa[position, row] = device.numa
-            columns.index[position, row] = device.index
             columns.vendor_cards[vendor, row] += 1
             columns.particular[row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
             columns.coreless |= device.cores == 0
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
-        columns.node_total[:, row] = columns.node_free[:, row] = columns.card_total[:, :, row].sum(axis=1)
+        columns.node_total[:, row] = columns.card_total[:, :, row].sum(axis=1)
+        columns.node_used[:, row] = 0
 
     def _add_resource(self, name: str) -> None:
         position = self.columns.add_resource(name, UNLIMITED if name in self._counts else 0)
         self._vectors.clear()
         for state in self.nodes.values():
             for holding in state.holdings.values():
-                self.columns.free[position, state.row] -= dict(holding.requests).get(name, 0)
+                self.columns.free[position, state.row] -= min(dict(holding.requests).get(name, 0), LARGEST)
 
     def _apply(self, state: NodeState, holding: Holding, sign: int) -> None:
         """Add what a pod holds to its node's row, or take it away."""
@@ -265,7 +267,7 @@ class Cluster:
                     continue
                 for kind, value in ((SLOTS, card.slots), (MEMORY, card.memory), (CORES, card.cores)):
                     columns.card_free[kind, position, row] -= sign * value
-                    columns.node_free[kind, row] -= sign * value
+                    columns.node_used[kind, row] += sign * value
                 for placement in card.placements:
                     taken = state.mig.setdefault(position, [])
                     taken.append(placement) if sign > 0 else taken.remove(placement)

@@ -5,7 +5,6 @@ rows are dense and in name order, so that the first of equals is the first by na
 changed and `layout` when row numbers or shapes did.
 """
 
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -16,10 +15,12 @@ from tonnage.model.resources import NATIVE
 
 Array = NDArray[Any]
 
-SLOTS, MEMORY, CORES = range(3)
-"""What a card has: places for containers, MiB, percent of compute."""
+SLOTS, CORES, MEMORY = range(3)
+"""What a card has: places for containers, percent of compute, MiB."""
 UNLIMITED = 2**62
 """The allocatable amount of something that a node does not state and that is not checked there."""
+LARGEST = 2**52
+"""Amounts above this are taken for this, so that sums of thousands of them stay within 64 bits."""
 
 _ARRAYS = (
     "version",
@@ -29,11 +30,9 @@ _ARRAYS = (
     "card_total",
     "card_free",
     "model",
-    "numa",
-    "index",
     "foreign",
     "node_total",
-    "node_free",
+    "node_used",
     "vendor_cards",
     "particular",
     "taints",
@@ -80,11 +79,9 @@ class Columns:
         self.card_total = np.zeros((3, self.width, count), np.int64)
         self.card_free = np.zeros((3, self.width, count), np.int64)
         self.model = np.zeros((self.width, count), np.intp)
-        self.numa = np.zeros((self.width, count), np.int32)
-        self.index = np.zeros((self.width, count), np.int32)
         self.foreign = np.zeros((vendors, count), np.int64)
         self.node_total = np.zeros((3, count), np.int64)
-        self.node_free = np.zeros((3, count), np.int64)
+        self.node_used = np.zeros((3, count), np.int64)
         self.vendor_cards = np.zeros((vendors, count), np.int32)
         self.particular = np.zeros(count, np.bool_)
         self.taints = np.zeros(count, np.intp)
@@ -127,7 +124,7 @@ class Columns:
         if cards <= self.width:
             return
         shapes = {}
-        for name in ("card_total", "card_free", "model", "numa", "index"):
+        for name in ("card_total", "card_free", "model"):
             *outer, _, nodes = getattr(self, name).shape
             shapes[name] = (*outer, cards, nodes)
         self._reshape(shapes)
@@ -163,51 +160,61 @@ class Columns:
 class Nodes:
     """Some nodes, or all of them, as plugins see them: columns whose last axis are those nodes."""
 
-    __slots__ = ("cards", "columns", "rows")
+    __slots__ = ("_cards", "columns", "rows")
 
     def __init__(self, columns: Columns, rows: Array | slice | None = None) -> None:
         self.columns = columns
         self.rows = rows
-        self.cards = Cards(self)
+        self._cards: Cards | None = None
 
     def __len__(self) -> int:
         return len(self.pick(self.columns.version))
 
     def pick(self, column: Array) -> Array:
         """A column of these nodes; a view where that is possible, so not to be written to."""
-        if self.rows is None:
+        rows = self.rows
+        if rows is None:
             return column
-        return column[..., self.rows] if isinstance(self.rows, slice) else column.take(self.rows, axis=-1)
+        return column[..., rows] if type(rows) is slice else column.take(rows, axis=-1)
+
+    @property
+    def cards(self) -> "Cards":
+        if self._cards is None:
+            self._cards = Cards(self)
+        return self._cards
 
 
 class Cards:
     """The cards of some nodes as arrays of (cards, nodes); what they have and have free comes per kind."""
 
+    __slots__ = ("_free", "_model", "_total", "nodes")
+
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
+        self._free: Array | None = None
+        self._total: Array | None = None
+        self._model: Array | None = None
 
-    @cached_property
+    @property
     def free(self) -> Array:
-        return self.nodes.pick(self.nodes.columns.card_free)
+        if self._free is None:
+            self._free = self.nodes.pick(self.nodes.columns.card_free)
+        return self._free
 
-    @cached_property
+    @property
     def total(self) -> Array:
-        return self.nodes.pick(self.nodes.columns.card_total)
+        if self._total is None:
+            self._total = self.nodes.pick(self.nodes.columns.card_total)
+        return self._total
 
-    @cached_property
+    @property
     def model(self) -> Array:
-        return self.nodes.pick(self.nodes.columns.model)
-
-    @cached_property
-    def numa(self) -> Array:
-        return self.nodes.pick(self.nodes.columns.numa)
-
-    @cached_property
-    def index(self) -> Array:
-        return self.nodes.pick(self.nodes.columns.index)
+        if self._model is None:
+            self._model = self.nodes.pick(self.nodes.columns.model)
+        return self._model
 
     def copy(self) -> "Cards":
         """The same cards with a copy of what is free, to try something out on."""
         trial = Cards(self.nodes)
-        trial.free = self.free.copy()
+        trial._free = self.free.copy()
         return trial

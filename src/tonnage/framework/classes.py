@@ -42,7 +42,7 @@ class PredicateFunction:
         self.detail = detail
         self.confirm = confirm
         self.verdicts = np.zeros(256, np.uint8)
-        """The verdict that each code stands for."""
+        """The verdict that each code stands for; a code without a reason means that the node fits."""
 
 
 class ScoreFunction:
@@ -100,8 +100,8 @@ class PodClass:
             self.verdicts, self.totals = verdicts, totals
             self.counts = np.bincount(verdicts, minlength=kinds)
         else:
-            self.counts -= np.bincount(self.verdicts[nodes.rows], minlength=kinds)
             self.counts += np.bincount(verdicts, minlength=kinds)
+            self.counts -= np.bincount(self.verdicts[nodes.rows], minlength=kinds)
             self.verdicts[nodes.rows] = verdicts
             self.totals[nodes.rows] = totals
 
@@ -131,24 +131,24 @@ class PodClass:
             if result is None:
                 result = found
             elif function.confirm is None:
-                np.copyto(result, found, where=answer != FITS)
+                np.copyto(result, found, where=found != FITS)
             else:
-                np.copyto(result, found, where=(answer != FITS) & ((answer != MAYBE) | (result == FITS)))
+                np.copyto(result, found, where=(found != FITS) & ((answer != MAYBE) | (result == FITS)))
         return np.zeros(len(nodes), np.uint8) if result is None else result
 
     def _score(self, task: Task, nodes: Nodes, count: int) -> Array:
-        totals = np.zeros(count, np.float64)
+        totals: Array | None = None
         for number, function in enumerate(self._scorers):
             answer = function.evaluate(task, nodes)
             if answer is None:
                 continue
-            totals += answer
+            totals = answer.astype(np.float64) if totals is None else totals + answer
             kept = self.scores[number]
             if kept is None or nodes.rows is None:
                 self.scores[number] = answer
             else:
                 kept[nodes.rows] = answer
-        return totals
+        return np.zeros(count) if totals is None else totals
 
 
 class Classes:

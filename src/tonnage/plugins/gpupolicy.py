@@ -111,7 +111,7 @@ class GpuPolicy(Plugin):
     ) -> Sequence[float]:
         """The place of each card in HAMi's order, which is consumed from its end."""
         columns: list[Sequence[float]] = []
-        for key in self._sort_keys(self._policy(task), self._wants_one_numa(task, request)):
+        for key in _sort_keys(self._policy(task), self._wants_one_numa(task, request), self._numa_first):
             match key.removeprefix("-"):
                 case "index":
                     column: Sequence[float] = [node.devices[card].index for card in fitting]
@@ -127,22 +127,9 @@ class GpuPolicy(Plugin):
             ranks[place] = rank
         return ranks
 
-    def _sort_keys(self, policy: Policy, one_numa: bool) -> tuple[str, ...]:
-        """What cards are sorted by, the most important first; a minus sign sorts downwards."""
-        if len(policy) == 1 and policy[0] != NUMA:
-            if policy[0] == MUTEX:
-                return ("idle",)
-            score = "score" if policy[0] == BINPACK else "-score"
-            if one_numa or self._numa_first:
-                return ("-numa" if policy[0] == BINPACK else "numa", score)
-            return (score, "numa")
-        keys = [{BINPACK: "score", SPREAD: "-score", NUMA: "numa"}[p] for p in policy if p not in (MUTEX, TOPOLOGY)]
-        keys = keys or ["-score"]
-        if one_numa:
-            keys = ["numa", *(key for key in keys if key != "numa")]
-        return (*keys, "index")
-
     def _wants_one_numa(self, task: Task, request: DeviceRequest) -> bool:
+        if not task.constraints:
+            return False
         vendor = self._cluster.vendors[self._cluster.vendor_numbers[request.vendor]]
         return vendor.wants_one_numa(task.annotations)
 
@@ -191,6 +178,23 @@ class GpuPolicy(Plugin):
         scores = state.pair_scores.get(self._cluster.vendor_numbers[request.vendor], {})
         uuids = [state.devices[position].uuid for position in candidates]
         return np.array([[scores.get(a, {}).get(b, 0) if a != b else 0 for b in uuids] for a in uuids], np.int64)
+
+
+@lru_cache(maxsize=1024)
+def _sort_keys(policy: Policy, one_numa: bool, numa_first: bool) -> tuple[str, ...]:
+    """What cards are sorted by, the most important first; a minus sign sorts downwards."""
+    if len(policy) == 1 and policy[0] != NUMA:
+        if policy[0] == MUTEX:
+            return ("idle",)
+        score = "score" if policy[0] == BINPACK else "-score"
+        if one_numa or numa_first:
+            return ("-numa" if policy[0] == BINPACK else "numa", score)
+        return (score, "numa")
+    keys = [{BINPACK: "score", SPREAD: "-score", NUMA: "numa"}[p] for p in policy if p not in (MUTEX, TOPOLOGY)]
+    keys = keys or ["-score"]
+    if one_numa:
+        keys = ["numa", *(key for key in keys if key != "numa")]
+    return (*keys, "index")
 
 
 def _grow(links: Array, count: int) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
+from tonnage.cluster.columns import SLOTS, Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -56,11 +56,12 @@ class NodePolicy(Plugin):
         policy = self._policy(task)
         if policy == _NO_CARDS:
             return None
-        total = nodes.pick(self._columns.node_total)
-        used = total - nodes.pick(self._columns.node_free)
+        used = nodes.pick(self._columns.node_used)
         if self._columns.foreign_total:
+            used = used.copy()
             used[SLOTS] += nodes.pick(self._columns.foreign).sum(axis=0)
-        share = used.astype(np.float32)
-        np.divide(share, total.astype(np.float32), out=share, where=total > 0)
-        score: Array = _WEIGHT * (share[SLOTS] + share[CORES] + share[MEMORY])
+        total = np.maximum(nodes.pick(self._columns.node_total), 1)
+        share = np.divide(used, total, dtype=np.float32, casting="same_kind")
+        # The rows are added one after another, in the order in which HAMi adds them.
+        score: Array = np.add.reduce(share, axis=0) * _WEIGHT
         return -score if policy == SPREAD else score

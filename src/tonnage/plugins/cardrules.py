@@ -1,0 +1,145 @@
+"""The rules of one card, over arrays of (cards, nodes), and the names of their reasons.
+
+A card's code says which rule keeps a request off it, or that it fits. Codes are in the order in which the rules are
+checked, fitting being the highest: the highest code on a node is that of the card that came furthest.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards
+from tonnage.cluster.task import Task
+from tonnage.devices.base import WHOLE_CARD, DeviceRequest, Vendor
+
+REASONS = (
+    "NodeUnregistered",
+    "CardNotHealth",
+    "CardCordoned",
+    "CardTypeMismatch",
+    "CardUuidMismatch",
+    "CardTimeSlicingExhausted",
+    "ExclusiveDeviceAllocateConflict",
+    "CardInsufficientMemory",
+    "CardInsufficientCore",
+    "ExclusiveDeviceAllocateConflict",
+    "CardComputeUnitsExhausted",
+    "NodeInsufficientDevice",
+    "AllocatedCardsInsufficientRequest",
+    "NumaNotFit",
+    "CardMigTopologyInfeasible",
+    "CardSetInfeasible",
+)
+(
+    NO_CARD,
+    UNHEALTHY,
+    CORDONED,
+    TYPE,
+    UUID,
+    NO_SLOT,
+    RULED_OUT,
+    LITTLE_MEMORY,
+    FEW_CORES,
+    SHARED,
+    NO_CORES,
+    FEW_CARDS,
+    FEW_FIT,
+    NUMA,
+    MIG,
+    SET,
+    CARD_FITS,
+) = range(1, len(REASONS) + 2)
+_STATES = {"unhealthy": UNHEALTHY, "cordoned": CORDONED}
+_KINDS = 1 << 3
+
+
+class CardAsk:
+    """A request of one vendor's cards, prepared for being asked of many cards at once."""
+
+    def __init__(self, request: DeviceRequest, task: Task, vendor: Vendor, number: int) -> None:
+        self.request = request
+        self.vendor = vendor
+        self.number = number
+        """The vendor's number."""
+        self.cores = min(request.cores, WHOLE_CARD)
+        self.wanted_uuids, self.refused_uuids = vendor.uuid_lists(task.annotations)
+        self.one_numa = request.count > 1 and vendor.wants_one_numa(task.annotations)
+        self._annotations = task.annotations
+        self._by_percentage = not request.memory and request.percentage <= WHOLE_CARD
+        # A container that asks for no compute shares what there is, so there must be some.
+        needs = {SLOTS: 1, MEMORY: request.memory, CORES: self.cores or 1}
+        self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
+        self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
+        self._by_model = np.zeros(0, np.uint8)
+
+    @property
+    def takes_whole_cards(self) -> bool:
+        """Whether a card given to this request is given to nobody else."""
+        return self.cores == WHOLE_CARD or (self._by_percentage and self.request.percentage == WHOLE_CARD)
+
+    def codes(self, cards: Cards, models: Sequence[CardModel], coreless: bool) -> Array:
+        """For each card the first rule that keeps the request off it."""
+        free = cards.free
+        short = free < self._needs
+        if self._by_percentage:
+            np.less(free[MEMORY], self.request.memory_on(cards.total[MEMORY]), out=short[MEMORY])
+        if coreless and not self.cores:
+            short[CORES] &= cards.total[CORES] > 0
+        if len(self._by_model) < len(models):
+            self._by_model = np.array([self._code_of(model) * _KINDS for model in models], np.uint8)
+        codes: Array = self._codes[self._by_model[cards.model] | np.packbits(short, axis=0, bitorder="little")[0]]
+        if self.cores == WHOLE_CARD:
+            mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
+        return codes
+
+    def _code_of(self, model: CardModel) -> int:
+        """Why cards of a model will not do whatever is free on them, 0 if they may."""
+        if model.vendor != self.number:
+            return NO_CARD
+        if model.state:
+            return _STATES[model.state]
+        return 0 if self.vendor.accepts_type(model.type, model.mode, self._annotations) else TYPE
+
+
+def mark(codes: Array, where: Array, code: int) -> None:
+    """Give cards that code unless an earlier rule already keeps the request off them."""
+    np.putmask(codes, where & (codes > code), code)
+
+
+def _code_table(cores_code: int) -> Array:
+    """The code for each fixed code of a card's model and each combination of what there is too little of."""
+    order = ((1 << SLOTS, NO_SLOT), (1 << MEMORY, LITTLE_MEMORY), (1 << CORES, cores_code))
+    short = [next((code for bit, code in order if kinds & bit), CARD_FITS) for kinds in range(_KINDS)]
+    fixed = [[code] * _KINDS for code in range(1, UUID + 1)]
+    return np.array([*short, *(code for row in fixed for code in row)], np.uint8)
+
+
+def describe(task: Task, code: int, codes: Sequence[int], total: Array, free: Array, held: Mapping[str, int]) -> str:
+    """Why a node's cards will not do, with numbers; `held` counts cards that pods hold without saying which."""
+    request = max((r for demand in task.demands for r in demand.requests), key=lambda r: r.count)
+    own = [card for card, value in enumerate(codes) if value != NO_CARD]
+    if code == NO_CARD:
+        return f"no {request.vendor} card is registered"
+    if code == FEW_CARDS:
+        return f"wants {request.count} {request.vendor} cards, the node has {len(own)}"
+    counts: dict[str, int] = {}
+    for card in own:
+        if codes[card] != CARD_FITS:
+            reason = REASONS[codes[card] - 1]
+            counts[reason] = counts.get(reason, 0) + 1
+    parts = [", ".join(f"{count}/{len(own)} {reason}" for reason, count in sorted(counts.items()))] if counts else []
+    if code not in codes:
+        parts.insert(0, REASONS[code - 1])
+    if code == FEW_FIT:
+        parts.append(f"wants {request.count} cards, {sum(value == CARD_FITS for value in codes)} fit")
+    elif code == LITTLE_MEMORY:
+        wanted = f"{request.memory} MiB" if request.memory else f"{request.percentage} % of the memory"
+        most_free, most = max(free[MEMORY][own].tolist()), max(total[MEMORY][own].tolist())
+        parts.append(f"wants {wanted} on a card, at most {most_free} of {most} MiB are free")
+    elif code == FEW_CORES:
+        parts.append(
+            f"wants {request.cores} % of a card's compute, at most {max(free[CORES][own].tolist())} % are free"
+        )
+    if held.get(request.vendor):
+        parts.append(f"{held[request.vendor]} {request.vendor} cards are held by pods that do not say which")
+    return "; ".join(parts)

@@ -1,0 +1,132 @@
+"""Figures about a cluster and a workload: how full the cards are, how torn the free memory is, how long pods waited.
+
+Everything is computed from the cluster's columns or from plain numbers; nothing here changes or remembers anything.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import CORES, MEMORY
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How the cards of a cluster are used at one moment.
+
+    A card is idle if nothing runs on it, full if it has no memory, no compute or no place left, and partly used
+    otherwise. Fragmentation is the share of the free GPU memory that lies on cards in use, in percent: what is left
+    over beside others and cannot serve a pod that wants a whole card. It is 0 if no memory is free.
+    """
+
+    memory: float
+    """Percent of all GPU memory that is given out."""
+    cores: float
+    """Percent of all compute that is given out."""
+    fragmentation: float
+    idle: int
+    partial: int
+    full: int
+    free_nodes: int
+    """Nodes with cards, all of them idle."""
+
+    @property
+    def cards(self) -> int:
+        return self.idle + self.partial + self.full
+
+
+def measure(cluster: Cluster) -> Usage:
+    """The usage of all cards as it is now."""
+    cards = cluster.all_nodes().cards
+    total, free = cards.total, cards.free
+    exists = cards.model > 0
+    used = exists & (free < total).any(axis=0)
+    full = used & ((free <= 0) & (total > 0)).any(axis=0)
+    whole = total.sum(axis=(1, 2)).tolist()
+    left = free.sum(axis=(1, 2)).tolist()
+    torn = int(free[MEMORY].sum(where=used))
+    count, used_count, full_count = int(exists.sum()), int(used.sum()), int(full.sum())
+    return Usage(
+        memory=percent(whole[MEMORY] - left[MEMORY], whole[MEMORY]),
+        cores=percent(whole[CORES] - left[CORES], whole[CORES]),
+        fragmentation=percent(torn, left[MEMORY]),
+        idle=count - used_count,
+        partial=used_count - full_count,
+        full=full_count,
+        free_nodes=int((exists.any(axis=0) & ~used.any(axis=0)).sum()),
+    )
+
+
+def percent(part: float, whole: float) -> float:
+    """A share in percent; of nothing it is 0."""
+    return 100.0 * part / whole if whole else 0.0
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How long pods waited, in virtual seconds."""
+
+    mean: float
+    p50: float
+    p95: float
+    max: float
+
+
+def waits(seconds: Sequence[float]) -> Waits:
+    """Mean, largest and nearest-rank percentiles; all 0 without pods."""
+    if not seconds:
+        return Waits(0.0, 0.0, 0.0, 0.0)
+    ordered = sorted(seconds)
+    count = len(ordered)
+    median, almost = (ordered[-(-count * part // 100) - 1] for part in (50, 95))
+    return Waits(*(round(value, 1) for value in (sum(ordered) / count, median, almost, ordered[-1])))
+
+
+class Course(msgspec.Struct, frozen=True):
+    """A figure over time, in percent."""
+
+    mean: float
+    final: float
+
+
+class Pods(msgspec.Struct, frozen=True):
+    """How many pods got how far."""
+
+    arrived: int
+    placed: int
+    finished: int
+    running: int
+    waiting: int
+
+
+class CardCounts(msgspec.Struct, frozen=True):
+    """Cards by how they are used at the end."""
+
+    idle: int
+    partial: int
+    full: int
+
+
+class WaitReason(msgspec.Struct, frozen=True):
+    """How many pods had to wait for one reason above all."""
+
+    reason: str
+    pods: int
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What came of a replay; the same input gives the same summary, however fast it ran."""
+
+    duration: float
+    """Virtual seconds."""
+    pods: Pods
+    wait_seconds: Waits
+    """Over all pods that arrived, those still waiting with their time so far."""
+    gpu_memory_percent: Course
+    gpu_cores_percent: Course
+    fragmentation_percent: Course
+    cards: CardCounts
+    free_nodes: int
+    decisions: int
+    waited_for: list[WaitReason]
+    """The most frequent first."""
+    problems: int
