@@ -117,6 +117,7 @@ class Cluster:
             else:
                 self._let_go(key)
                 self.waiting[key] = task
+            self._pod_problems.pop(key, None)
             return
         self.waiting.pop(key, None)
         self.reserved.pop(key, None)
@@ -168,8 +169,9 @@ class Cluster:
             state = self.nodes[name]
             yield from state.problems
             for uuid in state.positions:
-                if self.cards[uuid][0] != name:
-                    message = f"{uuid} is registered on node {self.cards[uuid][0]} too; both count"
+                first = min(self.cards[uuid])
+                if first != name:
+                    message = f"{uuid} is registered on node {first} too; both count"
                     yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)
         for key in sorted(self._pod_problems.keys() | self.holders.keys()):
             yield from self._pod_problems.get(key, ())

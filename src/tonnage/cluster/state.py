@@ -14,10 +14,12 @@ class NodeState:
     """A node, its row in the columns, its cards by position, and the pods on it."""
 
     __slots__ = (
+        "capacities",
         "cordoned",
         "devices",
         "holdings",
         "mig",
+        "name",
         "node",
         "offers",
         "pair_scores",
@@ -29,11 +31,14 @@ class NodeState:
 
     def __init__(self, row: int) -> None:
         self.row = row
+        self.name = ""
         self.node: Node
         self.offers: Amounts = {}
         self.devices: list[Device] = []
         self.vendors: list[int] = []
         """The vendor of each device."""
+        self.capacities: list[tuple[int, int, int]] = []
+        """Slots, memory and cores of each device."""
         self.positions: dict[str, int] = {}
         """Where each device is, by its UUID."""
         self.cordoned: frozenset[str] = frozenset()
@@ -43,13 +48,9 @@ class NodeState:
         self.holdings: dict[str, Holding] = {}
         self.problems: list[Problem] = []
 
-    @property
-    def name(self) -> str:
-        return self.node.name
-
     def read(self, node: Node, vendors: Sequence[Vendor]) -> None:
         """Take over what a node says of itself; what cannot be read becomes a problem and hides only itself."""
-        self.node = node
+        self.node, self.name = node, node.name
         self.problems = []
         self.offers = self._read_offers(node)
         self.devices, self.vendors, self.positions = [], [], {}
@@ -73,6 +74,7 @@ class NodeState:
             if scores:
                 self.pair_scores[number] = scores
         self.cordoned = frozenset(cordoned)
+        self.capacities = [(device.count, device.memory, device.cores) for device in self.devices]
 
     def _read_offers(self, node: Node) -> Amounts:
         offers: Amounts = {}

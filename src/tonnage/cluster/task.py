@@ -1,6 +1,7 @@
 """A pod as the engine sees it: what it needs of a node, and what each container asks of cards."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -58,25 +59,49 @@ def containers_of(pod: Pod) -> list[tuple[Container, str]]:
     return first + [(c, APP) for c in pod.spec.containers]
 
 
+class VendorNames:
+    """Which vendors a resource name concerns, so that a container is shown only to those."""
+
+    def __init__(self, vendors: Sequence[Vendor]) -> None:
+        self.vendors = vendors
+        self.numbers: dict[str, list[int]] = {}
+        for number, vendor in enumerate(vendors):
+            for name in (vendor.count_resource, *vendor.side_resources):
+                self.numbers.setdefault(name, []).append(number)
+        self.side = frozenset(name for vendor in vendors for name in vendor.side_resources)
+
+    def requests(self, container: Container) -> tuple[DeviceRequest, ...]:
+        """What a container asks of each vendor's cards."""
+        resources = container.resources
+        concerned = {
+            number
+            for part in (resources.limits, resources.requests)
+            if part
+            for name in part
+            for number in self.numbers.get(name, ())
+        }
+        asked = [self.vendors[number].request(container) for number in sorted(concerned)]
+        return tuple([request for request in asked if request is not None])
+
+
+@lru_cache(maxsize=16)
+def _vendor_names(vendors: tuple[Vendor, ...]) -> VendorNames:
+    return VendorNames(vendors)
+
+
 def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     """Work out what a pod needs; never fails, a request without meaning is kept as the task's fault."""
+    names = _vendor_names(tuple(vendors))
     containers = containers_of(pod)
-    kinds = tuple(kind for _, kind in containers)
     demands: list[Demand] = []
     requests: Requests = ()
     fault = ""
     try:
-        needs = effective_request(pod)
         for position, (container, kind) in enumerate(containers):
-            if not (container.resources.limits or container.resources.requests):
-                continue
-            asked = tuple(request for vendor in vendors if (request := vendor.request(container)) is not None)
+            asked = names.requests(container)
             if asked:
                 demands.append(Demand(position, container.name, kind, asked))
-        for vendor in vendors:
-            for name in vendor.side_resources:
-                needs.pop(name, None)
-        requests = tuple(sorted(needs.items()))
+        requests = tuple(sorted([(n, value) for n, value in effective_request(pod).items() if n not in names.side]))
     except (RequestError, QuantityError, NegativeAmountError) as error:
         fault = str(error)
         demands = []
@@ -88,6 +113,7 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     constraints: tuple[tuple[str, str], ...] = ()
     if annotations and demands:
         asked_vendors = {request.vendor for demand in demands for request in demand.requests}
-        names = {name for v in vendors if v.name in asked_vendors for name in v.policy_annotations}
-        constraints = tuple((name, annotations[name]) for name in sorted(names & annotations.keys()))
+        keys = {key for v in vendors if v.name in asked_vendors for key in v.policy_annotations}
+        constraints = tuple((key, annotations[key]) for key in sorted(keys & annotations.keys()))
+    kinds = tuple([kind for _, kind in containers])
     return Task(pod, pod.key, requests, tuple(demands), kinds, fault, selection, annotations, constraints)

@@ -90,6 +90,8 @@ class _Runtime(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 class Ascend(PlainVendor):
     """Ascend NPUs of one chip."""
 
+    has_set_rules = True
+
     def __init__(self, chip: Chip) -> None:
         super().__init__(
             name=chip.name,

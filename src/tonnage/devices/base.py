@@ -157,6 +157,8 @@ class Vendor(ABC):
     """Pod annotations that change which of this vendor's cards a pod accepts."""
     register_annotations: tuple[str, ...] = ()
     """Node annotations from which devices are read."""
+    has_set_rules: bool = False
+    """Whether `pick` may have an opinion."""
 
     @abstractmethod
     def request(self, container: Container) -> DeviceRequest | None:

@@ -64,13 +64,12 @@ class Verdicts:
                 function.verdicts[code] = len(self.meanings)
                 self.meanings.append((function, code))
         self.rejects = np.array([m is not None and m[1] != MAYBE for m in self.meanings])
-        self.maybes = tuple(number for number, m in enumerate(self.meanings) if m is not None and m[1] == MAYBE)
 
 
 class PodClass:
     """Where pods of one class fit, and how good each node is for them."""
 
-    __slots__ = ("_functions", "_scorers", "_verdicts", "counts", "extras", "scores", "totals", "verdicts", "version")
+    __slots__ = ("_functions", "_scorers", "_verdicts", "extras", "scores", "totals", "used", "verdicts", "version")
 
     def __init__(
         self, predicates: Sequence[PredicateFunction], scorers: Sequence[ScoreFunction], verdicts: Verdicts
@@ -81,8 +80,8 @@ class PodClass:
         self.version = -1
         self.verdicts: Array
         """Per node 0 if the pods fit there, else what the first predicate that objects says."""
-        self.counts: Array
-        """How many nodes have each verdict."""
+        self.used = 0
+        """When the class was last asked for, to forget the ones that are not."""
         self.totals: Array
         """The sum of scores where the pods fit or may fit, minus infinity elsewhere."""
         self.scores: list[Array | None] = [None] * len(scorers)
@@ -94,22 +93,16 @@ class PodClass:
         """Ask all plugins about the nodes and take over what they say."""
         verdicts = self._ask(task, nodes)
         totals = self._score(task, nodes, len(verdicts))
-        np.copyto(totals, -np.inf, where=self._verdicts.rejects[verdicts])
-        kinds = len(self._verdicts.meanings)
+        np.copyto(totals, -np.inf, where=self._verdicts.rejects.take(verdicts))
         if nodes.rows is None:
             self.verdicts, self.totals = verdicts, totals
-            self.counts = np.bincount(verdicts, minlength=kinds)
         else:
-            self.counts += np.bincount(verdicts, minlength=kinds)
-            self.counts -= np.bincount(self.verdicts[nodes.rows], minlength=kinds)
             self.verdicts[nodes.rows] = verdicts
             self.totals[nodes.rows] = totals
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Take over what a closer look at one node found."""
         verdict = int(function.verdicts[code])
-        self.counts[self.verdicts[row]] -= 1
-        self.counts[verdict] += 1
         self.verdicts[row] = verdict
         if verdict != FITS:
             self.totals[row] = -np.inf
@@ -127,7 +120,7 @@ class PodClass:
                     self.extras[number] = extra
                 else:
                     self.extras[number][..., nodes.rows] = extra
-            found = function.verdicts[answer]
+            found = function.verdicts.take(answer)
             if result is None:
                 result = found
             elif function.confirm is None:
@@ -162,6 +155,7 @@ class Classes:
         self._kept: dict[tuple[Hashable, ...], PodClass] = {}
         self._keys: list[Key] = []
         self._layout = -1
+        self._asked = 0
 
     def close_registration(self) -> None:
         """No functions are added from here on."""
@@ -175,14 +169,15 @@ class Classes:
             self._layout = columns.layout
             self._kept.clear()
         key = tuple([key(task) for key in self._keys])
-        kept = self._kept.pop(key, None)
+        kept = self._kept.get(key)
         if kept is None:
-            kept = PodClass(self.predicates, self.scorers, self.verdicts)
-            kept.refresh(task, Nodes(columns))
             if len(self._kept) >= _MOST_CLASSES:
-                del self._kept[next(iter(self._kept))]
+                del self._kept[min(self._kept, key=lambda each: self._kept[each].used)]
+            kept = self._kept[key] = PodClass(self.predicates, self.scorers, self.verdicts)
+            kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
             kept.refresh(task, Nodes(columns, (columns.version > kept.version).nonzero()[0]))
         kept.version = columns.clock
-        self._kept[key] = kept
+        self._asked += 1
+        kept.used = self._asked
         return kept

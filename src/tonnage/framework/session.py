@@ -14,7 +14,7 @@ from tonnage.cluster.columns import Array, Cards
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
-from tonnage.framework.classes import FITS, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
+from tonnage.framework.classes import MAYBE, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
 from tonnage.framework.decision import MOST_SCORES, Decision, RejectedNodes
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import (
@@ -192,7 +192,8 @@ class Session:
             pods.settle_row(rows[0], self._classes.predicates[number], grant)
 
     def place(self, task: Task) -> Decision:
-        """Decide and, if a node was found, hold the placement."""
+        """Decide and, if a node was found, hold the placement; an earlier one of the same pod is given up first."""
+        self.unplace(task.key)
         decision = self.decide(task)
         if decision.node is not None:
             self.cluster.reserve(task, decision.node, decision.grant)
@@ -213,23 +214,19 @@ class Session:
         known = self._classes.verdicts
         while True:
             rows = best(pods.totals, MOST_SCORES)
-            again = False
-            if not any(pods.counts[verdict] for verdict in known.maybes):
+            verdicts = pods.verdicts.take(rows).tolist() if rows else ()
+            if not any(verdicts):
                 return rows
-            for row in rows:
-                meaning = known.meanings[pods.verdicts[row]]
+            for row, verdict in zip(rows, verdicts, strict=True):
+                meaning = known.meanings[verdict]
                 if meaning is not None and meaning[0].confirm is not None:
-                    code = meaning[0].confirm(task, row)
-                    pods.settle_row(row, meaning[0], code)
-                    again |= code != FITS
-            if not again:
-                return rows
+                    pods.settle_row(row, meaning[0], meaning[0].confirm(task, row))
 
     def _record(self, task: Task, pods: PodClass, rows: list[int], grant: Grant) -> Decision:
         states = self.cluster.states
         names = [states[row].name for row in rows]
         scores = [
-            (function.plugin, [0.0] * len(rows) if column is None else column[rows].tolist())
+            (function.plugin, [0.0] * len(rows) if column is None else column.take(rows).tolist())
             for function, column in zip(self._classes.scorers, pods.scores, strict=True)
         ]
         rejected = self._rejections(task, pods)
@@ -239,9 +236,9 @@ class Session:
         """Why nodes were turned down, grouped by plugin and reason."""
         known = self._classes.verdicts
         groups: dict[tuple[str, str], RejectedNodes] = {}
-        for verdict, count in enumerate(pods.counts.tolist()):
+        for verdict, count in enumerate(np.bincount(pods.verdicts).tolist()):
             meaning = known.meanings[verdict]
-            if not count or meaning is None or verdict in known.maybes:
+            if not count or meaning is None or meaning[1] == MAYBE:
                 continue
             function, code = meaning
             reason = function.reasons[code]
@@ -269,12 +266,12 @@ def best(totals: Array, most: int) -> list[int]:
     """Rows with the highest totals, highest first and lower rows first among equals; none of minus infinity."""
     if not len(totals):
         return []
-    left = totals.copy()
+    left, nothing = totals.copy(), -np.inf
     rows: list[int] = []
-    while len(rows) < most:
+    for _ in range(most):
         row = int(left.argmax())
-        if left[row] == -np.inf:
+        if left.item(row) == nothing:
             break
         rows.append(row)
-        left[row] = -np.inf
+        left[row] = nothing
     return rows

@@ -4,13 +4,14 @@ A card's code says which rule keeps a request off it, or that it fits. Codes are
 checked, fitting being the highest: the highest code on a node is that of the card that came furthest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards
 from tonnage.cluster.task import Task
-from tonnage.devices.base import WHOLE_CARD, DeviceRequest, Vendor
+from tonnage.devices.base import WHOLE_CARD, Device, DeviceRequest, Vendor
 
 REASONS = (
     "NodeUnregistered",
@@ -50,6 +51,7 @@ REASONS = (
     CARD_FITS,
 ) = range(1, len(REASONS) + 2)
 _STATES = {"unhealthy": UNHEALTHY, "cordoned": CORDONED}
+_BITS = np.array([1, 2, 4], np.uint8)[:, None, None]
 _KINDS = 1 << 3
 
 
@@ -87,7 +89,7 @@ class CardAsk:
             short[CORES] &= cards.total[CORES] > 0
         if len(self._by_model) < len(models):
             self._by_model = np.array([self._code_of(model) * _KINDS for model in models], np.uint8)
-        codes: Array = self._codes[self._by_model[cards.model] | np.packbits(short, axis=0, bitorder="little")[0]]
+        codes: Array = self._codes.take(np.bitwise_or.reduce(short * _BITS, axis=0) | self._by_model.take(cards.model))
         if self.cores == WHOLE_CARD:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         return codes
@@ -106,17 +108,19 @@ def mark(codes: Array, where: Array, code: int) -> None:
     np.putmask(codes, where & (codes > code), code)
 
 
+@cache
 def _code_table(cores_code: int) -> Array:
     """The code for each fixed code of a card's model and each combination of what there is too little of."""
     order = ((1 << SLOTS, NO_SLOT), (1 << MEMORY, LITTLE_MEMORY), (1 << CORES, cores_code))
     short = [next((code for bit, code in order if kinds & bit), CARD_FITS) for kinds in range(_KINDS)]
-    fixed = [[code] * _KINDS for code in range(1, UUID + 1)]
-    return np.array([*short, *(code for row in fixed for code in row)], np.uint8)
+    fixed = [code for code in range(1, UUID) for _ in range(_KINDS)]
+    return np.array([*short, *fixed], np.uint8)
 
 
-def describe(task: Task, code: int, codes: Sequence[int], total: Array, free: Array, held: Mapping[str, int]) -> str:
+def describe(
+    request: DeviceRequest, code: int, codes: Sequence[int], devices: Sequence[Device], free: Array, held: int
+) -> str:
     """Why a node's cards will not do, with numbers; `held` counts cards that pods hold without saying which."""
-    request = max((r for demand in task.demands for r in demand.requests), key=lambda r: r.count)
     own = [card for card, value in enumerate(codes) if value != NO_CARD]
     if code == NO_CARD:
         return f"no {request.vendor} card is registered"
@@ -134,12 +138,12 @@ def describe(task: Task, code: int, codes: Sequence[int], total: Array, free: Ar
         parts.append(f"wants {request.count} cards, {sum(value == CARD_FITS for value in codes)} fit")
     elif code == LITTLE_MEMORY:
         wanted = f"{request.memory} MiB" if request.memory else f"{request.percentage} % of the memory"
-        most_free, most = max(free[MEMORY][own].tolist()), max(total[MEMORY][own].tolist())
+        most_free, most = max(free[MEMORY][own].tolist()), max(devices[card].memory for card in own)
         parts.append(f"wants {wanted} on a card, at most {most_free} of {most} MiB are free")
     elif code == FEW_CORES:
         parts.append(
             f"wants {request.cores} % of a card's compute, at most {max(free[CORES][own].tolist())} % are free"
         )
-    if held.get(request.vendor):
-        parts.append(f"{held[request.vendor]} {request.vendor} cards are held by pods that do not say which")
+    if held:
+        parts.append(f"{held} {request.vendor} cards are held by pods that do not say which")
     return "; ".join(parts)

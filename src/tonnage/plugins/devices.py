@@ -5,7 +5,7 @@ pod took away, while its cards are handed out. Pods whose containers compete for
 together, are confirmed node by node; for all others counting fitting cards is enough.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,8 +25,8 @@ _MOST_PLANS = 1024
 
 Plan = tuple[tuple[CardAsk, ...], ...]
 """A task's requests, prepared: per demand, per vendor."""
-Free = list[list[int]]
-"""What is free on one node: per kind, per card."""
+Slice = tuple[int, DeviceUse]
+"""A card's position and what is taken of it."""
 Taken = dict[int, tuple[MigPlacement, ...]]
 """MIG placements in use on one node, per card."""
 
@@ -71,11 +71,11 @@ class Devices(Plugin):
         asks = [ask for asks in self._plan(task) for ask in asks]
         cards = nodes.cards
         card_codes = self._card_codes(task, asks[0], cards)
-        node_codes = self._node_codes(task, asks[0], card_codes, nodes)
+        node_codes = self._node_codes(task, asks[0], card_codes, cards)
         for ask in asks[1:]:
             codes = self._card_codes(task, ask, cards)
             undecided = node_codes == CARD_FITS
-            np.copyto(node_codes, self._node_codes(task, ask, codes, nodes), where=undecided)
+            np.copyto(node_codes, self._node_codes(task, ask, codes, cards), where=undecided)
             np.copyto(card_codes, codes, where=undecided)
         together = len(asks) > 1 or asks[0].one_numa or asks[0].vendor.is_particular(asks[0].request)
         if together or self._cluster.columns.particulars:
@@ -105,88 +105,141 @@ class Devices(Plugin):
                 found[state.positions[uuid], state.row] = True
         return nodes.pick(found)
 
-    def _node_codes(self, task: Task, ask: CardAsk, codes: Array, nodes: Nodes) -> Array:
+    def _node_codes(self, task: Task, ask: CardAsk, codes: Array, cards: Cards) -> Array:
         """For each node whether enough of its cards fit, else the reason of the card nearest to fitting."""
         columns, count = self._cluster.columns, ask.request.count
         result: Array = np.maximum.reduce(codes, axis=0)
         if count > 1:
             fitting = np.add.reduce((codes == CARD_FITS).view(np.uint8), axis=0, dtype=np.uint8)
-            owned = nodes.pick(columns.vendor_cards[ask.number])
+            owned = cards.nodes.pick(columns.vendor_cards[ask.number])
             # A card cut into MIG instances can serve a request for several.
-            few = (fitting < count) & ~((fitting > 0) & nodes.pick(columns.particular))
+            particular = cards.nodes.pick(columns.particular)
+            few = (fitting < count) & ~((fitting > 0) & particular)
             result[few & (fitting > 0)] = cardrules.FEW_FIT
-            result[few & (owned > 0) & (owned < count)] = cardrules.FEW_CARDS
+            result[few & (owned > 0) & (owned < count) & ~particular] = cardrules.FEW_CARDS
         if columns.foreign_total:
-            self._mark_foreign(task, ask, codes, nodes, result)
+            self._mark_foreign(task, ask, codes, cards, result)
         return result
 
-    def _mark_foreign(self, task: Task, ask: CardAsk, codes: Array, nodes: Nodes, result: Array) -> None:
+    def _mark_foreign(self, task: Task, ask: CardAsk, codes: Array, cards: Cards, result: Array) -> None:
         """Count cards that pods hold without saying which: slots of the node, and no card of it can be given whole."""
-        held = nodes.pick(self._cluster.columns.foreign[ask.number])
-        free = np.where(codes != cardrules.NO_CARD, np.maximum(nodes.cards.free[SLOTS], 0), 0).sum(axis=0)
+        held = cards.nodes.pick(self._cluster.columns.foreign[ask.number])
+        free = np.where(codes != cardrules.NO_CARD, np.maximum(cards.free[SLOTS], 0), 0).sum(axis=0)
         concerned = (held > 0) & (result == CARD_FITS)
         result[concerned & (free - held < ask.request.count)] = cardrules.NO_SLOT
-        if ask.takes_whole_cards or self._session.rejected_cards(task, ask.request, nodes.cards) is not None:
+        if ask.takes_whole_cards or self._session.rejected_cards(task, ask.request, cards) is not None:
             result[concerned] = cardrules.SHARED
 
     # -- one node
 
     def _confirm(self, task: Task, row: int) -> int:
-        granted = self._assign(task, row, None)
-        return granted if isinstance(granted, int) else FITS
+        granted = self._attempt(task, row, None)
+        return granted.code if isinstance(granted, Failure) else FITS
 
     def _assign(self, task: Task, row: int, card_codes: Array | None) -> Grant | int:
+        granted = self._attempt(task, row, card_codes)
+        return granted.code if isinstance(granted, Failure) else granted
+
+    def _attempt(self, task: Task, row: int, card_codes: Array | None) -> "Grant | Failure":
         """Hand out the node's cards container by container; init containers give theirs back before the next."""
-        state = self._cluster.states[row]
-        cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards
+        columns, state = self._cluster.columns, self._cluster.states[row]
         plan = self._plan(task)
-        alone = len(plan) == 1 and len(plan[0]) == 1
-        if not alone:
-            cards = cards.copy()
+        if card_codes is not None and len(plan) == 1 and len(plan[0]) == 1 and not columns.particular[row]:
+            # Nothing else of this pod competes for the cards, so the codes found while searching hold.
+            ask, codes = plan[0][0], card_codes[:, row].tolist()
+            given = self._choose(task, ask, state, codes, columns.card_free[:, :, row].tolist(), {})
+            if isinstance(given, int):
+                return Failure(given, ask, codes, columns.card_free[:, :, row])
+            places: list[tuple[DeviceUse, ...]] = [()] * len(task.kinds)
+            places[task.demands[0].position] = tuple([use for _, use in given])
+            return ((ask.number, tuple(places)),)
+        cards = Nodes(columns, slice(row, row + 1)).cards.copy()
         taken: Taken = {card: tuple(places) for card, places in state.mig.items()}
         uses: dict[int, list[tuple[DeviceUse, ...]]] = {}
         for demand, asks in zip(task.demands, plan, strict=True):
-            trial, trial_taken = (cards.copy(), dict(taken)) if demand.kind == INIT and not alone else (cards, taken)
+            trial, trial_taken = (cards.copy(), dict(taken)) if demand.kind == INIT else (cards, taken)
             for ask in asks:
-                if alone and card_codes is not None:
-                    codes: list[int] = card_codes[:, row].tolist()
-                else:
-                    codes = self._card_codes(task, ask, trial)[:, 0].tolist()
-                free: Free = trial.free[:, :, 0].tolist()
-                given = self._choose(task, ask, state, codes, free, trial_taken)
+                found = self._card_codes(task, ask, trial)
+                code = int(self._node_codes(task, ask, found, trial)[0])
+                codes = found[:, 0].tolist()
+                if code != CARD_FITS:
+                    return Failure(code, ask, codes, trial.free[:, :, 0])
+                instances = self._instances_of_all(task, ask, state, codes, trial, trial_taken)
+                given = self._choose(task, ask, state, codes, trial.free[:, :, 0].tolist(), instances)
                 if isinstance(given, int):
-                    return given
-                if not alone:
-                    trial.free[:, :, 0] = free
-                uses.setdefault(ask.number, [()] * len(task.kinds))[demand.position] = tuple(given)
+                    return Failure(given, ask, codes, trial.free[:, :, 0])
+                _take(given, trial, trial_taken)
+                uses.setdefault(ask.number, [()] * len(task.kinds))[demand.position] = tuple([use for _, use in given])
         return tuple([(number, tuple(containers)) for number, containers in sorted(uses.items())])
 
     def _choose(
-        self, task: Task, ask: CardAsk, state: NodeState, codes: Sequence[int], free: Free, taken: Taken
-    ) -> list[DeviceUse] | int:
-        """Slices of the node's cards for one request, taken away from `free` and `taken`; or the code of why not."""
+        self,
+        task: Task,
+        ask: CardAsk,
+        state: NodeState,
+        codes: Sequence[int],
+        free: Sequence[Sequence[int]],
+        instances: Mapping[int, list[DeviceUse]],
+    ) -> "list[Slice] | int":
+        """Slices of the node's cards for one request, or the code of why there are none.
+
+        `instances` are what can be cut out of the cards that are not shared but cut.
+        """
         request = ask.request
         fitting = [card for card, code in enumerate(codes) if code == CARD_FITS]
-        if not fitting:
-            return max(codes)
-        chosen = self._pick(task, ask, state, self._session.order_cards(task, request, state, free, fitting))
+        if instances:
+            fitting = [card for card in fitting if instances.get(card, True)]
+            if not fitting:
+                return cardrules.MIG
+        order = self._session.order_cards(task, request, state, free, fitting)
+        if instances:
+            order = [card for card in order for _ in instances.get(card, (card,))]
+        chosen = self._pick(task, ask, state, order)
         if isinstance(chosen, int):
             return chosen
-        given: list[DeviceUse] = []
-        for card in chosen:
-            device = state.devices[card]
-            memory = request.memory_on(device.memory)
-            if device.mode == MIG_MODE:
-                _cut(device, card, request.count - len(given), memory, ask.cores, free, taken, given)
+        if len(chosen) < request.count:
+            return cardrules.MIG
+        given: list[Slice] = []
+        for card in chosen[: request.count]:
+            if card in instances:
+                given.append((card, instances[card].pop(0)))
             else:
-                _take(free, card, memory, ask.cores)
-                given.append(DeviceUse(device.uuid, memory, ask.cores))
-            if len(given) == request.count:
-                return given
-        return cardrules.MIG if any(state.devices[card].mode == MIG_MODE for card in chosen) else cardrules.FEW_FIT
+                device = state.devices[card]
+                given.append((card, DeviceUse(device.uuid, request.memory_on(device.memory), ask.cores)))
+        return given
+
+    def _instances_of_all(
+        self, task: Task, ask: CardAsk, state: NodeState, codes: Sequence[int], cards: Cards, taken: Taken
+    ) -> dict[int, list[DeviceUse]]:
+        """The MIG instances that can be cut out of each fitting card that is not shared but cut."""
+        if not self._cluster.columns.particular[state.row]:
+            return {}
+        return {
+            card: self._instances(task, ask, device, card, cards, taken)
+            for card, device in enumerate(state.devices)
+            if device.mode == MIG_MODE and codes[card] == CARD_FITS
+        }
+
+    def _instances(
+        self, task: Task, ask: CardAsk, device: Device, card: int, cards: Cards, taken: Taken
+    ) -> list[DeviceUse]:
+        """The MIG instances that can be cut out of a card for a request; each has to pass all rules anew."""
+        trial, placements = cards.copy(), dict(taken)
+        memory = ask.request.memory_on(device.memory)
+        found: list[DeviceUse] = []
+        while len(found) < ask.request.count and self._card_codes(task, ask, trial)[card, 0] == CARD_FITS:
+            instance = choose_instance(device.profiles, memory, placements.get(card, ()))
+            if instance is None:
+                break
+            profile, placement = instance
+            size = min(profile.memory, int(trial.free[MEMORY, card, 0]))
+            cores = min(profile.cores, int(trial.free[CORES, card, 0]))
+            found.append(DeviceUse(device.uuid, size, cores, profile.name, placement))
+            _take([(card, found[-1])], trial, placements)
+        return found
 
     def _pick(self, task: Task, ask: CardAsk, state: NodeState, candidates: Sequence[int]) -> Sequence[int] | int:
-        """Which of the fitting cards to take, in order of preference."""
+        """Which of the fitting cards to take, in order of preference; one that can be taken twice is there twice."""
         if ask.one_numa:
             groups: dict[int, list[int]] = {}
             for card in candidates:
@@ -195,46 +248,55 @@ class Devices(Plugin):
             if not roomy:
                 return cardrules.NUMA
             candidates = roomy[0]
+        if ask.vendor.has_set_rules:
+            positions = ask.vendor.pick(ask.request, [state.devices[card] for card in candidates], task.annotations)
+            if positions is not None:
+                return [candidates[position] for position in positions] or cardrules.SET
         chosen = self._session.choose_set(task, ask.request, state.row, candidates)
-        if chosen is not None:
-            return chosen
-        positions = ask.vendor.pick(ask.request, [state.devices[card] for card in candidates], task.annotations)
-        if positions is None:
-            return candidates
-        return [candidates[position] for position in positions] or cardrules.SET
+        return candidates if chosen is None else chosen
+
+    # -- sentences
 
     def _detail(self, task: Task, row: int, code: int, card_codes: Array | None) -> Callable[[], str]:
-        columns, node = self._cluster.columns, self._cluster.states[row].name
-        codes: list[int] = [] if card_codes is None else card_codes[:, row].tolist()
-        free, total = columns.card_free[:, :, row].copy(), columns.card_total[:, :, row].copy()
-        held = {
-            self._cluster.vendors[v].name: int(columns.foreign[v, row]) for v in columns.foreign[:, row].nonzero()[0]
-        }
-        return lambda: f"{node}: {describe(task, code, codes, total, free, held)}"
+        columns, state = self._cluster.columns, self._cluster.states[row]
+        plan = self._plan(task)
+        failure = self._failure(task, row, plan) if len(plan) > 1 or len(plan[0]) > 1 else None
+        if failure is None:
+            codes = [] if card_codes is None else card_codes[:, row].tolist()
+            failure = Failure(code, plan[0][0], codes, columns.card_free[:, :, row].copy())
+        held = int(columns.foreign[failure.ask.number, row]) if columns.foreign_total else 0
+        node, devices = state.name, state.devices
+        return lambda: f"{node}: {describe(failure.ask.request, code, failure.codes, devices, failure.free, held)}"
+
+    def _failure(self, task: Task, row: int, plan: Plan) -> "Failure | None":
+        """What stops a pod of several requests on a node: one that fails by itself, or one after the others took."""
+        cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards.copy()
+        for ask in (ask for asks in plan for ask in asks):
+            codes = self._card_codes(task, ask, cards)
+            code = int(self._node_codes(task, ask, codes, cards)[0])
+            if code != CARD_FITS:
+                return Failure(code, ask, codes[:, 0].tolist(), cards.free[:, :, 0])
+        granted = self._attempt(task, row, None)
+        return granted if isinstance(granted, Failure) else None
 
 
-def _take(free: Free, card: int, memory: int, cores: int) -> None:
-    free[SLOTS][card] -= 1
-    free[MEMORY][card] -= memory
-    free[CORES][card] -= cores
+class Failure:
+    """Why a node's cards cannot be handed out: the request that gets none, and how cards were at that point."""
+
+    __slots__ = ("ask", "code", "codes", "free")
+
+    def __init__(self, code: int, ask: CardAsk, codes: Sequence[int], free: Array) -> None:
+        self.code = code
+        self.ask = ask
+        self.codes = codes
+        self.free = free
 
 
-def _cut(
-    device: Device, card: int, most: int, memory: int, cores: int, free: Free, taken: Taken, given: list[DeviceUse]
-) -> None:
-    """Cut up to that many MIG instances out of one card; an instance takes its profile's memory and compute."""
-    for _ in range(most):
-        instance = choose_instance(device.profiles, memory, taken.get(card, ()))
-        if instance is None or free[SLOTS][card] < 1 or free[MEMORY][card] < memory or free[CORES][card] < cores:
-            return
-        profile, placement = instance
-        part = DeviceUse(
-            device.uuid,
-            min(profile.memory, free[MEMORY][card]),
-            min(profile.cores, free[CORES][card]),
-            profile.name,
-            placement,
-        )
-        taken[card] = (*taken.get(card, ()), placement)
-        _take(free, card, part.memory, part.cores)
-        given.append(part)
+def _take(slices: Sequence[Slice], cards: Cards, taken: Taken) -> None:
+    """Use up slices of one node's cards."""
+    for card, use in slices:
+        cards.free[SLOTS, card, 0] -= 1
+        cards.free[MEMORY, card, 0] -= use.memory
+        cards.free[CORES, card, 0] -= use.cores
+        if use.placement is not None:
+            taken[card] = (*taken.get(card, ()), use.placement)

@@ -141,25 +141,27 @@ class GpuPolicy(Plugin):
         Each is one exact fraction, rounded once, so that cards with equal shares are equal whatever the shares are.
         """
         text = task.annotations.get(WEIGHTS_ANNOTATION)
-        slot_weight, memory_weight, core_weight = _EQUAL_WEIGHTS if text is None else read_weights(text)
+        weights = _EQUAL_WEIGHTS if text is None else read_weights(text)
+        slots, memory, cores = free[SLOTS], free[MEMORY], free[CORES]
+        factors: dict[tuple[int, int, int], tuple[int, int, int, int, int]] = {}
         result: list[float] = []
         for card in fitting:
-            device = node.devices[card]
-            count, memory, cores = device.count, device.memory, device.cores
-            # A card without some of the three has no share of it in use.
-            slots_in_use = slot_weight * (count - free[SLOTS][card] + request.count) if count else 0
-            memory_in_use = memory_weight * (memory - free[MEMORY][card] + request.memory_on(memory)) if memory else 0
-            cores_in_use = core_weight * (cores - free[CORES][card] + request.cores) if cores else 0
-            count, memory, cores = count or 1, memory or 1, cores or 1
-            whole = slots_in_use * memory * cores + memory_in_use * count * cores + cores_in_use * count * memory
-            result.append(10 * whole / (count * memory * cores))
+            capacity = node.capacities[card]
+            if capacity not in factors:
+                factors[capacity] = _factors(request, capacity, weights)
+            base, slot_factor, memory_factor, core_factor, whole = factors[capacity]
+            free_parts = slot_factor * slots[card] + memory_factor * memory[card] + core_factor * cores[card]
+            result.append((base - free_parts) / whole)
         return result
 
     def _best_linked(
         self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
     ) -> Sequence[int] | None:
         """Under topology-aware: the card with the weakest links if one is asked for, else the best linked set."""
-        if TOPOLOGY not in self._policy(task) or len(candidates) <= request.count:
+        if TOPOLOGY not in self._policy(task):
+            return None
+        candidates = list(dict.fromkeys(candidates))
+        if len(candidates) <= request.count:
             return None
         links = self._links(request, row, candidates)
         if request.count == 1:
@@ -178,6 +180,22 @@ class GpuPolicy(Plugin):
         scores = state.pair_scores.get(self._cluster.vendor_numbers[request.vendor], {})
         uuids = [state.devices[position].uuid for position in candidates]
         return np.array([[scores.get(a, {}).get(b, 0) if a != b else 0 for b in uuids] for a in uuids], np.int64)
+
+
+def _factors(
+    request: DeviceRequest, capacity: tuple[int, int, int], weights: tuple[int, int, int]
+) -> tuple[int, int, int, int, int]:
+    """A card's score as one fraction: what it would be with nothing free, what each free unit takes off, and over what.
+
+    A card that has none of something has no share of it in use.
+    """
+    slots, memory, cores = (size or 1 for size in capacity)
+    slot_factor = weights[0] * memory * cores if capacity[0] else 0
+    memory_factor = weights[1] * slots * cores if capacity[1] else 0
+    core_factor = weights[2] * slots * memory if capacity[2] else 0
+    base = slot_factor * (slots + request.count)
+    base += memory_factor * (memory + request.memory_on(capacity[1])) + core_factor * (cores + request.cores)
+    return 10 * base, 10 * slot_factor, 10 * memory_factor, 10 * core_factor, slots * memory * cores
 
 
 @lru_cache(maxsize=1024)

@@ -64,4 +64,4 @@ class NodePolicy(Plugin):
         share = np.divide(used, total, dtype=np.float32, casting="same_kind")
         # The rows are added one after another, in the order in which HAMi adds them.
         score: Array = np.add.reduce(share, axis=0) * _WEIGHT
-        return -score if policy == SPREAD else score
+        return np.float32(0) - score if policy == SPREAD else score

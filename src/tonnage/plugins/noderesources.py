@@ -18,6 +18,7 @@ REASONS = (
     "InsufficientPods",
     "InsufficientExtendedResource",
 )
+_MOST_KNOWN = 1024
 
 
 class NodeResources(Plugin):
@@ -27,7 +28,8 @@ class NodeResources(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._known: dict[Requests, tuple[Array, tuple[Array, Array, Array]]] = {}
+        self._known: dict[Requests, tuple[Array, Array, Array]] = {}
+        self._layout = -1
         session.add_pre_predicate(self._makes_sense)
         session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
@@ -54,16 +56,19 @@ class NodeResources(Plugin):
 
     def _needs(self, task: Task) -> tuple[Array, Array, Array]:
         """Which resources the pod asks for, how much, and the code if there is too little; the last one is reported."""
-        vector = self._cluster.vector(task.requests)
+        if self._layout != self._cluster.columns.layout:
+            self._layout = self._cluster.columns.layout
+            self._known.clear()
         known = self._known.get(task.requests)
-        if known is None or known[0] is not vector:
+        if known is None:
+            vector = self._cluster.vector(task.requests)
             rows = vector.nonzero()[0]
             codes = np.minimum(rows + 1, len(REASONS)).astype(np.uint8)
-            known = (vector, (rows, vector[rows, None], codes[:, None]))
-            if len(self._known) > 4096:
+            known = (rows, vector[rows, None], codes[:, None])
+            if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             self._known[task.requests] = known
-        return known[1]
+        return known
 
     def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
         columns = self._cluster.columns

@@ -31,7 +31,7 @@ class NodeSelection(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._known: dict[bytes, Array] = {}
+        self._known: dict[bytes, tuple[Array, bool]] = {}
         session.add_pre_predicate(self._makes_sense)
         session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
@@ -57,10 +57,10 @@ class NodeSelection(Plugin):
         return None
 
     def _fits(self, task: Task, nodes: Nodes) -> Array | None:
-        by_taints = self._taint_codes(task)
-        if not task.selection and not by_taints.any():
+        by_taints, anything = self._taint_codes(task)
+        if not anything and not task.selection:
             return None
-        codes: Array = by_taints[nodes.pick(self._cluster.columns.taints)]
+        codes: Array = by_taints.take(nodes.pick(self._cluster.columns.taints))
         wanted = [Expression(key, "In", [value]) for key, value in (task.pod.spec.nodeSelector or {}).items()]
         selected = self._all(wanted, nodes) if wanted else None
         terms = _terms(task)
@@ -76,10 +76,10 @@ class NodeSelection(Plugin):
             codes[~selected & (codes != _UNSCHEDULABLE)] = _MISMATCH
         return codes
 
-    def _taint_codes(self, task: Task) -> Array:
-        """For each set of taints that occurs, whether the pod may go there."""
+    def _taint_codes(self, task: Task) -> tuple[Array, bool]:
+        """For each set of taints that occurs whether the pod may go there, and whether any keeps it away."""
         known = self._known.get(task.selection)
-        if known is not None and len(known) == len(self._cluster.labels.taint_sets):
+        if known is not None and len(known[0]) == len(self._cluster.labels.taint_sets):
             return known
         tolerations = task.pod.spec.tolerations or ()
         codes = np.zeros(len(self._cluster.labels.taint_sets), np.uint8)
@@ -89,8 +89,8 @@ class NodeSelection(Plugin):
                 codes[number] = _UNSCHEDULABLE if taint == UNSCHEDULABLE else _TAINT
         if len(self._known) > 1024:
             self._known.clear()
-        self._known[task.selection] = codes
-        return codes
+        known = self._known[task.selection] = (codes, bool(codes.any()))
+        return known
 
     def _all(self, expressions: Sequence[Expression], nodes: Nodes) -> Array:
         result = np.ones(len(nodes), np.bool_)

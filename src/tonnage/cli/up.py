@@ -1,0 +1,325 @@
+"""`tonnage up`: an invented cluster and workload, packed before one's eyes.
+
+This module reads the options and drives the replay by the wall clock; the replay itself knows only virtual time. The
+engine is imported when the command runs, so that asking for help stays fast.
+"""
+
+import math
+import re
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tonnage.simulator.measure import Summary
+    from tonnage.simulator.replay import Replay
+
+DEFAULT_SPEED = 240.0
+FRAMES_PER_SECOND = 8
+LONGEST = 366 * 86400.0
+_NAP = 0.05
+_MOST_BEHIND = 0.5
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd])+")
+_PART = re.compile(r"([0-9.]+)([smhd])")
+
+
+def _duration(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    """Seconds from a text such as 90s, 30m, 8h, 1d or 1h30m."""
+    seconds = 0.0
+    if _DURATION.fullmatch(text):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if not 0 < seconds <= LONGEST:
+        raise click.BadParameter(f"{text!r} is not a duration; write 90s, 30m, 8h or 1d, up to 366d.")
+    return seconds
+
+
+def _speed(_context: click.Context, _option: click.Parameter, speed: float | None) -> float | None:
+    if speed is not None and not (math.isfinite(speed) and speed >= 0):
+        raise click.BadParameter(f"{speed:g} is not a speed; write a number from 0 up, 0 for full speed.")
+    return speed
+
+
+def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, str]:
+    """The node policy and the GPU policy; one word stands for both."""
+    from tonnage.plugins import gpupolicy, nodepolicy
+
+    node, slash, gpu = text.partition("/")
+    gpu = gpu if slash else node
+    if node not in nodepolicy.POLICIES or not gpupolicy.is_policy(gpu):
+        nodes = " or ".join(nodepolicy.POLICIES)
+        raise click.BadParameter(
+            f"{text!r} is not a policy; write NODE/GPU with {nodes} for nodes and {', '.join(gpupolicy.POLICIES)} "
+            f"or several of these with commas for GPUs, or just {nodes} for both."
+        )
+    return node, gpu
+
+
+@click.command("up")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=12, show_default=True, help="Nodes in the cluster.")
+@click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="GPUs per node.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed invents the same again."
+)
+@click.option(
+    "--speed",
+    type=float,
+    callback=_speed,
+    metavar="NUMBER",
+    help=f"Virtual seconds per second, 0 for full speed.  [default: {DEFAULT_SPEED:g}; 0 with -o json]",
+)
+@click.option(
+    "--duration",
+    callback=_duration,
+    metavar="TIME",
+    default="8h",
+    show_default=True,
+    help="Virtual time to run: 90s, 30m, 8h, 1d.",
+)
+@click.option(
+    "--policy",
+    callback=_policy,
+    metavar="NODE[/GPU]",
+    default="binpack/spread",
+    show_default=True,
+    help="How nodes and the GPUs of a node are chosen; one word sets both.",
+)
+@click.option(
+    "--interval",
+    callback=_duration,
+    metavar="TIME",
+    default="30m",
+    show_default=True,
+    help="Virtual time between lines when there is no terminal.",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(
+    nodes: int,
+    gpus: int,
+    seed: int,
+    speed: float | None,
+    duration: float,
+    policy: tuple[str, str],
+    interval: float,
+    output: str,
+) -> None:
+    """Watch an invented GPU cluster being packed.
+
+    Pods that share GPUs, want whole ones or several of them arrive and finish on nodes of different kinds. On a
+    terminal this is a live view; otherwise a line per interval. Ctrl-C ends it with the summary.
+    """
+    run = Run(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
+    name = "/".join(policy)
+    with run.listening():
+        run.replay = _invent(nodes, gpus, seed, policy)
+        if output == "json":
+            run.until(duration)
+        elif sys.stdout.isatty() and _can_draw():
+            _watch(run, duration, name, seed)
+        else:
+            _log(run, duration, interval)
+    summary = run.replay.summary()
+    if output == "json":
+        click.echo(_as_json(summary, name, seed, nodes, gpus))
+    else:
+        click.echo(_as_text(summary, name, seed, nodes, gpus, run))
+
+
+class Run:
+    """Drives a replay by the wall clock, until its end or a signal."""
+
+    replay: "Replay"
+
+    def __init__(self, speed: float) -> None:
+        self.speed = speed
+        self.stopped = False
+        self.begun = time.monotonic()
+        self.busy = 0.0
+        """Seconds of work, without waiting for time to pass."""
+        self._anchor: tuple[float, float] | None = None
+        self._recent: deque[tuple[float, int]] = deque(maxlen=2 * FRAMES_PER_SECOND)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Stop in an orderly way at the first signal; a second one does what it did before."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def restore() -> None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            self.stopped = True
+            restore()
+
+        for number in before:
+            signal.signal(number, stop)
+        try:
+            yield
+        finally:
+            restore()
+
+    def until(self, limit: float, deadline: float = math.inf) -> bool:
+        """Let virtual time move on to a limit, but not beyond a wall time; whether it got there."""
+        while not self.stopped:
+            self._work(min(limit, self._due()), deadline)
+            rest = deadline - time.monotonic()
+            if self.replay.now >= limit:
+                return True
+            if rest <= 0:
+                return False
+            if self.speed and not self.stopped:
+                time.sleep(min(rest, _NAP, (limit - self.replay.now) / self.speed))
+        return False
+
+    def rate(self) -> float:
+        """Decisions per second over the last moments; to be asked once per frame."""
+        now, decisions = time.monotonic(), self.replay.decisions
+        self._recent.append((now, decisions))
+        since, then = self._recent[0]
+        return (decisions - then) / (now - since) if now > since else 0.0
+
+    def _due(self) -> float:
+        """The virtual time that it should be now."""
+        if not self.speed:
+            return math.inf
+        wall, virtual = time.monotonic(), self.replay.now
+        if self._anchor is None:
+            self._anchor = wall, virtual
+        due = self._anchor[1] + (wall - self._anchor[0]) * self.speed
+        if due - virtual > _MOST_BEHIND * self.speed:
+            # Too slow a machine, or one that slept: go on from here instead of chasing what was missed.
+            due = virtual + _MOST_BEHIND * self.speed
+            self._anchor = wall, due
+        return due
+
+    def _work(self, until: float, deadline: float) -> None:
+        """Small steps, so that a signal or a frame that is due need not wait for long."""
+        begin = time.monotonic()
+        now = begin
+        while self.replay.next_time <= until and not self.stopped and now < deadline:
+            self.replay.step()
+            now = time.monotonic()
+        if self.replay.next_time > until and not self.stopped:
+            self.replay.advance(until)
+        self.busy += now - begin
+
+
+def _invent(nodes: int, gpus: int, seed: int, policy: tuple[str, str]) -> "Replay":
+    from random import Random
+
+    from tonnage.cluster.cluster import Cluster
+    from tonnage.devices.catalog import default_vendors
+    from tonnage.framework.session import Session
+    from tonnage.plugins.stock import stock_plugins
+    from tonnage.simulator.invent import invent_arrivals, invent_nodes
+    from tonnage.simulator.replay import Replay
+
+    rng = Random(seed)
+    cluster = Cluster(default_vendors())
+    for node in invent_nodes(nodes, gpus, rng):
+        cluster.upsert_node(node)
+    return Replay(cluster, Session(cluster, stock_plugins(*policy)), invent_arrivals(nodes, gpus, rng))
+
+
+# -- on a terminal
+
+
+def _can_draw() -> bool:
+    """Whether the terminal can move its cursor and show block characters."""
+    from rich.console import Console
+
+    console = Console()
+    return not console.is_dumb_terminal and console.encoding.lower().startswith("utf")
+
+
+def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    from tonnage.cli.live import Caption, render
+
+    console = Console(highlight=False, emoji=False)
+    done = False
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while not (done or run.stopped):
+            caption = Caption(duration, run.speed, policy, seed, run.rate())
+            live.update(render(run.replay, caption, console.width, console.height), refresh=True)
+            done = run.until(duration, time.monotonic() + 1 / FRAMES_PER_SECOND)
+
+
+# -- without one
+
+
+def _log(run: Run, duration: float, interval: float) -> None:
+    from tonnage.cli.live import clock
+    from tonnage.simulator.measure import measure
+
+    replay, number = run.replay, 1
+    while run.until(min(number * interval, duration)):
+        usage = measure(replay.cluster)
+        click.echo(
+            f"{clock(replay.now)}  running {replay.running:5d}  waiting {len(replay.waiting):4d}"
+            f"  finished {replay.finished:6d}  GPU memory {usage.memory:5.1f}%"
+            f"  fragmentation {usage.fragmentation:5.1f}%  decisions {replay.decisions:7d}"
+        )
+        if replay.now >= duration:
+            return
+        number += 1
+
+
+def _as_json(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int) -> str:
+    import msgspec
+
+    document = {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **msgspec.to_builtins(summary)}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _as_text(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int, run: Run) -> str:
+    from tonnage.cli.live import span
+
+    pods, waits, cards = summary.pods, summary.wait_seconds, summary.cards
+    reasons = [f"{reason.pods:,} x {reason.reason}" for reason in summary.waited_for[:4]]
+    table = [
+        (
+            "pods",
+            f"{pods.arrived:,} arrived, {pods.placed:,} placed, {pods.finished:,} finished, {pods.waiting:,} waiting",
+        ),
+        (
+            "waiting time",
+            f"mean {span(waits.mean)}, median {span(waits.p50)}, "
+            f"95% within {span(waits.p95)}, longest {span(waits.max)}",
+        ),
+        *(("" if number else "waited for", reason) for number, reason in enumerate(reasons or ["nothing"])),
+        *(
+            (title, f"{course.mean:.1f}% on average, {course.final:.1f}% at the end")
+            for title, course in (
+                ("GPU memory", summary.gpu_memory_percent),
+                ("GPU cores", summary.gpu_cores_percent),
+                ("fragmentation", summary.fragmentation_percent),
+            )
+        ),
+        ("GPUs at the end", f"{cards.full:,} full, {cards.partial:,} partly used, {cards.idle:,} idle"),
+        ("free nodes", f"{summary.free_nodes:,}"),
+        ("problems", f"{summary.problems:,}"),
+    ]
+    wall = max(time.monotonic() - run.begun, 1e-9)
+    each = run.busy / summary.decisions * 1e6 if summary.decisions else 0.0
+    return "\n".join(
+        [
+            "",
+            f"{span(summary.duration)} of virtual time: {nodes:,} nodes x {gpus} GPUs, {policy}, seed {seed}",
+            "",
+            *(f"  {title:<17}{text}" for title, text in table),
+            "",
+            f"{summary.decisions:,} decisions in {wall:.1f} s: {summary.decisions / wall:,.0f} per second, "
+            f"{each:,.0f} us of work each",
+        ]
+    )
