@@ -39,6 +39,8 @@ class Caption:
     seed: int
     rate: float
     """Decisions per second of wall-clock time."""
+    pace: float
+    """Virtual seconds per second as they really passed."""
 
 
 def render(replay: Replay, caption: Caption, width: int, height: int) -> Group:
@@ -138,8 +140,9 @@ def _header(replay: Replay, caption: Caption, width: int) -> Text:
     left = _row(("Tonnage", _TITLE), "  ", (clock(replay.now), _NAME), (f" of {span(caption.duration)}  ", _QUIET))
     if width >= 100:
         left.append_text(bar(share, 16, share > 0)).append("  ")
-    speed = f"{caption.speed:g}× real time" if caption.speed else "at full speed"
-    left.append(f"{speed}  ").append(caption.policy, _NAME)
+    behind = caption.pace < 0.8 * caption.speed or not caption.speed
+    pace = caption.pace if behind else caption.speed
+    left.append(f"{pace:,.0f}× real time  " if pace >= 10 else f"{pace:.2g}× real time  ").append(caption.policy, _NAME)
     if width >= 100:
         left.append(f"  seed {caption.seed}", _QUIET)
     right = f"{caption.rate:,.0f} decisions/s "

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -137,14 +137,18 @@ class Run:
 
     replay: "Replay"
 
-    def __init__(self, speed: float) -> None:
+    def __init__(
+        self, speed: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         self.speed = speed
+        self.clock = clock
         self.stopped = False
-        self.begun = time.monotonic()
+        self.begun = clock()
         self.busy = 0.0
         """Seconds of work, without waiting for time to pass."""
+        self._sleep = sleep
         self._anchor: tuple[float, float] | None = None
-        self._recent: deque[tuple[float, int]] = deque(maxlen=2 * FRAMES_PER_SECOND)
+        self._recent: deque[tuple[float, int, float]] = deque(maxlen=2 * FRAMES_PER_SECOND)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -170,27 +174,28 @@ class Run:
         """Let virtual time move on to a limit, but not beyond a wall time; whether it got there."""
         while not self.stopped:
             self._work(min(limit, self._due()), deadline)
-            rest = deadline - time.monotonic()
+            rest = deadline - self.clock()
             if self.replay.now >= limit:
                 return True
             if rest <= 0:
                 return False
             if self.speed and not self.stopped:
-                time.sleep(min(rest, _NAP, (limit - self.replay.now) / self.speed))
+                self._sleep(min(rest, _NAP, (limit - self.replay.now) / self.speed))
         return False
 
-    def rate(self) -> float:
-        """Decisions per second over the last moments; to be asked once per frame."""
-        now, decisions = time.monotonic(), self.replay.decisions
-        self._recent.append((now, decisions))
-        since, then = self._recent[0]
-        return (decisions - then) / (now - since) if now > since else 0.0
+    def pace(self) -> tuple[float, float]:
+        """Decisions and virtual seconds per second over the last moments; to be asked once per frame."""
+        now = self.clock(), self.replay.decisions, self.replay.now
+        self._recent.append(now)
+        then = self._recent[0]
+        seconds = now[0] - then[0]
+        return ((now[1] - then[1]) / seconds, (now[2] - then[2]) / seconds) if seconds > 0 else (0.0, self.speed)
 
     def _due(self) -> float:
         """The virtual time that it should be now."""
         if not self.speed:
             return math.inf
-        wall, virtual = time.monotonic(), self.replay.now
+        wall, virtual = self.clock(), self.replay.now
         if self._anchor is None:
             self._anchor = wall, virtual
         due = self._anchor[1] + (wall - self._anchor[0]) * self.speed
@@ -202,11 +207,11 @@ class Run:
 
     def _work(self, until: float, deadline: float) -> None:
         """Small steps, so that a signal or a frame that is due need not wait for long."""
-        begin = time.monotonic()
+        begin = self.clock()
         now = begin
         while self.replay.next_time <= until and not self.stopped and now < deadline:
             self.replay.step()
-            now = time.monotonic()
+            now = self.clock()
         if self.replay.next_time > until and not self.stopped:
             self.replay.advance(until)
         self.busy += now - begin
@@ -250,9 +255,9 @@ def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
     done = False
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not (done or run.stopped):
-            caption = Caption(duration, run.speed, policy, seed, run.rate())
+            caption = Caption(duration, run.speed, policy, seed, *run.pace())
             live.update(render(run.replay, caption, console.width, console.height), refresh=True)
-            done = run.until(duration, time.monotonic() + 1 / FRAMES_PER_SECOND)
+            done = run.until(duration, run.clock() + 1 / FRAMES_PER_SECOND)
 
 
 # -- without one
@@ -310,7 +315,7 @@ def _as_text(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int, 
         ("free nodes", f"{summary.free_nodes:,}"),
         ("problems", f"{summary.problems:,}"),
     ]
-    wall = max(time.monotonic() - run.begun, 1e-9)
+    wall = max(run.clock() - run.begun, 1e-9)
     each = run.busy / summary.decisions * 1e6 if summary.decisions else 0.0
     return "\n".join(
         [

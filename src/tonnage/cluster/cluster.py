@@ -244,7 +244,7 @@ class Cluster:
             columns.vendor_cards[vendor, row] += 1
             columns.particular[row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
-            columns.coreless |= device.cores == 0
+            columns.incomplete |= not (device.count and device.memory and device.cores)
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
         columns.node_total[:, row] = columns.card_total[:, :, row].sum(axis=1)
         columns.node_used[:, row] = 0

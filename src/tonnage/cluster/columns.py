@@ -65,8 +65,8 @@ class Columns:
         self._model_ids: dict[CardModel, int] = {NO_CARD: 0}
         self.particulars = False
         """Whether there may be cards that are cut into instances, so that counting them is not enough."""
-        self.coreless = False
-        """Whether there may be cards without compute to share out, which need a rule of their own."""
+        self.incomplete = False
+        """Whether there may be cards that have no slots, compute or memory at all, which need rules of their own."""
         self.foreign_total = 0
         """Cards held by pods that do not say which ones, over all nodes."""
         self.dense = True

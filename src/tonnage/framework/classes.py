@@ -69,7 +69,19 @@ class Verdicts:
 class PodClass:
     """Where pods of one class fit, and how good each node is for them."""
 
-    __slots__ = ("_functions", "_scorers", "_verdicts", "extras", "scores", "totals", "used", "verdicts", "version")
+    __slots__ = (
+        "_functions",
+        "_scorers",
+        "_verdicts",
+        "counts",
+        "extras",
+        "floor",
+        "scores",
+        "totals",
+        "used",
+        "verdicts",
+        "version",
+    )
 
     def __init__(
         self, predicates: Sequence[PredicateFunction], scorers: Sequence[ScoreFunction], verdicts: Verdicts
@@ -80,6 +92,10 @@ class PodClass:
         self.version = -1
         self.verdicts: Array
         """Per node 0 if the pods fit there, else what the first predicate that objects says."""
+        self.counts: Array
+        """How many nodes have each verdict."""
+        self.floor = -np.inf
+        """The lowest of the best totals when they were last looked for: a good guess where to look again."""
         self.used = 0
         """When the class was last asked for, to forget the ones that are not."""
         self.totals: Array
@@ -94,18 +110,43 @@ class PodClass:
         verdicts = self._ask(task, nodes)
         totals = self._score(task, nodes, len(verdicts))
         np.copyto(totals, -np.inf, where=self._verdicts.rejects.take(verdicts))
+        kinds = len(self._verdicts.meanings)
         if nodes.rows is None:
             self.verdicts, self.totals = verdicts, totals
+            self.counts = np.bincount(verdicts, minlength=kinds)
         else:
+            self.counts += np.bincount(verdicts, minlength=kinds)
+            self.counts -= np.bincount(nodes.pick(self.verdicts), minlength=kinds)
             self.verdicts[nodes.rows] = verdicts
             self.totals[nodes.rows] = totals
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Take over what a closer look at one node found."""
         verdict = int(function.verdicts[code])
+        self.counts[self.verdicts[row]] -= 1
+        self.counts[verdict] += 1
         self.verdicts[row] = verdict
         if verdict != FITS:
             self.totals[row] = -np.inf
+
+    def best(self, most: int) -> list[int]:
+        """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones."""
+        totals = self.totals
+        if not len(totals):
+            return []
+        likely = (totals >= self.floor).nonzero()[0]
+        if most <= len(likely) <= 8 * most:
+            rows: list[int] = likely.take((-totals.take(likely)).argsort(kind="stable")[:most]).tolist()
+        else:
+            left, rows = totals.copy(), []
+            for _ in range(most):
+                row = int(left.argmax())
+                if left.item(row) == -np.inf:
+                    break
+                rows.append(row)
+                left[row] = -np.inf
+        self.floor = totals.item(rows[-1]) if len(rows) == most else -np.inf
+        return rows
 
     def _ask(self, task: Task, nodes: Nodes) -> Array:
         result: Array | None = None

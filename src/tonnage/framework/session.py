@@ -7,8 +7,6 @@ the pod's cards assigned there, and records why other nodes were not taken.
 from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
 
-import numpy as np
-
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array, Cards
 from tonnage.cluster.state import NodeState
@@ -213,7 +211,7 @@ class Session:
         """The best nodes that certainly fit, best first."""
         known = self._classes.verdicts
         while True:
-            rows = best(pods.totals, MOST_SCORES)
+            rows = pods.best(MOST_SCORES)
             verdicts = pods.verdicts.take(rows).tolist() if rows else ()
             if not any(verdicts):
                 return rows
@@ -236,7 +234,7 @@ class Session:
         """Why nodes were turned down, grouped by plugin and reason."""
         known = self._classes.verdicts
         groups: dict[tuple[str, str], RejectedNodes] = {}
-        for verdict, count in enumerate(np.bincount(pods.verdicts).tolist()):
+        for verdict, count in enumerate(pods.counts.tolist()):
             meaning = known.meanings[verdict]
             if not count or meaning is None or meaning[1] == MAYBE:
                 continue
@@ -260,18 +258,3 @@ class Session:
         return Decision(
             task, None, (), self.cluster.vendors, (), (), [RejectedNodes(reason, plugin, nodes, example, render)]
         )
-
-
-def best(totals: Array, most: int) -> list[int]:
-    """Rows with the highest totals, highest first and lower rows first among equals; none of minus infinity."""
-    if not len(totals):
-        return []
-    left, nothing = totals.copy(), -np.inf
-    rows: list[int] = []
-    for _ in range(most):
-        row = int(left.argmax())
-        if left.item(row) == nothing:
-            break
-        rows.append(row)
-        left[row] = nothing
-    return rows

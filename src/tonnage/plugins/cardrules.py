@@ -79,13 +79,13 @@ class CardAsk:
         """Whether a card given to this request is given to nobody else."""
         return self.cores == WHOLE_CARD or (self._by_percentage and self.request.percentage == WHOLE_CARD)
 
-    def codes(self, cards: Cards, models: Sequence[CardModel], coreless: bool) -> Array:
+    def codes(self, cards: Cards, models: Sequence[CardModel], incomplete: bool) -> Array:
         """For each card the first rule that keeps the request off it."""
         free = cards.free
         short = free < self._needs
         if self._by_percentage:
             np.less(free[MEMORY], self.request.memory_on(cards.total[MEMORY]), out=short[MEMORY])
-        if coreless and not self.cores:
+        if incomplete and not self.cores:
             short[CORES] &= cards.total[CORES] > 0
         if len(self._by_model) < len(models):
             self._by_model = np.array([self._code_of(model) * _KINDS for model in models], np.uint8)

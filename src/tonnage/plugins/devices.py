@@ -40,6 +40,7 @@ class Devices(Plugin):
         self._session = session
         self._cluster = session.cluster
         self._plans: dict[Hashable, Plan] = {}
+        self._planned: tuple[Task | None, Plan] = (None, ())
         number = session.add_predicate(
             self._fits, key=self._key, reasons=cardrules.REASONS, detail=self._detail, confirm=self._confirm
         )
@@ -49,6 +50,8 @@ class Devices(Plugin):
         return (task.demands, task.constraints, self._session.gpu_key(task)) if task.demands else ()
 
     def _plan(self, task: Task) -> Plan:
+        if task is self._planned[0]:
+            return self._planned[1]
         key = (task.demands, task.constraints)
         known = self._plans.get(key)
         if known is None:
@@ -60,6 +63,7 @@ class Devices(Plugin):
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = known
+        self._planned = (task, known)
         return known
 
     # -- all nodes at once
@@ -86,7 +90,7 @@ class Devices(Plugin):
     def _card_codes(self, task: Task, ask: CardAsk, cards: Cards) -> Array:
         """For each card the first rule that keeps the request off it, the other plugins' included."""
         columns = self._cluster.columns
-        codes = ask.codes(cards, columns.models, columns.coreless)
+        codes = ask.codes(cards, columns.models, columns.incomplete)
         rejected = self._session.rejected_cards(task, ask.request, cards)
         if rejected is not None:
             mark(codes, rejected, cardrules.RULED_OUT)
@@ -198,7 +202,7 @@ class Devices(Plugin):
         if isinstance(chosen, int):
             return chosen
         if len(chosen) < request.count:
-            return cardrules.MIG
+            return cardrules.MIG if instances else cardrules.FEW_FIT
         given: list[Slice] = []
         for card in chosen[: request.count]:
             if card in instances:

@@ -60,8 +60,10 @@ class NodePolicy(Plugin):
         if self._columns.foreign_total:
             used = used.copy()
             used[SLOTS] += nodes.pick(self._columns.foreign).sum(axis=0)
-        total = np.maximum(nodes.pick(self._columns.node_total), 1)
-        share = np.divide(used, total, dtype=np.float32, casting="same_kind")
+        total = nodes.pick(self._columns.node_total)
+        share = np.divide(used, np.maximum(total, 1), dtype=np.float32, casting="same_kind")
+        if self._columns.incomplete:
+            share[total == 0] = 0
         # The rows are added one after another, in the order in which HAMi adds them.
         score: Array = np.add.reduce(share, axis=0) * _WEIGHT
         return np.float32(0) - score if policy == SPREAD else score

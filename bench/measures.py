@@ -1,0 +1,105 @@
+"""What is measured: each function gives one figure in the unit that its row of the table names."""
+
+import gc
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.workload import bench_node, bench_pod, mixed_pods, running_pod
+from tests.reference import ObjectScheduler
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import make_task
+from tonnage.framework.session import Session
+from tonnage.plugins.stock import stock_plugins
+
+
+def seconds_per_placement(cluster: Cluster, count: int, seed: int = 0) -> float:
+    """Time of one core for deciding, recording and holding a placement; pods that stay waiting count too."""
+    tasks = [make_task(pod, cluster.vendors) for pod in mixed_pods(count, seed)]
+    with Session(cluster, stock_plugins()) as session:
+        for pod in mixed_pods(200, seed + 1):
+            session.decide(make_task(pod, cluster.vendors))
+        gc.collect()
+        gc.freeze()
+        start = time.process_time()
+        for task in tasks:
+            session.place(task)
+        spent = time.process_time() - start
+        for task in tasks:
+            session.unplace(task.key)
+        gc.unfreeze()
+    return spent / count
+
+
+def seconds_per_first_decision(cluster: Cluster, count: int = 30) -> float:
+    """Time of one core for the first decision about a shape that no pod had before."""
+    tasks = [make_task(bench_pod(f"new-{n}", 1, 9001 + n, 7), cluster.vendors) for n in range(count)]
+    with Session(cluster, stock_plugins()) as session:
+        session.decide(make_task(bench_pod("warm", 1, 9000, 7), cluster.vendors))
+        start = time.process_time()
+        for task in tasks:
+            session.decide(task)
+        return (time.process_time() - start) / count
+
+
+def seconds_per_task(cluster: Cluster, count: int = 2000) -> float:
+    """Time of one core for working out what a pod needs."""
+    pods = list(mixed_pods(count))
+    start = time.process_time()
+    for pod in pods:
+        make_task(pod, cluster.vendors)
+    return (time.process_time() - start) / count
+
+
+def seconds_per_object_placement(nodes: int, running: int, count: int) -> float:
+    """The same placements by a straightforward scheduler that loops over objects."""
+    scheduler = ObjectScheduler()
+    for number in range(nodes):
+        scheduler.add_node(bench_node(number))
+    for number in range(running):
+        scheduler.add_pod(running_pod(number, nodes))
+    pods = list(mixed_pods(count))
+    start = time.process_time()
+    for pod in pods:
+        scheduler.place(pod)
+    return (time.process_time() - start) / count
+
+
+def memory_of_cluster(nodes: int, running: int) -> float:
+    """Peak resident memory in MB of a fresh process that holds such a cluster and has placed pods on it."""
+    program = (
+        "import resource\n"
+        "from bench.workload import bench_cluster\n"
+        "from bench.measures import seconds_per_placement\n"
+        f"seconds_per_placement(bench_cluster({nodes}, {running}), 500)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)\n"
+    )
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root)
+    return float(done.stdout)
+
+
+def start_up_ratio(runs: int = 15) -> float:
+    """Time of `tonnage --help` over that of a Python that only imports click, the fastest of several runs each."""
+
+    def fastest(command: list[str]) -> float:
+        best = float("inf")
+        for _ in range(runs):
+            start = time.perf_counter()
+            subprocess.run(command, capture_output=True, check=True)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    tonnage = str(Path(sys.executable).with_name("tonnage"))
+    return fastest([tonnage, "--help"]) / fastest([sys.executable, "-c", "import click"])
+
+
+def yardstick() -> float:
+    """Seconds for one small NumPy operation, which says how fast this machine is at this moment."""
+    import timeit
+
+    import numpy as np
+
+    numbers = np.zeros(20)
+    return min(timeit.repeat(lambda: numbers + 1.0, number=5000, repeat=5)) / 5000

@@ -1,0 +1,96 @@
+"""The clusters and pods that the benchmarks work on: one vendor, eight cards a node, mixed pods."""
+
+import json
+import random
+from collections.abc import Iterator
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
+from tonnage.model.meta import ObjectMeta
+from tonnage.model.node import Node, NodeStatus
+from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+
+GPUS = 8
+CARD_MEMORY = 81920
+PODS_ON_CARD = 8
+ALLOCATED = "hami.io/vgpu-devices-allocated"
+
+SHAPES = [(1, memory, cores) for memory in (1024, 2048, 4096, 8192, 16384) for cores in (5, 10, 20)]
+SHAPES += [(1, 40960, 50), (1, 0, 0), (1, 0, 100), (2, 0, 100), (2, 8192, 20)]
+"""Cards, MiB on each (0 for all of it) and percent of compute."""
+NEVER_SEEN = 0.05
+"""The share of pods whose shape no other pod has."""
+
+
+def bench_node(number: int) -> Node:
+    """A node with eight 80 GB cards."""
+    name = f"node-{number:05d}"
+    cards = [
+        {
+            "id": f"GPU-{number:05d}-{card}",
+            "index": card,
+            "count": 10,
+            "devmem": CARD_MEMORY,
+            "devcore": 100,
+            "type": "NVIDIA A100-SXM4-80GB",
+            "numa": card // (GPUS // 2),
+            "health": True,
+        }
+        for card in range(GPUS)
+    ]
+    return Node(
+        ObjectMeta(
+            name=name,
+            labels={"kubernetes.io/hostname": name, "pool": f"pool-{number % 4}"},
+            annotations={"hami.io/node-nvidia-register": json.dumps(cards)},
+        ),
+        status=NodeStatus(allocatable={"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": GPUS * 10}),
+    )
+
+
+def bench_pod(name: str, cards: int, memory: int, cores: int) -> Pod:
+    """A waiting pod of one container."""
+    limits: dict[str, str | int | float] = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": cards}
+    if memory:
+        limits["nvidia.com/gpumem"] = memory
+    if cores:
+        limits["nvidia.com/gpucores"] = cores
+    container = Container("main", ResourceRequirements(limits=limits))
+    return Pod(ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), PodStatus(phase="Pending"))
+
+
+def running_pod(number: int, nodes: int) -> Pod:
+    """A running pod that holds 5 % of a card; pods go around the nodes and fill their first cards first."""
+    node, card = number % nodes, number // nodes // PODS_ON_CARD
+    waiting = bench_pod(f"running-{number}", 1, 4096, 5)
+    return Pod(
+        ObjectMeta(
+            name=waiting.metadata.name,
+            namespace="bench",
+            annotations={ALLOCATED: f"GPU-{node:05d}-{card},NVIDIA,4096,5:;"},
+        ),
+        PodSpec(containers=waiting.spec.containers, nodeName=f"node-{node:05d}"),
+        PodStatus(phase="Running"),
+    )
+
+
+def bench_cluster(nodes: int, running: int) -> Cluster:
+    """A cluster with that many nodes and running pods."""
+    cluster = Cluster(default_vendors())
+    for number in range(nodes):
+        cluster.upsert_node(bench_node(number))
+    for number in range(running):
+        cluster.upsert_pod(running_pod(number, nodes))
+    cluster.settle()
+    return cluster
+
+
+def mixed_pods(count: int, seed: int = 0) -> Iterator[Pod]:
+    """Waiting pods of the usual shapes, a twentieth of them of a shape never seen."""
+    rng = random.Random(seed)
+    for number in range(count):
+        if rng.random() < NEVER_SEEN:
+            shape = (1, rng.randrange(500, 30000), rng.randrange(1, 40))
+        else:
+            shape = rng.choice(SHAPES)
+        yield bench_pod(f"pod-{number}", *shape)

@@ -1,0 +1,399 @@
+"""`tonnage up` as a newcomer, a pipe and a program meet it."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.scenario import node, pod, scenario, session
+from tonnage.cli.live import Caption, asks, bar, clock, render, span
+from tonnage.cli.up import Run, _invent
+from tonnage.cluster.task import make_task
+from tonnage.devices.catalog import default_vendors
+from tonnage.simulator.invent import Arrival
+from tonnage.simulator.replay import Replay
+
+COMMAND = [sys.executable, "-m", "tonnage.cli.main", "up"]
+CAPTION = Caption(duration=8 * 3600, speed=240, policy="binpack/spread", seed=0, rate=12.3, pace=239.0)
+LINE = re.compile(
+    r"^\d\d:\d\d:\d\d  running +\d+  waiting +\d+  finished +\d+"
+    r"  GPU memory +[\d.]+%  fragmentation +[\d.]+%  decisions +\d+$"
+)
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])")
+
+
+def up(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def wait_until_it_listens(pid: int) -> None:
+    """Python itself catches SIGINT from the start, but SIGTERM only once the command does."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with open(f"/proc/{pid}/status") as status:
+            caught = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt"))
+        if caught & (1 << (signal.SIGTERM - 1)):
+            return
+        time.sleep(0.02)
+
+
+def screen(replay: Replay, width: int, height: int) -> list[str]:
+    console = Console(width=width, height=height, color_system=None, legacy_windows=False, _environ={})
+    with console.capture() as capture:
+        console.print(render(replay, CAPTION, width, height))
+    return capture.get().splitlines()
+
+
+def first_number(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    assert found, pattern
+    return float(found[1].replace(",", ""))
+
+
+# -- for machines
+
+
+def test_the_same_seed_gives_the_same_summary_at_any_speed():
+    options = ("--nodes", "4", "--gpus", "2", "--duration", "2h", "-o", "json")
+    fast = up(*options, "--speed", "0", "--seed", "5")
+    paced = up(*options, "--speed", "9000", "--seed", "5")
+    other = up(*options, "--speed", "0", "--seed", "6")
+    assert (fast.returncode, fast.stderr) == (0, "")
+    assert fast.stdout == paced.stdout
+    assert fast.stdout != other.stdout
+
+
+def test_the_summary_adds_up():
+    document = json.loads(
+        up("--nodes", "3", "--gpus", "4", "--duration", "90m", "--policy", "spread", "-o", "json").stdout
+    )
+    assert document["policy"] == "spread/spread"
+    assert (document["seed"], document["nodes"], document["gpus"], document["duration"]) == (0, 3, 4, 5400.0)
+    pods = document["pods"]
+    assert pods["arrived"] == pods["placed"] + pods["waiting"] > 0
+    assert pods["running"] == pods["placed"] - pods["finished"]
+    assert sum(document["cards"].values()) == 12
+    assert document["wait_seconds"]["p50"] <= document["wait_seconds"]["p95"] <= document["wait_seconds"]["max"]
+    for figure in ("gpu_memory_percent", "gpu_cores_percent", "fragmentation_percent"):
+        assert all(0 <= value <= 100 for value in document[figure].values())
+    assert document["problems"] == 0
+    assert "second" not in "".join(document).replace("wait_seconds", "")
+
+
+# -- in a pipe
+
+
+def test_without_a_terminal_there_is_a_line_per_interval_and_then_the_summary():
+    result = up("--nodes", "3", "--gpus", "2", "--speed", "0", "--duration", "1h", "--interval", "25m")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert all(LINE.match(line) for line in lines[:3]), lines[:3]
+    assert [line.split()[0] for line in lines[:3]] == ["00:25:00", "00:50:00", "01:00:00"]
+    assert lines[3:5] == ["", "1h of virtual time: 3 nodes x 2 GPUs, binpack/spread, seed 0"]
+    assert re.search(r"^[\d,]+ decisions in [\d.]+ s: [\d,]+ per second, [\d,]+ us of work each$", lines[-1])
+    assert result.stdout.isascii()
+    assert max(map(len, lines)) <= 120
+
+
+class Watch:
+    """A clock that moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def read(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_virtual_time_keeps_to_the_speed():
+    watch = Watch()
+    run = Run(240.0, watch.read, watch.sleep)
+    run.replay = _invent(2, 2, 0, ("binpack", "spread"))
+    assert run.until(1200.0)
+    assert watch.now == pytest.approx(1005.0)
+    assert not run.until(9999.0, deadline=watch.now + 0.5)
+    assert run.replay.now == pytest.approx(1320.0)
+
+
+def test_after_a_long_sleep_virtual_time_does_not_chase_what_it_missed():
+    watch = Watch()
+    run = Run(240.0, watch.read, watch.sleep)
+    run.replay = _invent(2, 2, 0, ("binpack", "spread"))
+    run.until(240.0)
+    watch.now += 3600
+    run.until(99999.0, deadline=watch.now + 0.1)
+    assert run.replay.now < 240 + 240
+
+
+def test_a_reader_who_had_enough_ends_it_quietly():
+    script = " ".join([*COMMAND, "--nodes 2 --speed 0 --interval 1m --duration 10d | head -3"])
+    result = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert len(result.stdout.splitlines()) == 3
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_the_summary(number):
+    with subprocess.Popen(
+        [*COMMAND, "--nodes", "2", "--duration", "300d", "--interval", "1m"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert LINE.match(process.stdout.readline().rstrip())
+        process.send_signal(number)
+        rest, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+    assert "of virtual time: 2 nodes x 8 GPUs" in rest
+
+
+def test_a_signal_ends_the_json_summary_in_the_middle():
+    with subprocess.Popen(
+        [*COMMAND, "--nodes", "2", "--duration", "300d", "-o", "json"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        wait_until_it_listens(process.pid)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert 0 <= json.loads(text)["duration"] < 300 * 86400
+
+
+# -- bad usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--policy", "topology-aware"], "binpack or spread for nodes"),
+        (["--policy", "binpack/sideways"], "binpack, spread, mutex, numa, topology-aware"),
+        (["--policy", "binpack/"], "for both"),
+        (["--duration", "90"], "90s, 30m, 8h or 1d"),
+        (["--duration", "0h"], "90s, 30m, 8h or 1d"),
+        (["--duration", "9999d"], "up to 366d"),
+        (["--interval", "-5m"], "90s, 30m, 8h or 1d"),
+        (["--speed", "-1"], "a number from 0 up"),
+        (["--speed", "nan"], "a number from 0 up"),
+        (["--nodes", "0"], "1<=x<=5000"),
+        (["--gpus", "17"], "1<=x<=16"),
+        (["--seed", "-1"], "x>=0"),
+        (["-o", "yaml"], "'text', 'json'"),
+        (["surplus"], "unexpected extra argument"),
+    ],
+)
+def test_bad_values_are_refused_with_what_is_allowed(arguments, allowed, capsys):
+    from tonnage.cli.up import command
+
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments, prog_name="tonnage up")
+    assert ended.value.code == 2
+    assert allowed in " ".join(capsys.readouterr().err.split())
+
+
+def test_usage_errors_end_the_process_with_status_2():
+    result = up("--policy", "sideways")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "'sideways' is not a policy" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("binpack", ("binpack", "binpack")),
+        ("spread/binpack", ("spread", "binpack")),
+        ("binpack/topology-aware", ("binpack", "topology-aware")),
+        ("binpack/numa,spread", ("binpack", "numa,spread")),
+    ],
+)
+def test_policies_are_a_word_for_nodes_and_one_for_gpus(policy, expected):
+    from tonnage.cli.up import command
+
+    assert command.make_context("up", ["--policy", policy]).params["policy"] == expected
+
+
+def test_durations_may_be_put_together():
+    from tonnage.cli.up import command
+
+    parameters = command.make_context("up", ["--duration", "1h30m", "--interval", "0.5m"]).params
+    assert (parameters["duration"], parameters["interval"]) == (5400.0, 30.0)
+
+
+# -- on a terminal
+
+
+class Terminal:
+    """A process on a pseudo-terminal of its own."""
+
+    def __init__(self, *arguments: str, width: int = 120, height: int = 36, **environment: str) -> None:
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            keep = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+            time.sleep(0.1)  # until the parent has set the size
+            os.execve(COMMAND[0], [*COMMAND, *arguments], {**keep, "TERM": "xterm-256color", **environment})
+        self.resize(width, height)
+        self.text = ""
+
+    def resize(self, width: int, height: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def read(self, until: str = "", seconds: float = 20.0) -> str:
+        """Everything written so far, once a pattern has come; without one, once the process has ended."""
+        deadline = time.monotonic() + seconds
+        while not (until and re.search(until, _ESCAPES.sub("", self.text))):
+            assert time.monotonic() < deadline, f"{until!r} did not come: {self.text[-2000:]!r}"
+            if not select.select([self.master], [], [], 0.2)[0]:
+                continue
+            try:
+                piece = os.read(self.master, 65536)
+            except OSError:
+                break
+            self.text += piece.decode(errors="replace")
+        return self.text
+
+    def press(self, key: str) -> None:
+        os.write(self.master, key.encode())
+
+    def end(self) -> int:
+        self.read()
+        os.close(self.master)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_the_live_view_shows_bars_and_the_queue_and_ctrl_c_ends_it_with_the_summary():
+    terminal = Terminal("--nodes", "4", "--gpus", "4", "--speed", "4000", "--duration", "30d")
+    terminal.read(until=r"\d+ waiting +wants[\s\S]+CardInsufficientMemory")
+    terminal.resize(70, 20)
+    terminal.press("\x03")
+    status = terminal.end()
+    text = terminal.text
+    assert status == 0
+    assert "\x1b[?1049h" in text
+    live, _, after = text.partition("\x1b[?1049l")
+    assert "\x1b[?25h" in text.rpartition("\x1b[?25l")[2]
+    seen = _ESCAPES.sub("", live)
+    assert re.search(r"h100-001  H100 80GB HBM3  [█▏▎▍▌▋▊▉· ]{12,} +\d+%", seen)
+    assert "decisions/s" in seen
+    assert "fragmentation" in seen
+    assert "of virtual time: 4 nodes x 4 GPUs" in after
+    assert "Traceback" not in text
+
+
+def test_without_colours_the_live_view_is_the_same_in_black_and_white():
+    terminal = Terminal("--nodes", "2", "--duration", "20m", "--speed", "2000", width=80, height=24, NO_COLOR="1")
+    assert terminal.end() == 0
+    assert "h100-001" in terminal.text
+    assert not re.search(r"\x1b\[[0-9;]*\b(3[0-7]|9[0-7]|38)\b[0-9;]*m", terminal.text)
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines():
+    terminal = Terminal("--nodes", "2", "--duration", "20m", "--speed", "0", TERM="dumb")
+    assert terminal.end() == 0
+    assert terminal.text.startswith("00:20:00  running")
+    assert "\x1b[" not in terminal.text
+
+
+# -- the view as text
+
+
+@pytest.mark.parametrize("cluster", [(1, 1), (12, 8), (12, 16), (70, 8)])
+def test_the_view_fits_the_screen_it_is_made_for(cluster):
+    replay = _invent(*cluster, 1, ("binpack", "spread"))
+    for hour in (0.0, 1.0):
+        replay.advance(hour * 3600)
+        for width, height in ((120, 36), (80, 24), (200, 60), (60, 15), (33, 9), (10, 3), (1, 1)):
+            lines = screen(replay, width, height)
+            assert len(lines) <= height
+            assert max(map(cell_len, lines)) <= width
+
+
+def test_the_view_says_what_runs_what_waits_and_why():
+    cluster = scenario(node("a", gpus=2, gpu_memory=8000), node("b", gpus=2, gpu_memory=8000))
+    wanted = pod("big", 2, annotations={"nvidia.com/use-gputype": "A100"})
+    arrivals = [Arrival(0, 999, pod(f"p{n}", 1, memory=2000)) for n in range(2)] + [Arrival(0, 999, pod("w", 1))]
+    arrivals += [Arrival(60, 999, pod("v", 1)), Arrival(120, 9, wanted)]
+    replay = Replay(cluster, session(cluster, gpu_policy="binpack"), arrivals)
+    replay.advance(240)
+    text = "\n".join(screen(replay, 120, 30))
+    assert "00:04:00 of 8h" in text
+    assert "12 decisions/s" in text
+    assert re.search(r"a +A100-SXM4-40GB  ██████████ █████····· +75%", text)
+    assert re.search(r"b +A100-SXM4-40GB  ·········· ██████████ +50%", text)
+    assert re.search(r"1 waiting +wants +since", text)
+    assert re.search(r"default/big +2 GPU of A100 +2m  ", text)
+    assert "4 running, 1 waiting, 0 finished, 5 arrived" in text
+    assert first_number(r"GPU memory +([\d.]+)%", text) == 62.5
+
+
+@pytest.mark.parametrize(("speed", "pace", "shown"), [(240, 235, "240×"), (240, 90, "90×"), (0, 5123.4, "5,123×")])
+def test_the_view_shows_the_speed_that_is_kept(speed, pace, shown):
+    caption = Caption(duration=60, speed=speed, policy="binpack/spread", seed=0, rate=0, pace=pace)
+    header = render(_invent(1, 1, 0, ("binpack", "spread")), caption, 120, 36).renderables[0]
+    assert f"  {shown} real time" in str(header)
+
+
+def test_when_nothing_waits_the_view_says_so():
+    replay = _invent(2, 2, 0, ("binpack", "spread"))
+    assert "nothing waits" in "\n".join(screen(replay, 100, 30))
+
+
+def test_nodes_stand_side_by_side_when_there_are_many():
+    lines = screen(_invent(40, 8, 0, ("binpack", "spread")), 120, 36)
+    assert any(len(re.findall(r"-\d\d\d +········ ", line)) == 4 for line in lines)
+
+
+def test_pools_are_summed_up_when_there_are_too_many_nodes():
+    text = "\n".join(screen(_invent(400, 8, 0, ("binpack", "spread")), 120, 36))
+    assert re.search(r"H100 80GB HBM3 .+ 180 nodes +1,440 GPUs +1,440 idle", text)
+    shown = len(re.findall(r"[a-z0-9]+-\d\d\d +········ ", text))
+    assert first_number(r"… and ([\d,]+) more nodes", text) == 400 - shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59.4, "59s"), (60, "1m"), (75, "1m15s"), (3599, "59m"), (5400, "1h30m"), (90000, "1d01h")],
+)
+def test_lengths_of_time_are_short(seconds, text):
+    assert span(seconds) == text
+
+
+def test_the_clock_counts_days():
+    assert clock(3 * 3600 + 61) == "03:01:01"
+    assert clock(86400 + 5) == "1d 00:00:05"
+
+
+@pytest.mark.parametrize(
+    ("wants", "text"),
+    [
+        ({"gpus": 1}, "1 GPU"),
+        ({"gpus": 1, "memory": 4096, "cores": 20}, "1 GPU 4G 20% cores"),
+        ({"gpus": 2, "percentage": 50, "cores": 50}, "2 GPU 50%"),
+        ({"cpu": "500m"}, "0.5 CPU"),
+    ],
+)
+def test_what_a_pod_wants_in_a_few_words(wants, text):
+    assert asks(make_task(pod("p", **wants), default_vendors())) == text
+
+
+def test_bars_grow_in_eighths():
+    assert bar(0.5, 4).plain == "██··"
+    assert bar(0.47, 4).plain == "█▉··"
+    assert bar(1.0, 4).plain == "████"
+    assert bar(0.0, 4, used=False).plain == "····"
+    assert bar(0.001, 1).plain == "▁"
+    assert bar(1.0, 1).plain == "█"
