@@ -61,6 +61,7 @@ def node(
     taints: list[Taint] | None = None,
     unschedulable: bool = False,
     annotations: dict[str, str] | None = None,
+    capacity: dict[str, str | int | float] | None = None,
     **allocatable: str | int,
 ) -> Node:
     """A node; its cards are called `<node>/0`, `<node>/1`, and so on."""
@@ -77,7 +78,7 @@ def node(
     return Node(
         ObjectMeta(name=name, labels=labels, annotations=notes),
         NodeSpec(unschedulable=unschedulable, taints=taints),
-        NodeStatus(allocatable=offers),
+        NodeStatus(capacity, offers),
     )
 
 
@@ -195,9 +196,20 @@ def cards(decision: Decision) -> list[str]:
     return [device.uuid for device in decision.devices]
 
 
+def decide(cluster: Cluster, wanted: Pod, **policies: str) -> Decision:
+    """Decide about one pod and hold nothing."""
+    with session(cluster, **policies) as open_session:
+        return open_session.decide(make_task(wanted, cluster.vendors))
+
+
 def reasons(decision: Decision) -> dict[str, int]:
     """How many nodes were turned down for each reason."""
     return {rejection.reason: rejection.count for rejection in decision.rejected}
+
+
+def problems(cluster: Cluster) -> list[tuple[str, str]]:
+    """Which objects have a problem, and with what."""
+    return [(problem.object, problem.field) for problem in cluster.problems()]
 
 
 def usage(cluster: Cluster, name: str) -> list[tuple[int, int, int]]:

@@ -100,7 +100,6 @@ def test_equal_items_are_told_apart():
         ({"apiVersion": "v1", "kind": "List", "items": {}}, "List #1", "items", "found a mapping"),
         (pod(namespace=5), "Pod/default/train-0", "metadata.namespace", "found a whole number"),
         (pod(limits={"cpu": True}), "Pod/team-a/train-0", "spec.containers[0].resources.limits[cpu]", "true or false"),
-        (pod(priority=2**31), "Pod/team-a/train-0", "spec.priority", "out of range"),
     ],
 )  # fmt: skip
 def test_objects_that_are_not_what_they_should_be(thing, object_, field, words):
@@ -139,26 +138,26 @@ def test_a_null_does_not_hide_what_is_wrong_elsewhere():
 @pytest.mark.parametrize("part", ["requests", "limits"])
 @pytest.mark.parametrize("containers", ["containers", "initContainers"])
 @pytest.mark.parametrize(("quantity", "words"), [("12x", "'12x' is not a quantity"), ("-1", "-1 is below zero")])
-def test_a_pod_with_a_bad_quantity_is_left_out(part, containers, quantity, words):
+def test_a_pod_with_a_bad_quantity_is_kept_with_a_problem(part, containers, quantity, words):
     good = {"name": "good", "resources": {"requests": {"cpu": "1"}}}
     bad = {"name": "bad", "resources": {part: {"cpu": "1", "nvidia.com/gpumem": quantity}}}
     manifests = read(listed(pod("a", **{containers: [good, bad]}), pod("b")))
-    assert names(manifests) == ["team-a/b"]
+    assert names(manifests) == ["team-a/a", "team-a/b"]
     (problem,) = manifests.problems
     assert problem.field == f"spec.{containers}[1].resources.{part}[nvidia.com/gpumem]"
     assert problem.message == words
     assert problem.expected
 
 
-def test_a_bad_overhead_leaves_the_pod_out():
-    manifests = read(pod(overhead={"memory": "1 Gi"}))
-    assert names(manifests) == []
-    assert manifests.problems[0].field == "spec.overhead[memory]"
+def test_a_bad_overhead_and_a_priority_out_of_range_are_problems_of_the_pod():
+    manifests = read(pod(overhead={"memory": "1 Gi"}, priority=2**31))
+    assert names(manifests) == ["team-a/train-0"]
+    assert [problem.field for problem in manifests.problems] == ["spec.overhead[memory]", "spec.priority"]
 
 
-def test_a_node_loses_only_the_resource_with_a_bad_quantity():
+def test_a_node_has_none_of_a_resource_with_a_bad_quantity():
     manifests = read(node("gpu-07", memory="much", pods=-1, storage="1Ti"))
-    assert manifests.nodes[0].status.allocatable == {"cpu": "96", "storage": "1Ti"}
+    assert manifests.nodes[0].status.allocatable == {"cpu": "96", "memory": 0, "pods": 0, "storage": "1Ti"}
     assert manifests.nodes[0].status.capacity == {"cpu": "96"}
     assert [p.field for p in manifests.problems] == ["status.allocatable[memory]", "status.allocatable[pods]"]
 

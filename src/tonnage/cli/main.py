@@ -1,6 +1,9 @@
 """The entry point: a group whose commands are imported only when they are run, so that start-up stays fast."""
 
+import errno
+import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -11,10 +14,23 @@ _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
     "up": "Watch an invented GPU cluster being packed.",
 }
+_INTERRUPTED = 130
+"""The exit status that shells give a command ended by Ctrl-C."""
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and one line each."""
+    """Knows its commands by name and one line each, and ends all of them in the same orderly way."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise click.exceptions.Exit(_INTERRUPTED) from error
+        except OSError as error:
+            # A closed pipe is no failure worth words; click ends quietly for it.
+            if error.errno == errno.EPIPE:
+                raise
+            raise click.ClickException(error.strerror or str(error)) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -38,6 +54,10 @@ def main(**_: Any) -> None:
     Every command takes -o json for machines. Errors go to standard error; the exit status is 2 for bad input or usage
     and 1 for a failure at work.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal has no character for is shown as a question mark.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 if __name__ == "__main__":

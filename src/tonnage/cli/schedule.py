@@ -1,7 +1,8 @@
 """`tonnage schedule`: one scheduling cycle on manifests."""
 
+import io
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -25,7 +26,14 @@ class BadInput(click.ClickException):
     exit_code = 2
 
 
-@click.command("schedule")
+_EXAMPLES = """\b
+Examples:
+  tonnage schedule -f cluster.yaml
+  kubectl get nodes,pods -A -o json | tonnage schedule -f - -o wide
+"""
+
+
+@click.command("schedule", epilog=_EXAMPLES)
 @click.option(
     "-f",
     "--filename",
@@ -68,15 +76,10 @@ def command(
     output: str,
     fail_on_unschedulable: bool,
 ) -> None:
-    r"""Say where the waiting pods of a cluster would go, on which GPUs, and why not elsewhere.
+    """Say where the waiting pods of a cluster would go, on which GPUs, and why not elsewhere.
 
     The cluster is given as manifests. Pods that run count as usage, with the devices that their annotations name; pods
     without a node are placed by priority, then age, then name. Nothing is written anywhere.
-
-    \b
-    Examples:
-      tonnage schedule -f cluster.yaml
-      kubectl get nodes,pods -A -o json | tonnage schedule -f - -o wide
     """
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
@@ -88,7 +91,7 @@ def command(
     from tonnage.scheduler.cycle import document, run_cycle
 
     try:
-        manifests = read_files(files, stdin=sys.stdin.buffer)
+        manifests = read_files(files, stdin=_standard_input())
     except ManifestError as error:
         raise BadInput(str(error)) from error
     _say_skipped(manifests)
@@ -106,6 +109,11 @@ def command(
         click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes)), nl=False)
     if fail_on_unschedulable and any(decision.node is None for decision in decisions):
         sys.exit(1)
+
+
+def _standard_input() -> BinaryIO:
+    """Standard input; an empty one if the caller closed it."""
+    return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
 
 
 def _say_skipped(manifests: "Manifests") -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tonnage.framework.decision import PLACED, DecisionRecord, GrantedDevice
+from tonnage.framework.decision import PLACED, DecisionRecord, GrantedDevice, Rejection
 from tonnage.scheduler.cycle import CycleDocument
 
 
@@ -24,7 +24,7 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines.append("")
     for decision in waiting:
         lines.append(f"{decision.pod} waits:")
-        lines += [f"  {r.nodes} of {nodes} nodes {r.reason}, such as {r.message}" for r in decision.rejected]
+        lines += [_rejection(rejection, nodes) for rejection in decision.rejected]
         if not decision.rejected:
             lines.append("  there are no nodes")
     if wide:
@@ -36,7 +36,7 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines += [f"  {problem}" for problem in cycle.problems]
         lines.append("")
     lines.append(_summary(len(placed), len(waiting), nodes, len(cycle.problems)))
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_shown, lines)) + "\n"
 
 
 def _summary(placed: int, waiting: int, nodes: int, problems: int) -> str:
@@ -77,4 +77,16 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
         details = ", ".join(f"{plugin} {score:.4g}" for plugin, score in parts.items() if plugin != "total")
         yield f"  {name} scores {parts['total']:.4g}" + (f" ({details})" if details else "")
     for rejection in decision.rejected:
-        yield f"  {rejection.nodes} of {nodes} nodes {rejection.reason}, such as {rejection.message}"
+        yield _rejection(rejection, nodes)
+
+
+def _rejection(rejection: Rejection, nodes: int) -> str:
+    """Why some nodes were left out; a message that is about the pod itself names none of them."""
+    about_a_node = rejection.message.startswith(f"{rejection.example}: ")
+    joint = ", such as " if about_a_node else ": "
+    return f"  {rejection.nodes} of {nodes} nodes {rejection.reason}{joint}{rejection.message}"
+
+
+def _shown(line: str) -> str:
+    """A line without characters that would move the cursor or colour the terminal."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)

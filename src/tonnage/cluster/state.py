@@ -64,12 +64,14 @@ class NodeState:
                     self._add_devices(devices, number, key)
                     cordoned |= vendor.cordoned(node)
             except DecodeError as error:
-                self._problem(vendor, key, error)
+                effect = f"the {vendor.name} devices of this node are hidden until it is mended"
+                self._unreadable(key, error, effect)
                 continue
             try:
                 scores = vendor.pair_scores(node) if devices else {}
             except DecodeError as error:
-                self._problem(vendor, vendor.register_annotations[-1], error)
+                effect = "its cards are taken as not linked to each other until it is mended"
+                self._unreadable(vendor.register_annotations[-1], error, effect)
                 scores = {}
             if scores:
                 self.pair_scores[number] = scores
@@ -81,15 +83,13 @@ class NodeState:
         stated = node.status.allocatable if node.status.allocatable is not None else node.status.capacity
         for name, quantity in (stated or {}).items():
             try:
-                value = amount(name, quantity)
+                offers[name] = max(0, amount(name, quantity))
+                fault = "" if amount(name, quantity) >= 0 else f"{quantity} is negative"
             except QuantityError as error:
-                self.problems.append(self._about(f"status.allocatable[{name}]", "", "a quantity", str(error)))
-                continue
-            if value < 0:
-                self.problems.append(
-                    self._about(f"status.allocatable[{name}]", "", "at least 0", f"{quantity} is negative; taken as 0")
-                )
-            offers[name] = max(0, value)
+                offers[name], fault = 0, str(error)
+            if fault:
+                field = f"status.allocatable[{name}]"
+                self.problems.append(self._about(field, "", "a quantity from 0 up", f"{fault}; taken as 0"))
         return offers
 
     def _add_devices(self, devices: Sequence[Device], vendor: int, key: str) -> None:
@@ -108,8 +108,8 @@ class NodeState:
             self.devices.append(device)
             self.vendors.append(vendor)
 
-    def _problem(self, vendor: Vendor, key: str, error: DecodeError) -> None:
-        message = f"{error.message}; the {vendor.name} devices of this node are hidden until it is mended"
+    def _unreadable(self, key: str, error: DecodeError, effect: str) -> None:
+        message = f"{error.message}; {effect}"
         self.problems.append(self._about(annotation_field(key), error.position, error.expected, message))
 
     def _about(self, field: str, position: str, expected: str, message: str) -> Problem:

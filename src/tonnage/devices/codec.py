@@ -38,6 +38,7 @@ _MOST_DIGITS = 20
 _SHOWN = 40
 _IDENTIFIER = re.compile(r"[^\s,:;\[\]]+")
 _MIG_SUFFIX = re.compile(r"\[[0-9]+-[0-9]+\]$")
+_EXPECTED = re.compile(r"Expected (.*?)(?:, got .*)?$")
 _ELEMENT = re.compile(r"\[([0-9]+)\]\.?(.*)", re.DOTALL)
 
 _NODE_FIELDS = ("id", "count", "memory", "cores", "type", "NUMA node", "health", "index", "mode")
@@ -55,7 +56,10 @@ def decode_json(text: str, kind: type[T], element: str) -> T:
     try:
         return decode(text.encode("utf-8", "surrogatepass"), kind)
     except WireError as error:
-        raise DecodeError(error.message, _json_position(error, element), f"a JSON list of {element}s") from error
+        position = _json_position(error, element)
+        wanted = _EXPECTED.match(error.message) if position else None
+        expected = wanted[1].replace("`", "") if wanted else f"a JSON list of {element}s"
+        raise DecodeError(error.message, position, expected) from error
 
 
 def _json_position(error: WireError, element: str) -> str:

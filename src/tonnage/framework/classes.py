@@ -135,7 +135,7 @@ class PodClass:
         if not len(totals):
             return []
         likely = (totals >= self.floor).nonzero()[0]
-        if most <= len(likely) <= 8 * most:
+        if self.floor > -np.inf and most <= len(likely) <= 8 * most:
             rows: list[int] = likely.take((-totals.take(likely)).argsort(kind="stable")[:most]).tolist()
         else:
             left, rows = totals.copy(), []

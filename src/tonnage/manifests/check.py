@@ -39,7 +39,7 @@ def _containers(path: str, containers: list[Container] | None) -> Iterator[Fault
 
 
 def pod_faults(pod: Pod) -> list[Fault]:
-    """Everything for which the pod cannot be scheduled at all."""
+    """Everything for which the pod cannot be scheduled; one that runs holds its devices all the same."""
     faults = [
         *_containers("spec.initContainers", pod.spec.initContainers),
         *_containers("spec.containers", pod.spec.containers),
@@ -51,13 +51,13 @@ def pod_faults(pod: Pod) -> list[Fault]:
 
 
 def mended_node(node: Node) -> tuple[Node, list[Fault]]:
-    """The node without the resources whose quantities cannot be used, and what is wrong with those."""
+    """The node with 0 of the resources whose quantities cannot be used, and what is wrong with those."""
     faults: list[Fault] = []
     kept: dict[str, dict[str, str | int | float] | None] = {}
     for field, offered in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
         bad = dict(_quantities(f"status.{field}", offered))
         faults.extend(bad.values())
-        kept[field] = {name: value for name, value in offered.items() if name not in bad} if offered else offered
+        kept[field] = {name: 0 if name in bad else value for name, value in offered.items()} if offered else offered
     if not faults:
         return node, faults
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, **kept)), faults

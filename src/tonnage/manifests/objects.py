@@ -110,7 +110,7 @@ class Reader:
             key = thing.key
         for fault in faults:
             self._tell(written, kind, fault)
-        if (isinstance(thing, Node) or not faults) and self.into.add(f"{kind}/{key}", thing):
+        if self.into.add(f"{kind}/{key}", thing):
             message = "the object is given more than once; this later one is used"
             self._tell(written, kind, Fault("metadata.name", "each object once", message))
 

@@ -16,8 +16,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=False):
     message: str
 
     def __str__(self) -> str:
-        place = f"{self.object}: {self.field}" + (f" at {self.position}" if self.position else "")
-        return f"{place}: {self.message}" + (f" (expected {self.expected})" if self.expected else "")
+        place = " at ".join(part for part in (self.field, self.position) if part)
+        parts = [part for part in (self.object, place, self.message) if part]
+        return ": ".join(parts) + (f" (expected {self.expected})" if self.expected else "")
 
 
 def annotation_field(key: str) -> str:

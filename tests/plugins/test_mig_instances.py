@@ -1,0 +1,162 @@
+"""MIG: instances of one card or several, and the policies that meet them."""
+
+import json
+
+import pytest
+
+from tests.scenario import ALLOCATED, cards, decide, gpu, node, place, pod, reasons, scenario, usage
+
+PROFILES = [
+    ("1g.5gb", 4864, 14, 1, [(start, 1) for start in range(7)]),
+    ("2g.10gb", 9856, 28, 2, [(0, 2), (2, 2), (4, 2)]),
+    ("3g.20gb", 19968, 42, 3, [(0, 4), (4, 4)]),
+    ("7g.40gb", 40192, 100, 7, [(0, 8)]),
+]
+NUMA_BIND = {"nvidia.com/numa-bind": "true"}
+
+
+def mig(uuid, index=0, **more):
+    profiles = [
+        {
+            "name": name,
+            "memoryMB": memory,
+            "core": cores,
+            "sliceCount": slices,
+            "placements": [{"start": start, "size": size} for start, size in places],
+        }
+        for name, memory, cores, slices, places in PROFILES
+    ]
+    return gpu(uuid, index=index, count=7, memory=40960, mode="mig", migProfiles=profiles, **more)
+
+
+def instances(decision):
+    """Card, profile and start of each instance."""
+    return [
+        (use.uuid, use.profile, use.placement.start)
+        for _, uses in decision.grant
+        for container in uses
+        for use in container
+    ]
+
+
+def holder(name, uuid, start, size, profile="1g.5gb", memory=4864, cores=14):
+    """A running pod with one instance."""
+    entry = {
+        "containerIndex": 0,
+        "deviceIndex": 0,
+        "gpuUUID": uuid,
+        "profile": profile,
+        "placement": {"start": start, "size": size},
+    }
+    notes = {
+        ALLOCATED: f"{uuid},NVIDIA,{memory},{cores}:;",
+        "hami.io/vgpu-mig-allocations": json.dumps([entry]),
+    }
+    return pod(name, 1, on="a", annotations=notes)
+
+
+def test_the_smallest_profile_that_holds_the_request_is_cut_and_counted():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    decision = place(cluster, pod("p", 1, memory=6000))
+    assert instances(decision) == [("m", "2g.10gb", 0)]
+    (device,) = decision.devices
+    assert (device.memory, device.cores) == (9856, 28)
+    assert usage(cluster, "a") == [(1, 9856, 28)]
+
+
+def test_small_and_middle_instances_are_cut_from_the_top():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    asks = [15000, 9000, 1000, 1000]
+    found = [instances(place(cluster, pod(f"p{i}", 1, memory=m)))[0][1:] for i, m in enumerate(asks)]
+    assert found == [("3g.20gb", 4), ("2g.10gb", 0), ("1g.5gb", 3), ("1g.5gb", 2)]
+
+
+def test_a_fourth_instance_of_two_slices_finds_no_place():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    assert all(place(cluster, pod(f"p{i}", 1, memory=9000)).node for i in range(3))
+    decision = decide(cluster, pod("p", 1, memory=9000))
+    assert reasons(decision) == {"CardMigTopologyInfeasible": 1}
+    assert decide(cluster, pod("p", 1, memory=1000)).node == "a"
+
+
+def test_one_card_serves_several_instances_of_one_container():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    decision = place(cluster, pod("p", 3, memory=4000))
+    assert instances(decision) == [("m", "1g.5gb", 6), ("m", "1g.5gb", 5), ("m", "1g.5gb", 4)]
+    assert usage(cluster, "a") == [(3, 3 * 4864, 3 * 14)]
+
+
+def test_instances_go_on_to_the_next_card_when_one_is_full():
+    cluster = scenario(node("a", gpus=[mig("m0"), mig("m1", 1)]))
+    decision = place(cluster, pod("p", 3, memory=15000))
+    assert [uuid for uuid, *_ in instances(decision)] == ["m1", "m1", "m0"]
+
+
+def test_more_instances_than_there_is_room_for():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    assert reasons(decide(cluster, pod("p", 3, memory=15000))) == {"CardMigTopologyInfeasible": 1}
+
+
+def test_releasing_an_instance_frees_its_place():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    place(cluster, pod("p", 1, memory=30000))
+    assert decide(cluster, pod("q", 1, memory=1000)).node is None
+    cluster.release("default/p")
+    assert decide(cluster, pod("q", 1, memory=30000)).node == "a"
+
+
+def test_the_instances_of_running_pods_are_read_from_their_annotations():
+    cluster = scenario(node("a", gpus=[mig("m")]), holder("x", "m", 6, 1), holder("y", "m", 4, 2, "2g.10gb", 9856, 28))
+    assert instances(decide(cluster, pod("p", 1, memory=1000))) == [("m", "1g.5gb", 3)]
+    assert reasons(decide(cluster, pod("p", 2, memory=15000))) == {"CardMigTopologyInfeasible": 1}
+
+
+def test_a_pod_may_insist_on_whole_cards_or_on_instances():
+    cluster = scenario(node("a", gpus=[mig("m"), gpu("g", index=1, memory=40960, mode="hami-core")]))
+    for mode, card in (("mig", "m"), ("hami-core", "g")):
+        assert cards(decide(cluster, pod("p", 1, memory=1000, annotations={"nvidia.com/vgpu-mode": mode}))) == [card]
+
+
+def test_instances_of_one_card_are_on_one_numa_node():
+    cluster = scenario(node("a", gpus=[mig("m")]))
+    assert cards(decide(cluster, pod("p", 2, memory=4000, annotations=NUMA_BIND))) == ["m", "m"]
+
+
+def test_a_numa_node_counts_by_the_instances_it_has_room_for():
+    cluster = scenario(
+        node("a", gpus=[mig("m0", numa=0), mig("m1", 1, numa=1), mig("m2", 2, numa=1)]),
+        *[holder(f"x{i}", f"m{i}", 0, 8, "1g.5gb") for i in (1, 2)],
+    )
+    assert cards(decide(cluster, pod("p", 2, memory=4000, annotations=NUMA_BIND))) == ["m0", "m0"]
+
+
+def test_mutex_gives_one_instance_per_card():
+    cluster = scenario(node("a", gpus=[mig("m0"), mig("m1", 1)]))
+    assert cards(decide(cluster, pod("p", 2, memory=4000), gpu_policy="mutex")) == ["m1", "m0"]
+    assert decide(cluster, pod("p", 3, memory=4000), gpu_policy="mutex").node is None
+
+
+def test_topology_aware_passes_over_a_card_without_a_free_place():
+    links = {"m0": {"m1": 1, "m2": 90}, "m1": {"m0": 1, "m2": 1}, "m2": {"m0": 90, "m1": 1}}
+    scores = json.dumps([{"uuid": uuid, "score": score} for uuid, score in links.items()])
+    cluster = scenario(
+        node("a", gpus=[mig(f"m{i}", i) for i in range(3)], annotations={"hami.io/node-nvidia-score": scores}),
+        holder("x", "m1", 0, 8),
+    )
+    decision = decide(cluster, pod("p", 1, memory=4000), gpu_policy="topology-aware")
+    assert cards(decision)[0] in ("m0", "m2")
+
+
+@pytest.mark.parametrize(
+    ("about", "reason"), [({"healthy": False}, "CardNotHealth"), ({"type": "other"}, "CardTypeMismatch")]
+)
+def test_a_mig_card_that_will_not_do_says_why_and_not_that_it_is_only_one(about, reason):
+    cluster = scenario(node("a", gpus=[mig("m", **about)]))
+    wish = {"nvidia.com/use-gputype": "A100"}
+    assert reasons(decide(cluster, pod("p", 2, memory=4000, annotations=wish))) == {reason: 1}
+
+
+def test_mig_is_no_reason_where_no_mig_card_was_in_question():
+    cordon = {"hami.io/device-cordon": "m"}
+    cluster = scenario(node("a", gpus=[gpu("g0"), gpu("g1", index=1), mig("m", 2)], annotations=cordon))
+    assert reasons(decide(cluster, pod("p", 3, memory=1000))) == {"AllocatedCardsInsufficientRequest": 1}

@@ -1,0 +1,617 @@
+"""The same rules once more, slow and plain: objects, and loops over nodes and cards.
+
+Written from the notes on HAMi and from what the plugins state, not from the engine's arrays. The property tests compare
+the engine with it, and the benchmark uses it as the straightforward formulation that keeps usage per card object.
+
+    scheduler = ObjectScheduler(gpu_policy="binpack")
+    scheduler.add_node(node)
+    scheduler.add_pod(running_pod)
+    answer = scheduler.place(waiting_pod)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations, permutations
+
+import numpy as np
+
+from tonnage.devices.base import DecodeError, Device, DeviceRequest, DeviceUse, MigPlacement, RequestError, Vendor
+from tonnage.devices.catalog import default_vendors
+from tonnage.devices.mig import choose as choose_instance
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.quantity import QuantityError
+from tonnage.model.resources import NegativeAmountError, amount, effective_request
+from tonnage.model.selection import UNSCHEDULABLE, SelectionError, check, term_holds, untolerated
+from tonnage.plugins.gpupolicy import read_weights
+
+ENOUGH = 2**62
+"""What a node is taken to have of a resource that it does not state and that is not checked there."""
+LARGEST = 2**52
+"""Larger amounts are taken for this one."""
+NATIVE_REASONS = {
+    "cpu": "InsufficientCpu",
+    "memory": "InsufficientMemory",
+    "ephemeral-storage": "InsufficientEphemeralStorage",
+    "pods": "InsufficientPods",
+}
+POLICIES = ("binpack", "spread", "mutex", "numa", "topology-aware")
+
+Slice = tuple[str, DeviceUse]
+"""A vendor's name and what a container gets of one of its cards."""
+Shares = list[list[Slice]]
+"""Per container in annotation order, what it gets."""
+
+
+@dataclass(eq=False, slots=True)
+class Card:
+    """One card and what is in use of it."""
+
+    vendor: str
+    device: Device
+    cordoned: bool = False
+    slots: int = 0
+    memory: int = 0
+    cores: int = 0
+    placements: list[MigPlacement] = field(default_factory=list)
+
+    def copy(self) -> "Card":
+        return Card(self.vendor, self.device, self.cordoned, self.slots, self.memory, self.cores, list(self.placements))
+
+    def take(self, use: DeviceUse) -> None:
+        self.slots += 1
+        self.memory += use.memory
+        self.cores += use.cores
+        if use.placement is not None:
+            self.placements.append(use.placement)
+
+
+@dataclass(eq=False, slots=True)
+class Host:
+    """One node: what it offers, its cards, and what is in use of both."""
+
+    node: Node
+    offers: dict[str, int] = field(default_factory=dict)
+    cards: list[Card] = field(default_factory=list)
+    links: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
+    """Per vendor, slots held by pods that do not say which of the node's cards they hold."""
+
+    def card(self, vendor: str, uuid: str) -> Card | None:
+        return next((c for c in self.cards if c.device.uuid == uuid and c.vendor == vendor), None)
+
+    def free(self, name: str, counts: set[str]) -> int:
+        missing = ENOUGH if name in NATIVE_REASONS or name in counts else 0
+        offered = min(self.offers[name], LARGEST) if name in self.offers else missing
+        return offered - self.used.get(name, 0)
+
+
+@dataclass(eq=False, slots=True)
+class Wish:
+    """A pod with its requests read."""
+
+    pod: Pod
+    kinds: list[str]
+    needs: dict[str, int] = field(default_factory=dict)
+    requests: list[tuple[int, DeviceRequest]] = field(default_factory=list)
+    """Container and what it asks of one vendor, in the order in which they are served."""
+    fault: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """What a pod holds: resources, slices of cards, and slots of vendors whose cards it does not name."""
+
+    node: str
+    needs: dict[str, int]
+    kinds: list[str]
+    shares: dict[str, list[list[DeviceUse]]]
+    unknown: dict[str, int]
+
+
+@dataclass(slots=True)
+class Answer:
+    """A decision: where, which cards, how good each feasible node is, and why the others will not do."""
+
+    node: str | None
+    shares: Shares
+    scores: dict[str, float]
+    reasons: dict[str, str]
+
+
+class Obstacle(Exception):  # noqa: N818 -- not an error, but a way out of nested loops
+    """Why a request does not fit on a node."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ObjectScheduler:
+    """A cluster as objects. With `thorough` cards are picked on every node, else only where that can matter."""
+
+    def __init__(
+        self,
+        node_policy: str = "binpack",
+        gpu_policy: str = "spread",
+        numa_order: str = "tie",
+        vendors: Sequence[Vendor] | None = None,
+        thorough: bool = False,
+    ) -> None:
+        self.vendors = {v.name: v for v in (default_vendors() if vendors is None else vendors)}
+        self.counts = {v.count_resource for v in self.vendors.values()}
+        self.sides = {name for v in self.vendors.values() for name in v.side_resources}
+        self.node_policy = node_policy
+        self.gpu_policy = gpu_policy
+        self.numa_order = numa_order
+        self.thorough = thorough
+        self.hosts: dict[str, Host] = {}
+        self.held: dict[str, Held] = {}
+
+    # -- the cluster
+
+    def add_node(self, node: Node) -> None:
+        """Take a node in, or its change; what pods hold there is counted anew."""
+        self.hosts[node.name] = host = self._read_node(node)
+        for held in self.held.values():
+            if held.node == node.name:
+                self._count(host, held, 1)
+
+    def remove_node(self, name: str) -> None:
+        self.hosts.pop(name, None)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Count what a pod holds according to its annotations; one without a node, or that is over, holds nothing."""
+        self.remove_pod(pod.key)
+        if pod.node is not None and not pod.is_over:
+            self.hold(pod.key, self._read_held(pod))
+
+    def remove_pod(self, key: str) -> None:
+        held = self.held.pop(key, None)
+        if held is not None and held.node in self.hosts:
+            self._count(self.hosts[held.node], held, -1)
+
+    def hold(self, key: str, held: Held) -> None:
+        self.held[key] = held
+        if held.node in self.hosts:
+            self._count(self.hosts[held.node], held, 1)
+
+    def recount(self) -> None:
+        """Count everything from the pods again."""
+        for host in list(self.hosts.values()):
+            self.add_node(host.node)
+
+    def _read_node(self, node: Node) -> Host:
+        host = Host(node)
+        stated = node.status.allocatable if node.status.allocatable is not None else node.status.capacity
+        for name, quantity in (stated or {}).items():
+            try:
+                host.offers[name] = max(0, amount(name, quantity))
+            except QuantityError:
+                continue
+        for vendor in self.vendors.values():
+            try:
+                devices = vendor.devices(node)
+            except DecodeError:
+                continue
+            cordoned = vendor.cordoned(node) if devices else frozenset()
+            for device in devices:
+                if all(card.device.uuid != device.uuid for card in host.cards):
+                    host.cards.append(Card(vendor.name, device))
+            for card in host.cards:
+                card.cordoned |= card.device.uuid in cordoned
+            try:
+                host.links[vendor.name] = vendor.pair_scores(node)
+            except DecodeError:
+                host.links[vendor.name] = {}
+        return host
+
+    def _read_held(self, pod: Pod) -> Held:
+        wish = self.read(pod)
+        held = Held(pod.node or "", wish.needs, wish.kinds, {}, {})
+        for vendor in self.vendors.values():
+            try:
+                uses = vendor.decode_pod(pod) or ()
+            except DecodeError:
+                uses = ()
+            if any(uses):
+                held.shares[vendor.name] = [list(container) for container in uses]
+            elif wish.needs.get(vendor.count_resource):
+                held.unknown[vendor.name] = wish.needs[vendor.count_resource]
+        return held
+
+    def _count(self, host: Host, held: Held, sign: int) -> None:
+        for name, value in held.needs.items():
+            host.used[name] = host.used.get(name, 0) + sign * min(value, LARGEST)
+        for vendor, slots in held.unknown.items():
+            host.foreign[vendor] = host.foreign.get(vendor, 0) + sign * slots
+        for vendor, containers in held.shares.items():
+            for uuid, (slots, memory, cores) in peaks(held.kinds, containers).items():
+                card = host.card(vendor, uuid)
+                if card is None:
+                    host.foreign[vendor] = host.foreign.get(vendor, 0) + sign * slots
+                    continue
+                card.slots += sign * slots
+                card.memory += sign * memory
+                card.cores += sign * cores
+            for use in (use for container in containers for use in container):
+                card = host.card(vendor, use.uuid)
+                if card is not None and use.placement is not None:
+                    (card.placements.append if sign > 0 else card.placements.remove)(use.placement)
+
+    def read(self, pod: Pod) -> Wish:
+        """Read a pod's requests once."""
+        inits = pod.spec.initContainers or []
+        containers = [*inits, *pod.spec.containers]
+        kinds = ["sidecar" if c.is_sidecar else "init" for c in inits] + ["app"] * len(pod.spec.containers)
+        wish = Wish(pod, kinds)
+        try:
+            needs = effective_request(pod)
+            for position, container in enumerate(containers):
+                for vendor in self.vendors.values():
+                    request = vendor.request(container)
+                    if request is not None:
+                        wish.requests.append((position, request))
+            wish.needs = {name: value for name, value in needs.items() if name not in self.sides}
+        except (RequestError, QuantityError, NegativeAmountError):
+            wish.fault, wish.requests = True, []
+        return wish
+
+    # -- decisions
+
+    def decide(self, pod: Pod | Wish) -> Answer:
+        """Look at every node and take the best."""
+        wish = self.read(pod) if isinstance(pod, Pod) else pod
+        senseless = self._senseless(wish)
+        if senseless:
+            return Answer(None, [], {}, dict.fromkeys(self.hosts, senseless))
+        scores: dict[str, float] = {}
+        reasons: dict[str, str] = {}
+        found: dict[str, Shares] = {}
+        for name, host in self.hosts.items():
+            try:
+                self._check_resources(host, wish)
+                self._check_selection(host, wish)
+                for _, request in wish.requests:
+                    self._check_cards(host, host.cards, wish, request)
+                if self.thorough or self._is_delicate(host, wish):
+                    found[name] = self._share_out(host, wish)
+                scores[name] = self._score(host, wish)
+            except Obstacle as obstacle:
+                reasons[name] = obstacle.reason
+        if not scores:
+            return Answer(None, [], scores, reasons)
+        best = min(scores, key=lambda name: (-scores[name], name))
+        shares = found[best] if best in found else self._share_out(self.hosts[best], wish)
+        return Answer(best, shares, scores, reasons)
+
+    def place(self, pod: Pod | Wish) -> Answer:
+        """Decide and hold the placement."""
+        wish = self.read(pod) if isinstance(pod, Pod) else pod
+        answer = self.decide(wish)
+        if answer.node is not None:
+            self.remove_pod(wish.pod.key)
+            self.hold(wish.pod.key, placement(wish, answer.node, answer.shares))
+        return answer
+
+    def _senseless(self, wish: Wish) -> str:
+        """Why no node whatever could take the pod."""
+        if wish.fault:
+            return "InvalidRequest"
+        for name in wish.needs:
+            checked = name in NATIVE_REASONS or name in self.counts
+            if not checked and not any(name in host.offers for host in self.hosts.values()):
+                return "InsufficientExtendedResource"
+        try:
+            for term in required_terms(wish.pod) or []:
+                for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+                    check(expression)
+                if any(e.key != "metadata.name" for e in term.matchFields or ()):
+                    return "InvalidNodeAffinity"
+        except SelectionError:
+            return "InvalidNodeAffinity"
+        weights = wish.pod.annotations.get("hami.io/device-scoring-weights")
+        if weights is not None and wish.requests:
+            try:
+                read_weights(weights)
+            except ValueError:
+                return "InvalidDeviceScoringWeights"
+        return ""
+
+    def _check_resources(self, host: Host, wish: Wish) -> None:
+        short = [name for name, value in wish.needs.items() if host.free(name, self.counts) < min(value, LARGEST)]
+        if any(name not in NATIVE_REASONS for name in short):
+            raise Obstacle("InsufficientExtendedResource")
+        for name in reversed(NATIVE_REASONS):
+            if name in short:
+                raise Obstacle(NATIVE_REASONS[name])
+
+    def _check_selection(self, host: Host, wish: Wish) -> None:
+        spec, node = wish.pod.spec, host.node
+        taints = [*(node.spec.taints or ()), *([UNSCHEDULABLE] if node.spec.unschedulable else [])]
+        taint = untolerated(spec.tolerations or [], taints)
+        if taint == UNSCHEDULABLE:
+            raise Obstacle("NodeUnschedulable")
+        if any(node.labels.get(key) != value for key, value in (spec.nodeSelector or {}).items()):
+            raise Obstacle("NodeAffinityMismatch")
+        terms = required_terms(wish.pod)
+        if terms is not None and not any(term_holds(term, node.labels, node.name) for term in terms):
+            raise Obstacle("NodeAffinityMismatch")
+        if taint is not None:
+            raise Obstacle("UntoleratedTaint")
+
+    def _score(self, host: Host, wish: Wish) -> float:
+        """HAMi's score in its 32-bit arithmetic, the higher the better."""
+        if not wish.requests:
+            return 0.0
+        score = np.float32(0)
+        for used, total in (
+            (sum(c.slots for c in host.cards) + sum(host.foreign.values()), sum(c.device.count for c in host.cards)),
+            (sum(c.cores for c in host.cards), sum(c.device.cores for c in host.cards)),
+            (sum(c.memory for c in host.cards), sum(c.device.memory for c in host.cards)),
+        ):
+            score += np.float32(used) / np.float32(total) if total else np.float32(0)
+        policy = wish.pod.annotations.get("hami.io/node-scheduler-policy", self.node_policy)
+        return float(np.float32(10) * score) * (-1 if policy == "spread" else 1)
+
+    # -- cards
+
+    def _policy(self, wish: Wish) -> tuple[str, ...]:
+        text = wish.pod.annotations.get("hami.io/gpu-scheduler-policy", self.gpu_policy)
+        return tuple(w.strip() for w in text.split(",") if w.strip() in POLICIES) or ("spread",)
+
+    def _is_delicate(self, host: Host, wish: Wish) -> bool:
+        """Whether counting fitting cards does not tell if the pod fits."""
+        return (
+            len(wish.requests) > 1
+            or any(card.device.mode == "mig" for card in host.cards)
+            or any(
+                r.count > 1 and (self.vendors[r.vendor].is_particular(r) or self._one_numa(wish, r))
+                for _, r in wish.requests
+            )
+        )
+
+    def _one_numa(self, wish: Wish, request: DeviceRequest) -> bool:
+        return self.vendors[request.vendor].wants_one_numa(wish.pod.annotations)
+
+    def _check_cards(self, host: Host, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
+        """The cards that would do; there are enough of them unless MIG instances make up for it."""
+        own = [card for card in cards if card.vendor == request.vendor]
+        if not own:
+            raise Obstacle("NodeUnregistered")
+        has_mig = any(card.device.mode == "mig" for card in own)
+        if len(own) < request.count and not has_mig:
+            raise Obstacle("NodeInsufficientDevice")
+        fitting = self._fitting(own, wish, request)
+        if len(fitting) < request.count and not has_mig:
+            raise Obstacle("AllocatedCardsInsufficientRequest")
+        self._check_foreign(host, own, wish, request)
+        return fitting
+
+    def _check_foreign(self, host: Host, cards: list[Card], wish: Wish, request: DeviceRequest) -> None:
+        """Pods that do not say which cards they hold take slots of the node, and no card of it is given out whole."""
+        held = host.foreign.get(request.vendor, 0)
+        if held <= 0:
+            return
+        whole = request.cores >= 100 or (not request.memory and request.percentage == 100)
+        if whole or "mutex" in self._policy(wish):
+            raise Obstacle("ExclusiveDeviceAllocateConflict")
+        if sum(max(0, card.device.count - card.slots) for card in cards) - held < request.count:
+            raise Obstacle("CardTimeSlicingExhausted")
+
+    def _fitting(self, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
+        """Cards that would do; if there are none, the objection of the card that came furthest is the reason."""
+        objections = [self._objection(card, wish, request) for card in cards]
+        fitting = [card for card, objection in zip(cards, objections, strict=True) if objection is None]
+        if not fitting:
+            raise Obstacle(max(objection for objection in objections if objection is not None)[1])
+        return fitting
+
+    def _objection(self, card: Card, wish: Wish, request: DeviceRequest) -> tuple[int, str] | None:
+        """The first rule that keeps a request off a card, with its place in the chain of rules."""
+        device, annotations = card.device, wish.pod.annotations
+        vendor = self.vendors[card.vendor]
+        if not device.healthy:
+            return 1, "CardNotHealth"
+        if card.cordoned:
+            return 2, "CardCordoned"
+        if not vendor.accepts_type(device.type, device.mode, annotations):
+            return 3, "CardTypeMismatch"
+        wanted, refused = vendor.uuid_lists(annotations)
+        if (wanted is not None and device.uuid not in wanted) or device.uuid in refused:
+            return 4, "CardUuidMismatch"
+        if card.slots >= device.count:
+            return 5, "CardTimeSlicingExhausted"
+        if "mutex" in self._policy(wish) and card.slots > 0:
+            return 6, "ExclusiveDeviceAllocateConflict"
+        if device.memory - card.memory < request.memory_on(device.memory):
+            return 7, "CardInsufficientMemory"
+        cores = min(request.cores, 100)
+        if cores and device.cores - card.cores < cores:
+            return 8, "CardInsufficientCore"
+        if cores == 100 and device.cores == 100 and card.slots > 0:
+            return 9, "ExclusiveDeviceAllocateConflict"
+        if not cores and device.cores and card.cores >= device.cores:
+            return 10, "CardComputeUnitsExhausted"
+        return None
+
+    def _share_out(self, host: Host, wish: Wish) -> Shares:
+        """Give each container its cards in turn; what an init container gets is free again for the next."""
+        shares: Shares = [[] for _ in wish.kinds]
+        running = [card.copy() for card in host.cards]
+        current, cards = -1, running
+        for position, request in wish.requests:
+            if position != current:
+                current = position
+                cards = [card.copy() for card in running] if wish.kinds[position] == "init" else running
+            for card in self._pick(host, cards, wish, request):
+                use = self._instance(card, request)
+                assert use is not None
+                card.take(use)
+                shares[position].append((request.vendor, use))
+        return shares
+
+    def _pick(self, host: Host, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
+        """The cards for one request in the order in which they are given; one cut into instances may come again."""
+        ordered = self._ordered(self._check_cards(host, cards, wish, request), wish, request)
+        usable = [card for card in ordered if self._instance(card, request) is not None]
+        has_mig = any(card.device.mode == "mig" for card in ordered)
+        enough = "CardMigTopologyInfeasible" if has_mig else "AllocatedCardsInsufficientRequest"
+        if len(self._served(usable, wish, request)) < request.count:
+            raise Obstacle(enough)
+        if request.count > 1 and self._one_numa(wish, request):
+            groups: dict[int, list[Card]] = {}
+            for card in usable:
+                groups.setdefault(card.device.numa, []).append(card)
+            roomy = [g for g in groups.values() if len(self._served(g, wish, request)) >= request.count]
+            if not roomy:
+                raise Obstacle("NumaNotFit")
+            usable = roomy[0]
+        vendor = self.vendors[request.vendor]
+        positions = vendor.pick(request, [card.device for card in usable], wish.pod.annotations)
+        if positions is not None:
+            if not positions:
+                raise Obstacle("CardSetInfeasible")
+            usable = [usable[position] for position in positions]
+        elif "topology-aware" in self._policy(wish) and len(usable) >= request.count:
+            return self._best_linked(host, usable, request)
+        return self._served(usable, wish, request)
+
+    def _served(self, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
+        """The cards that serve the request if taken in this order, as many as it asks for or there are."""
+        result: list[Card] = []
+        for card in cards:
+            trial = card.copy()
+            while len(result) < request.count and self._objection(trial, wish, request) is None:
+                use = self._instance(trial, request)
+                if use is None:
+                    break
+                trial.take(use)
+                result.append(card)
+                if card.device.mode != "mig":
+                    break
+        return result
+
+    @staticmethod
+    def _instance(card: Card, request: DeviceRequest) -> DeviceUse | None:
+        """What a container gets of a card: what it asks for, or a MIG instance that has at least so much memory."""
+        device = card.device
+        memory = request.memory_on(device.memory)
+        if device.mode != "mig":
+            return DeviceUse(device.uuid, memory, min(request.cores, 100))
+        instance = choose_instance(device.profiles, memory, card.placements)
+        if instance is None:
+            return None
+        profile, place = instance
+        left = device.memory - card.memory, device.cores - card.cores
+        return DeviceUse(device.uuid, min(profile.memory, left[0]), min(profile.cores, left[1]), profile.name, place)
+
+    def _ordered(self, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
+        """HAMi sorts the cards and takes them from the end, so the last registered of equals comes first."""
+        keys = self._sort_keys(self._policy(wish), self._one_numa(wish, request))
+        weights = read_weights(wish.pod.annotations.get("hami.io/device-scoring-weights", "slot=1,core=1,memory=1"))
+
+        def place(card: Card) -> list[Fraction | int]:
+            values: list[Fraction | int] = []
+            for key in keys:
+                match key.removeprefix("-"):
+                    case "score":
+                        value: Fraction | int = card_score(card, request, weights)
+                    case "numa":
+                        value = card.device.numa
+                    case "index":
+                        value = card.device.index
+                    case _:
+                        value = int(card.slots == 0)
+                values.append(-value if key.startswith("-") else value)
+            return values
+
+        return sorted(cards, key=place)[::-1]
+
+    def _sort_keys(self, policy: tuple[str, ...], one_numa: bool) -> list[str]:
+        if policy == ("mutex",):
+            return ["idle"]
+        if len(policy) == 1 and policy != ("numa",):
+            numa_first = one_numa or self.numa_order == "first"
+            if policy == ("binpack",):
+                return ["-numa", "score"] if numa_first else ["score", "numa"]
+            return ["numa", "-score"] if numa_first else ["-score", "numa"]
+        keys = {"binpack": "score", "spread": "-score", "numa": "numa"}
+        chain = [keys[word] for word in policy if word in keys] or ["-score"]
+        return ["numa", *chain, "index"] if one_numa else [*chain, "index"]
+
+    @staticmethod
+    def _best_linked(host: Host, cards: list[Card], request: DeviceRequest) -> list[Card]:
+        links = host.links.get(request.vendor, {})
+
+        def strength(group: Sequence[Card]) -> int:
+            return sum(links.get(a.device.uuid, {}).get(b.device.uuid, 0) for a, b in permutations(group, 2))
+
+        if request.count == 1:
+            return [
+                min(
+                    cards,
+                    key=lambda card: sum(
+                        links.get(card.device.uuid, {}).get(o.device.uuid, 0) for o in cards if o is not card
+                    ),
+                )
+            ]
+        return list(max(combinations(cards, request.count), key=strength))
+
+
+def card_score(card: Card, request: DeviceRequest, weights: tuple[int, int, int]) -> Fraction:
+    """10 × the weighted shares in use with the request added, exactly."""
+    device = card.device
+    parts = (
+        (weights[0], card.slots + request.count, device.count),
+        (weights[1], card.memory + request.memory_on(device.memory), device.memory),
+        (weights[2], card.cores + request.cores, device.cores),
+    )
+    return sum((Fraction(10 * weight * used, total) for weight, used, total in parts if total), Fraction(0))
+
+
+def required_terms(pod: Pod) -> list | None:  # type: ignore[type-arg]
+    """The terms of the required node affinity, of which one must hold; nothing if the pod has none."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+    return None if required is None else required.nodeSelectorTerms or []
+
+
+def phases(kinds: Sequence[str], containers: Sequence[list[DeviceUse]]) -> Iterator[list[DeviceUse]]:
+    """What runs at the same time: each init container with the sidecars before it, then everything that stays."""
+    if len(kinds) != len(containers):
+        kinds = ["app"] * len(containers)
+    staying: list[DeviceUse] = []
+    for kind, uses in zip(kinds, containers, strict=True):
+        if kind == "init":
+            yield staying + uses
+        else:
+            staying = staying + uses
+    yield staying
+
+
+def peaks(kinds: Sequence[str], containers: Sequence[list[DeviceUse]]) -> dict[str, tuple[int, int, int]]:
+    """Slots, memory and cores that a pod needs of each card in its worst phase."""
+    result: dict[str, tuple[int, int, int]] = {}
+    for uses in phases(kinds, containers):
+        now: dict[str, list[int]] = {}
+        for use in uses:
+            load = now.setdefault(use.uuid, [0, 0, 0])
+            load[0] += 1
+            load[1] += use.memory
+            load[2] += use.cores
+        for uuid, load in now.items():
+            before = result.get(uuid, (0, 0, 0))
+            result[uuid] = (max(before[0], load[0]), max(before[1], load[1]), max(before[2], load[2]))
+    return result
+
+
+def placement(wish: Wish, node: str, shares: Shares) -> Held:
+    """What a pod holds once it was given these shares."""
+    vendors = {vendor for container in shares for vendor, _ in container}
+    by_vendor = {
+        name: [[use for vendor, use in container if vendor == name] for container in shares] for name in vendors
+    }
+    return Held(node, wish.needs, wish.kinds, by_vendor, {})
