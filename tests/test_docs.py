@@ -1,0 +1,137 @@
+"""What the documentation says is so: reasons, vendors' names, shown output, links."""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import ROOT, tonnage
+from tonnage.devices.catalog import default_vendors
+
+DOCS = ROOT / "docs"
+PLUGINS = ROOT / "src" / "tonnage" / "plugins"
+PAGES = sorted(
+    page
+    for folder, pattern in ((ROOT, "*.md"), (DOCS, "**/*.md"), (ROOT / "examples", "*.md"))
+    for page in folder.glob(pattern)
+)
+_CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+ANYTHING = "..."
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# -- reasons
+
+
+def reasons_in_code() -> set[tuple[str, str]]:
+    """Every reason that a plugin can give, with the plugin's module: the codes of REASONS, and each `Reason(...)`."""
+    found: set[tuple[str, str]] = set()
+    for module in sorted(PLUGINS.glob("*.py")):
+        for part in ast.walk(ast.parse(module.read_text())):
+            if isinstance(part, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == "REASONS" for t in part.targets
+            ):
+                found |= {(module.stem, name) for name in ast.literal_eval(part.value)}
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "Reason":
+                found.add((module.stem, ast.literal_eval(part.args[0])))
+    return found
+
+
+def test_every_reason_is_on_the_page_with_its_plugin_and_no_other() -> None:
+    code = reasons_in_code()
+    assert {"noderesources", "nodeselection", "cardrules", "gpupolicy"} <= {module for module, _ in code}
+    rows = [line for line in (DOCS / "reasons.md").read_text().splitlines() if line.startswith("| `")]
+    shown = {line.split("`")[1] for line in rows}
+    assert {name for _, name in code} == shown
+    for module, name in code:
+        if module != "cardrules":
+            assert any(line.startswith(f"| `{name}` | `{module}` |") for line in rows), name
+
+
+# -- vendors
+
+
+def test_every_name_of_every_vendor_is_on_the_page() -> None:
+    page = (DOCS / "devices.md").read_text()
+    missing = []
+    for vendor in default_vendors():
+        names = [vendor.name, vendor.count_resource, *vendor.side_resources, vendor.allocated]
+        names += [*vendor.register_annotations, *vendor.policy_annotations]
+        # Vendors that come one per chip share a table in which the chip's name is left open.
+        missing += [n for n in names if f"`{n}`" not in page and f"`{n.replace(vendor.name, '<chip>')}`" not in page]
+    assert missing == []
+
+
+# -- shown output
+
+
+def shown_commands(page: Path) -> list[tuple[str, list[str]]]:
+    """Commands of a page's console blocks on files that exist, with the output shown for each."""
+    commands: list[tuple[str, list[str]]] = []
+    for block in _CONSOLE.findall(page.read_text()):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                commands.append((line[2:], []))
+            else:
+                commands[-1][1].append(line)
+    return [(c, output) for c, output in commands if c.startswith("tonnage schedule") and "-f examples/" in c]
+
+
+SHOWN = [(named(page), command, output) for page in PAGES for command, output in shown_commands(page)]
+
+
+def test_the_pages_show_output() -> None:
+    assert {page for page, _, output in SHOWN if output} >= {"docs/schedule.md", "docs/input.md"}
+
+
+def as_pattern(output: list[str]) -> str:
+    """The output as an expression, in which a line of three dots stands for any lines."""
+    return "".join(r"(?:.*\n)*?" if line == ANYTHING else re.escape(line) + r"\n" for line in output)
+
+
+@pytest.mark.parametrize(("page", "command", "output"), SHOWN, ids=[f"{page}: {command}" for page, command, _ in SHOWN])
+def test_shown_commands_print_what_is_shown(page: str, command: str, output: list[str]) -> None:
+    assert "|" not in command, "a command that is shown on an example is run without a shell"
+    done = tonnage(*shlex.split(command)[1:])
+    assert done.returncode == 0, done.stderr
+    if output:
+        assert re.fullmatch(as_pattern(output), done.stdout), done.stdout
+
+
+# -- links
+
+
+def anchors(page: Path) -> set[str]:
+    """The fragments by which a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(_FENCE.sub("", page.read_text())):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, fragment = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), target
+        if fragment and linked.suffix == ".md":
+            assert fragment in anchors(linked), target
+
+
+def test_every_page_under_docs_is_linked_from_another_page() -> None:
+    tracked = {page for page in PAGES if page.is_relative_to(DOCS)}
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in PAGES
+        for target in _LINK.findall(_FENCE.sub("", page.read_text()))
+        if "://" not in target
+    }
+    assert {named(page) for page in tracked - linked} == set()
