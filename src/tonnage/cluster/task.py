@@ -9,7 +9,7 @@ from tonnage.devices.base import DeviceRequest, RequestError, Vendor
 from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
-from tonnage.model.resources import NegativeAmountError, effective_request
+from tonnage.model.resources import NegativeAmountError, effective_request, without_nonsense
 
 INIT, SIDECAR, APP = "init", "sidecar", "app"
 
@@ -94,17 +94,18 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     names = _vendor_names(tuple(vendors))
     containers = containers_of(pod)
     demands: list[Demand] = []
-    requests: Requests = ()
     fault = ""
     try:
         for position, (container, kind) in enumerate(containers):
             asked = names.requests(container)
             if asked:
                 demands.append(Demand(position, container.name, kind, asked))
-        requests = tuple(sorted([(n, value) for n, value in effective_request(pod).items() if n not in names.side]))
+        needs = effective_request(pod)
     except (RequestError, QuantityError, NegativeAmountError) as error:
         fault = str(error)
         demands = []
+        needs = effective_request(without_nonsense(pod))
+    requests = tuple(sorted([(name, value) for name, value in needs.items() if name not in names.side]))
     spec = pod.spec
     selection = b""
     if spec.nodeSelector or spec.affinity or spec.tolerations:

@@ -6,8 +6,10 @@ containers run one after another before the others, sidecars keep running from t
 
 from collections.abc import Iterable, Mapping
 
-from tonnage.model.pod import Container, Pod
-from tonnage.model.quantity import LARGEST, format_bytes, format_milli, milli, whole
+from msgspec.structs import replace
+
+from tonnage.model.pod import Container, Pod, ResourceRequirements
+from tonnage.model.quantity import LARGEST, QuantityError, format_bytes, format_milli, milli, whole
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -87,3 +89,34 @@ def effective_request(pod: Pod) -> Amounts:
     peak = _add(_largest(phases), overhead)
     peak[PODS] = 1
     return {name: value for name, value in peak.items() if value}
+
+
+def without_nonsense(pod: Pod) -> Pod:
+    """The pod without quantities that cannot be read or are below zero: what one that runs holds at least."""
+
+    def readable(quantities: Mapping[str, str | int | float] | None) -> dict[str, str | int | float]:
+        return {name: quantity for name, quantity in (quantities or {}).items() if _makes_sense(name, quantity)}
+
+    def mended(containers: Iterable[Container]) -> list[Container]:
+        return [
+            replace(
+                container,
+                resources=ResourceRequirements(
+                    readable(container.resources.requests), readable(container.resources.limits)
+                ),
+            )
+            for container in containers
+        ]
+
+    spec = pod.spec
+    init, containers = mended(spec.initContainers or ()), mended(spec.containers)
+    return replace(
+        pod, spec=replace(spec, initContainers=init, containers=containers, overhead=readable(spec.overhead))
+    )
+
+
+def _makes_sense(name: str, quantity: str | int | float) -> bool:
+    try:
+        return amount(name, quantity) >= 0
+    except QuantityError:
+        return False

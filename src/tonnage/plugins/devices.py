@@ -198,11 +198,11 @@ class Devices(Plugin):
         order = self._session.order_cards(task, request, state, free, fitting)
         if instances:
             order = [card for card in order for _ in instances.get(card, (card,))]
+        if len(order) < request.count:
+            return cardrules.MIG if instances else cardrules.FEW_FIT
         chosen = self._pick(task, ask, state, order)
         if isinstance(chosen, int):
             return chosen
-        if len(chosen) < request.count:
-            return cardrules.MIG if instances else cardrules.FEW_FIT
         given: list[Slice] = []
         for card in chosen[: request.count]:
             if card in instances:

@@ -162,7 +162,7 @@ class GpuPolicy(Plugin):
             return None
         candidates = list(dict.fromkeys(candidates))
         if len(candidates) <= request.count:
-            return None
+            return candidates if len(candidates) == request.count else None
         links = self._links(request, row, candidates)
         if request.count == 1:
             return [candidates[int(links.sum(axis=1).argmin())]]

@@ -76,12 +76,15 @@ class NodeResources(Plugin):
         offered, node = columns.allocatable[:, row].copy(), self._cluster.states[row].name
 
         def render() -> str:
-            parts = [
-                f"{name}: wants {show(name, int(needs[position]))}, {show(name, max(0, int(free[position])))} of "
-                f"{show(name, int(offered[position]))} free"
-                for name, position in columns.resources.items()
-                if position < len(needs) and needs[position] > free[position] and offered[position] < UNLIMITED
-            ]
+            parts = []
+            for name, position in columns.resources.items():
+                if position >= len(needs) or needs[position] <= free[position] or offered[position] >= UNLIMITED:
+                    continue
+                wanted, left = int(needs[position]), max(0, int(free[position]))
+                texts = [show(name, wanted), show(name, left)]
+                if texts[0] == texts[1]:
+                    texts = [str(wanted), str(left)]
+                parts.append(f"{name}: wants {texts[0]}, {texts[1]} of {show(name, int(offered[position]))} free")
             return f"{node}: " + "; ".join(parts)
 
         return render
