@@ -246,7 +246,8 @@ class Cluster:
             columns.particulars |= device.mode == MIG_MODE
             columns.incomplete |= not (device.count and device.memory and device.cores)
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
-        columns.node_total[:, row] = columns.card_total[:, :, row].sum(axis=1)
+        total = columns.card_total[:, :, row].sum(axis=1)
+        columns.node_total[:, row] = np.where(total > 0, total, np.inf)
         columns.node_used[:, row] = 0
 
     def _add_resource(self, name: str) -> None:
@@ -259,7 +260,8 @@ class Cluster:
     def _apply(self, state: NodeState, holding: Holding, sign: int) -> None:
         """Add what a pod holds to its node's row, or take it away."""
         columns, row = self.columns, state.row
-        columns.free[:, row] -= sign * self.vector(holding.requests)
+        vector = self.vector(holding.requests)
+        columns.free[:, row] -= vector if sign > 0 else -vector
         for use in holding.vendors:
             unknown = use.unknown
             for card in use.cards:

@@ -80,8 +80,9 @@ class Columns:
         self.card_free = np.zeros((3, self.width, count), np.int64)
         self.model = np.zeros((self.width, count), np.intp)
         self.foreign = np.zeros((vendors, count), np.int64)
-        self.node_total = np.zeros((3, count), np.int64)
         self.node_used = np.zeros((3, count), np.int64)
+        self.node_total = np.zeros((3, count), np.float32)
+        """What all cards of a node have together; infinite where they have none, so that no share of it is in use."""
         self.vendor_cards = np.zeros((vendors, count), np.int32)
         self.particular = np.zeros(count, np.bool_)
         self.taints = np.zeros(count, np.intp)

@@ -213,7 +213,7 @@ class Classes:
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= _MOST_CLASSES:
-                del self._kept[min(self._kept, key=lambda each: self._kept[each].used)]
+                self._forget_the_idle()
             kept = self._kept[key] = PodClass(self.predicates, self.scorers, self.verdicts)
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
@@ -222,3 +222,9 @@ class Classes:
         self._asked += 1
         kept.used = self._asked
         return kept
+
+    def _forget_the_idle(self) -> None:
+        """Drop the half of the classes that was not asked for the longest time."""
+        by_use = sorted(self._kept, key=lambda key: self._kept[key].used)
+        for key in by_use[: len(by_use) // 2]:
+            del self._kept[key]

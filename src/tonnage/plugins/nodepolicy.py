@@ -56,14 +56,11 @@ class NodePolicy(Plugin):
         policy = self._policy(task)
         if policy == _NO_CARDS:
             return None
-        used = nodes.pick(self._columns.node_used)
+        share = nodes.pick(self._columns.node_used).astype(np.float32)
         if self._columns.foreign_total:
-            used = used.copy()
-            used[SLOTS] += nodes.pick(self._columns.foreign).sum(axis=0)
-        total = nodes.pick(self._columns.node_total)
-        share = np.divide(used, np.maximum(total, 1), dtype=np.float32, casting="same_kind")
-        if self._columns.incomplete:
-            share[total == 0] = 0
+            held = nodes.pick(self._columns.foreign).sum(axis=0)
+            share[SLOTS] = nodes.pick(self._columns.node_used[SLOTS]) + held
+        share /= nodes.pick(self._columns.node_total)
         # The rows are added one after another, in the order in which HAMi adds them.
         score: Array = np.add.reduce(share, axis=0) * _WEIGHT
         return np.float32(0) - score if policy == SPREAD else score
