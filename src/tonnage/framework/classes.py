@@ -110,15 +110,16 @@ class PodClass:
         verdicts = self._ask(task, nodes)
         totals = self._score(task, nodes, len(verdicts))
         np.copyto(totals, -np.inf, where=self._verdicts.rejects.take(verdicts))
-        kinds = len(self._verdicts.meanings)
         if nodes.rows is None:
             self.verdicts, self.totals = verdicts, totals
-            self.counts = np.bincount(verdicts, minlength=kinds)
-        else:
-            self.counts += np.bincount(verdicts, minlength=kinds)
-            self.counts -= np.bincount(nodes.pick(self.verdicts), minlength=kinds)
+            self.counts = np.bincount(verdicts, minlength=len(self._verdicts.meanings))
+            return
+        self.totals[nodes.rows] = totals
+        before = nodes.pick(self.verdicts)
+        if before.tobytes() != verdicts.tobytes():
+            self.counts += np.bincount(verdicts, minlength=len(self.counts))
+            self.counts -= np.bincount(before, minlength=len(self.counts))
             self.verdicts[nodes.rows] = verdicts
-            self.totals[nodes.rows] = totals
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Take over what a closer look at one node found."""
@@ -161,6 +162,9 @@ class PodClass:
                     self.extras[number] = extra
                 else:
                     self.extras[number][..., nodes.rows] = extra
+            # Counting bytes is faster than asking a short array whether it holds anything else.
+            if result is not None and answer.tobytes().count(FITS) == answer.size:
+                continue
             found = function.verdicts.take(answer)
             if result is None:
                 result = found
@@ -203,13 +207,17 @@ class Classes:
         self.verdicts = Verdicts(self.predicates)
         self._keys = [f.key for f in self.predicates] + [f.key for f in self.scorers]
 
+    def key(self, task: Task) -> tuple[Hashable, ...]:
+        """What makes the class of a pod."""
+        return tuple([key(task) for key in self._keys])
+
     def current(self, task: Task) -> PodClass:
         """The class of a pod, with every row up to date."""
         columns = self.cluster.columns
         if self._layout != columns.layout:
             self._layout = columns.layout
             self._kept.clear()
-        key = tuple([key(task) for key in self._keys])
+        key = self.key(task)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= _MOST_CLASSES:

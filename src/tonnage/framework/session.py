@@ -171,6 +171,10 @@ class Session:
 
     # -- decisions
 
+    def class_key(self, task: Task) -> Hashable:
+        """Everything about a pod that plugins' answers about nodes depend on: pods with equal keys fit alike."""
+        return self._classes.key(task)
+
     def decide(self, task: Task) -> Decision:
         """Where the pod should go, and why not elsewhere. Changes nothing."""
         self.cluster.settle()

@@ -28,6 +28,7 @@ ANNOTATION = "hami.io/gpu-scheduler-policy"
 WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
 NUMA_TIE, NUMA_FIRST = "tie", "first"
 _EQUAL_WEIGHTS = (1, 1, 1)
+_SCORE, _NUMA, _INDEX, _IDLE = range(4)
 # Above this many sets of cards the best one is grown card by card instead of looking at all of them.
 _MOST_SETS = 200_000
 
@@ -111,17 +112,16 @@ class GpuPolicy(Plugin):
     ) -> Sequence[float]:
         """The place of each card in HAMi's order, which is consumed from its end."""
         columns: list[Sequence[float]] = []
-        for key in _sort_keys(self._policy(task), self._wants_one_numa(task, request), self._numa_first):
-            match key.removeprefix("-"):
-                case "index":
-                    column: Sequence[float] = [node.devices[card].index for card in fitting]
-                case "numa":
-                    column = [node.devices[card].numa for card in fitting]
-                case "score":
-                    column = self._scores(task, request, node, free, fitting)
-                case _:
-                    column = [free[SLOTS][card] == node.devices[card].count for card in fitting]
-            columns.append([-value for value in column] if key.startswith("-") else column)
+        for kind, downwards in _sort_keys(self._policy(task), self._wants_one_numa(task, request), self._numa_first):
+            if kind == _SCORE:
+                column: Sequence[float] = self._scores(task, request, node, free, fitting)
+            elif kind == _NUMA:
+                column = [node.devices[card].numa for card in fitting]
+            elif kind == _INDEX:
+                column = [node.devices[card].index for card in fitting]
+            else:
+                column = [free[SLOTS][card] == node.devices[card].count for card in fitting]
+            columns.append([-value for value in column] if downwards else column)
         ranks = [0] * len(fitting)
         for rank, place in enumerate(sorted(range(len(fitting)), key=list(zip(*columns, strict=True)).__getitem__)):
             ranks[place] = rank
@@ -199,20 +199,20 @@ def _factors(
 
 
 @lru_cache(maxsize=1024)
-def _sort_keys(policy: Policy, one_numa: bool, numa_first: bool) -> tuple[str, ...]:
-    """What cards are sorted by, the most important first; a minus sign sorts downwards."""
+def _sort_keys(policy: Policy, one_numa: bool, numa_first: bool) -> tuple[tuple[int, bool], ...]:
+    """What cards are sorted by, the most important first, and whether downwards."""
     if len(policy) == 1 and policy[0] != NUMA:
         if policy[0] == MUTEX:
-            return ("idle",)
-        score = "score" if policy[0] == BINPACK else "-score"
+            return ((_IDLE, False),)
+        packs = policy[0] == BINPACK
         if one_numa or numa_first:
-            return ("-numa" if policy[0] == BINPACK else "numa", score)
-        return (score, "numa")
-    keys = [{BINPACK: "score", SPREAD: "-score", NUMA: "numa"}[p] for p in policy if p not in (MUTEX, TOPOLOGY)]
-    keys = keys or ["-score"]
+            return ((_NUMA, packs), (_SCORE, not packs))
+        return ((_SCORE, not packs), (_NUMA, False))
+    by_policy = {BINPACK: (_SCORE, False), SPREAD: (_SCORE, True), NUMA: (_NUMA, False)}
+    keys = [by_policy[member] for member in policy if member in by_policy] or [(_SCORE, True)]
     if one_numa:
-        keys = ["numa", *(key for key in keys if key != "numa")]
-    return (*keys, "index")
+        keys = [(_NUMA, False), *(key for key in keys if key[0] != _NUMA)]
+    return (*keys, (_INDEX, False))
 
 
 def _grow(links: Array, count: int) -> list[int]:

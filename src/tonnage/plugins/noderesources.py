@@ -28,7 +28,7 @@ class NodeResources(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._known: dict[Requests, tuple[Array, Array, Array]] = {}
+        self._known: dict[Requests, tuple[Array, Array]] = {}
         self._layout = -1
         session.add_pre_predicate(self._makes_sense)
         session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
@@ -49,22 +49,22 @@ class NodeResources(Plugin):
         return any(vendor.count_resource == name for vendor in self._cluster.vendors)
 
     def _fits(self, task: Task, nodes: Nodes) -> Array:
-        rows, needs, codes = self._needs(task)
-        short = nodes.pick(self._cluster.columns.free).take(rows, axis=0) < needs
+        needs, codes = self._needs(task)
+        short = nodes.pick(self._cluster.columns.free) < needs
         result: Array = np.maximum.reduce(short * codes, axis=0)
         return result
 
-    def _needs(self, task: Task) -> tuple[Array, Array, Array]:
-        """Which resources the pod asks for, how much, and the code if there is too little; the last one is reported."""
+    def _needs(self, task: Task) -> tuple[Array, Array]:
+        """How much of each resource must be free, and the code if it is not; of several the last one is reported."""
         if self._layout != self._cluster.columns.layout:
             self._layout = self._cluster.columns.layout
             self._known.clear()
         known = self._known.get(task.requests)
         if known is None:
             vector = self._cluster.vector(task.requests)
-            rows = vector.nonzero()[0]
-            codes = np.minimum(rows + 1, len(REASONS)).astype(np.uint8)
-            known = (rows, vector[rows, None], codes[:, None])
+            codes = np.minimum(np.arange(1, len(vector) + 1), len(REASONS)).astype(np.uint8)
+            # A pod that asks for none of something does not mind if less than none is left.
+            known = (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None])
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             self._known[task.requests] = known

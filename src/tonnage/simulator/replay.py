@@ -184,7 +184,7 @@ class Replay:
         self.arrived += 1
         self.cluster.upsert_pod(arrival.pod)
         task = self.cluster.waiting[arrival.pod.key]
-        kind = likeness(task)
+        kind = self._likeness(task)
         alike = self._alike.get(kind)
         if alike is None:
             alike = self._alike[kind] = Alike()
@@ -213,7 +213,11 @@ class Replay:
                 heapq.heapreplace(heads, (group.tasks[0][0], group))
             else:
                 heapq.heappop(heads)
-                del self._alike[likeness(task)]
+                del self._alike[self._likeness(task)]
+
+    def _likeness(self, task: Task) -> Hashable:
+        """What tells pods apart."""
+        return task.fault, self.session.class_key(task)
 
     def _start(self, task: Task) -> None:
         self.cluster.confirm(task.key)
@@ -228,12 +232,6 @@ class Replay:
         self._samples += 1
         for position, value in enumerate((usage.memory, usage.cores, usage.fragmentation)):
             self._sums[position] += value
-
-
-def likeness(task: Task) -> Hashable:
-    """What tells pods apart; all annotations count, since any of them may be a policy."""
-    annotations = tuple(sorted(task.annotations.items()))
-    return task.requests, task.demands, task.constraints, task.selection, annotations, task.fault
 
 
 def main_reason(decision: Decision) -> str:
