@@ -9,116 +9,35 @@ the engine with it, and the benchmark uses it as the straightforward formulation
     answer = scheduler.place(waiting_pod)
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
 
 import numpy as np
 
-from tonnage.devices.base import DecodeError, Device, DeviceRequest, DeviceUse, MigPlacement, RequestError, Vendor
+from tests.reference_objects import (
+    LARGEST,
+    NATIVE_REASONS,
+    Answer,
+    Card,
+    Held,
+    Host,
+    Shares,
+    Wish,
+    peaks,
+    placement,
+)
+from tonnage.devices.base import DecodeError, DeviceRequest, DeviceUse, RequestError, Vendor
 from tonnage.devices.catalog import default_vendors
 from tonnage.devices.mig import choose as choose_instance
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import QuantityError
-from tonnage.model.resources import NegativeAmountError, amount, effective_request
+from tonnage.model.resources import NegativeAmountError, amount, effective_request, without_nonsense
 from tonnage.model.selection import UNSCHEDULABLE, SelectionError, check, term_holds, untolerated
 from tonnage.plugins.gpupolicy import read_weights
 
-ENOUGH = 2**62
-"""What a node is taken to have of a resource that it does not state and that is not checked there."""
-LARGEST = 2**52
-"""Larger amounts are taken for this one."""
-NATIVE_REASONS = {
-    "cpu": "InsufficientCpu",
-    "memory": "InsufficientMemory",
-    "ephemeral-storage": "InsufficientEphemeralStorage",
-    "pods": "InsufficientPods",
-}
 POLICIES = ("binpack", "spread", "mutex", "numa", "topology-aware")
-
-Slice = tuple[str, DeviceUse]
-"""A vendor's name and what a container gets of one of its cards."""
-Shares = list[list[Slice]]
-"""Per container in annotation order, what it gets."""
-
-
-@dataclass(eq=False, slots=True)
-class Card:
-    """One card and what is in use of it."""
-
-    vendor: str
-    device: Device
-    cordoned: bool = False
-    slots: int = 0
-    memory: int = 0
-    cores: int = 0
-    placements: list[MigPlacement] = field(default_factory=list)
-
-    def copy(self) -> "Card":
-        return Card(self.vendor, self.device, self.cordoned, self.slots, self.memory, self.cores, list(self.placements))
-
-    def take(self, use: DeviceUse) -> None:
-        self.slots += 1
-        self.memory += use.memory
-        self.cores += use.cores
-        if use.placement is not None:
-            self.placements.append(use.placement)
-
-
-@dataclass(eq=False, slots=True)
-class Host:
-    """One node: what it offers, its cards, and what is in use of both."""
-
-    node: Node
-    offers: dict[str, int] = field(default_factory=dict)
-    cards: list[Card] = field(default_factory=list)
-    links: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-    used: dict[str, int] = field(default_factory=dict)
-    foreign: dict[str, int] = field(default_factory=dict)
-    """Per vendor, slots held by pods that do not say which of the node's cards they hold."""
-
-    def card(self, vendor: str, uuid: str) -> Card | None:
-        return next((c for c in self.cards if c.device.uuid == uuid and c.vendor == vendor), None)
-
-    def free(self, name: str, counts: set[str]) -> int:
-        missing = ENOUGH if name in NATIVE_REASONS or name in counts else 0
-        offered = min(self.offers[name], LARGEST) if name in self.offers else missing
-        return offered - self.used.get(name, 0)
-
-
-@dataclass(eq=False, slots=True)
-class Wish:
-    """A pod with its requests read."""
-
-    pod: Pod
-    kinds: list[str]
-    needs: dict[str, int] = field(default_factory=dict)
-    requests: list[tuple[int, DeviceRequest]] = field(default_factory=list)
-    """Container and what it asks of one vendor, in the order in which they are served."""
-    fault: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class Held:
-    """What a pod holds: resources, slices of cards, and slots of vendors whose cards it does not name."""
-
-    node: str
-    needs: dict[str, int]
-    kinds: list[str]
-    shares: dict[str, list[list[DeviceUse]]]
-    unknown: dict[str, int]
-
-
-@dataclass(slots=True)
-class Answer:
-    """A decision: where, which cards, how good each feasible node is, and why the others will not do."""
-
-    node: str | None
-    shares: Shares
-    scores: dict[str, float]
-    reasons: dict[str, str]
 
 
 class Obstacle(Exception):  # noqa: N818 -- not an error, but a way out of nested loops
@@ -190,7 +109,7 @@ class ObjectScheduler:
             try:
                 host.offers[name] = max(0, amount(name, quantity))
             except QuantityError:
-                continue
+                host.offers[name] = 0
         for vendor in self.vendors.values():
             try:
                 devices = vendor.devices(node)
@@ -248,16 +167,18 @@ class ObjectScheduler:
         kinds = ["sidecar" if c.is_sidecar else "init" for c in inits] + ["app"] * len(pod.spec.containers)
         wish = Wish(pod, kinds)
         try:
-            needs = effective_request(pod)
+            wish.needs = self._needs(pod)
             for position, container in enumerate(containers):
                 for vendor in self.vendors.values():
                     request = vendor.request(container)
                     if request is not None:
                         wish.requests.append((position, request))
-            wish.needs = {name: value for name, value in needs.items() if name not in self.sides}
         except (RequestError, QuantityError, NegativeAmountError):
-            wish.fault, wish.requests = True, []
+            wish.fault, wish.requests, wish.needs = True, [], self._needs(without_nonsense(pod))
         return wish
+
+    def _needs(self, pod: Pod) -> dict[str, int]:
+        return {name: value for name, value in effective_request(pod).items() if name not in self.sides}
 
     # -- decisions
 
@@ -302,7 +223,7 @@ class ObjectScheduler:
             return "InvalidRequest"
         for name in wish.needs:
             checked = name in NATIVE_REASONS or name in self.counts
-            if not checked and not any(name in host.offers for host in self.hosts.values()):
+            if not checked and not any(host.offers.get(name) for host in self.hosts.values()):
                 return "InsufficientExtendedResource"
         try:
             for term in required_terms(wish.pod) or []:
@@ -577,41 +498,3 @@ def required_terms(pod: Pod) -> list | None:  # type: ignore[type-arg]
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     return None if required is None else required.nodeSelectorTerms or []
-
-
-def phases(kinds: Sequence[str], containers: Sequence[list[DeviceUse]]) -> Iterator[list[DeviceUse]]:
-    """What runs at the same time: each init container with the sidecars before it, then everything that stays."""
-    if len(kinds) != len(containers):
-        kinds = ["app"] * len(containers)
-    staying: list[DeviceUse] = []
-    for kind, uses in zip(kinds, containers, strict=True):
-        if kind == "init":
-            yield staying + uses
-        else:
-            staying = staying + uses
-    yield staying
-
-
-def peaks(kinds: Sequence[str], containers: Sequence[list[DeviceUse]]) -> dict[str, tuple[int, int, int]]:
-    """Slots, memory and cores that a pod needs of each card in its worst phase."""
-    result: dict[str, tuple[int, int, int]] = {}
-    for uses in phases(kinds, containers):
-        now: dict[str, list[int]] = {}
-        for use in uses:
-            load = now.setdefault(use.uuid, [0, 0, 0])
-            load[0] += 1
-            load[1] += use.memory
-            load[2] += use.cores
-        for uuid, load in now.items():
-            before = result.get(uuid, (0, 0, 0))
-            result[uuid] = (max(before[0], load[0]), max(before[1], load[1]), max(before[2], load[2]))
-    return result
-
-
-def placement(wish: Wish, node: str, shares: Shares) -> Held:
-    """What a pod holds once it was given these shares."""
-    vendors = {vendor for container in shares for vendor, _ in container}
-    by_vendor = {
-        name: [[use for vendor, use in container if vendor == name] for container in shares] for name in vendors
-    }
-    return Held(node, wish.needs, wish.kinds, by_vendor, {})

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.devices.objects import container, node, pod
 
+from tests.devices.objects import container, node, pod
 from tonnage.devices.base import AdmissionError, DecodeError, RequestError
 from tonnage.devices.catalog import default_vendors
 from tonnage.devices.nvidia import MIG_ALLOCATIONS

@@ -1,8 +1,8 @@
 """Ascend: templates, modules of two cards, network groups and what the plugin reads."""
 
 import pytest
-from tests.devices.objects import container, node, pod
 
+from tests.devices.objects import container, node, pod
 from tonnage.devices.ascend import CHIPS, Ascend
 from tonnage.devices.base import (
     NOT_MATCHED,

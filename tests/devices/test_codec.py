@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.devices.objects import node
 
+from tests.devices.objects import node
 from tonnage.devices import codec
 from tonnage.devices.base import LARGEST_AMOUNT, MOST_DEVICES, DecodeError, Device, DeviceUse, MigPlacement, MigProfile
 

@@ -1,8 +1,8 @@
 """NVIDIA: requests, admission, which cards a pod accepts, registration and records."""
 
 import pytest
-from tests.devices.objects import container, node, pod
 
+from tests.devices.objects import container, node, pod
 from tonnage.devices.base import (
     NOT_MATCHED,
     PERCENTAGE_UNSET,

@@ -1,8 +1,8 @@
 """Cambricon, Hygon and Iluvatar: names, units, capacity, admission and what their plugins read."""
 
 import pytest
-from tests.devices.objects import container, node, pod
 
+from tests.devices.objects import container, node, pod
 from tonnage.devices.base import (
     NOT_MATCHED,
     Admission,

@@ -3,8 +3,8 @@ import json
 import os
 
 import pytest
-from texts import NODE_YAML, POD_YAML, listed, names, node, pod, read
 
+from tests.manifests.texts import NODE_YAML, POD_YAML, listed, names, node, pod, read
 from tonnage.manifests.read import ManifestError, read_files
 
 

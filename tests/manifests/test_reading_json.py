@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from texts import listed, names, node, pod, read
 
+from tests.manifests.texts import listed, names, node, pod, read
 from tonnage.manifests.read import ManifestError
 
 

@@ -4,8 +4,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import NODE_YAML, POD_YAML, listed, names, node, pod, read
 
+from tests.manifests.texts import NODE_YAML, POD_YAML, listed, names, node, pod, read
 from tonnage.manifests import yaml_text
 from tonnage.manifests.read import ManifestError
 

@@ -68,6 +68,13 @@ def test_an_extended_resource_that_no_node_offers():
     assert decision.rejected[0].message == "no node offers x.io/y; the pod requests 1"
 
 
+def test_a_resource_that_no_node_offers_any_more():
+    cluster = scenario(node("a", **{"x.io/y": 1}))
+    cluster.upsert_node(node("a"))
+    decision = decide(cluster, pod("p", **{"x.io/y": 1}))
+    assert decision.rejected[0].message == "no node offers x.io/y; the pod requests 1"
+
+
 def test_a_resource_that_a_later_node_offers_counts_for_pods_from_before():
     cluster = scenario(node("a"), pod("x", on="b", **{"x.io/y": 1}), pod("z", on="a", **{"x.io/y": 1}))
     cluster.upsert_node(node("b", **{"x.io/y": 2}))

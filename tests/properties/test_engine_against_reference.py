@@ -9,11 +9,13 @@ from tests.properties.comparing import (
     assert_same,
     assert_same_answer,
     engine_of,
+    explained,
     reference_of,
     snapshot,
 )
-from tests.properties.worlds import NODES, PODS, POLICIES, examples, nodes, pods, running_pods
-from tests.reference import Held, ObjectScheduler, placement
+from tests.properties.worlds import NODES, PODS, POLICIES, examples, nodes, phases, pods, running_pods
+from tests.reference import ObjectScheduler
+from tests.reference_objects import Held, placement
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
@@ -93,7 +95,8 @@ class EngineAgainstReference(RuleBasedStateMachine):
         reference = reference_of(self.nodes, self.held, policies)
         decision = session.place(make_task(pod, VENDORS))
         answer = reference.decide(pod)
-        assert_same_answer(decision, answer, NAMES)
+        with explained(reference, pod, answer):
+            assert_same_answer(decision, answer, NAMES)
         if decision.node is None:
             self.waiting |= {pod.key} if waited or again else set()
             return
@@ -137,8 +140,9 @@ class EngineAgainstReference(RuleBasedStateMachine):
             for shape in self.shapes:
                 answer = reference.decide(shape)
                 task = make_task(shape, VENDORS)
-                assert_same_answer(session.decide(task), answer, NAMES)
-                assert_same_answer(engine_of(self.cluster, policies).decide(task), answer, NAMES)
+                for warm_or_fresh in (session, engine_of(self.cluster, policies)):
+                    with explained(reference, shape, answer):
+                        assert_same_answer(warm_or_fresh.decide(task), answer, NAMES)
             assert_same(before, snapshot(self.cluster))
 
     def _forget(self, key: str) -> None:
@@ -163,4 +167,6 @@ class EngineAgainstReference(RuleBasedStateMachine):
 
 
 TestEngineAgainstReference = EngineAgainstReference.TestCase
-TestEngineAgainstReference.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
+TestEngineAgainstReference.settings = settings(
+    max_examples=examples(60), stateful_step_count=25, deadline=None, phases=phases()
+)

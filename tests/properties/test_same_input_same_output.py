@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.comparing import COLUMNS, assert_same, engine_of, snapshot
-from tests.properties.worlds import NODES, POLICIES, examples, nodes, pods, running_pods
+from tests.properties.worlds import NODES, POLICIES, examples, nodes, phases, pods, running_pods
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
@@ -29,7 +29,7 @@ def answers(cluster: Cluster, policies: dict[str, str], wanted: list[Pod]) -> li
     return [session.decide(make_task(pod, VENDORS)).record() for pod in wanted]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None, phases=phases())
 @given(
     st.lists(nodes(), max_size=4, unique_by=lambda node: node.name),
     st.lists(running_pods(), max_size=6, unique_by=lambda pod: pod.key),
@@ -53,7 +53,7 @@ def test_the_order_of_events_makes_no_difference(found, held, wanted, policies, 
                 assert mine[..., state.row].tolist() == theirs[..., twin.row].tolist(), name
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None, phases=phases())
 @given(
     st.lists(nodes(), max_size=3, unique_by=lambda node: node.name),
     st.lists(running_pods(), max_size=4, unique_by=lambda pod: pod.key),
@@ -80,7 +80,7 @@ def test_what_came_and_went_leaves_no_trace(found, held, passing, wanted, polici
     assert [session.decide(make_task(pod, VENDORS)).record() for pod in wanted] == fresh
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60), deadline=None, phases=phases())
 @given(
     st.lists(nodes(), max_size=4),
     st.lists(running_pods(), max_size=4),

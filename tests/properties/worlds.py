@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any
 
+from hypothesis import Phase
 from hypothesis import strategies as st
 
 from tonnage.model.meta import ObjectMeta
@@ -54,6 +55,12 @@ PROFILES = [
 def examples(number: int) -> int:
     """How many examples a test runs; TONNAGE_EXAMPLES multiplies them."""
     return max(1, int(number * float(os.environ.get("TONNAGE_EXAMPLES", "1"))))
+
+
+def phases() -> list[Phase]:
+    """Shrinking a failing history takes minutes, so it is left out unless TONNAGE_SHRINK is set."""
+    without = [] if os.environ.get("TONNAGE_SHRINK") else [Phase.shrink, Phase.explain]
+    return [phase for phase in Phase if phase not in without]
 
 
 def rarely(common: Any, *rare: Any) -> st.SearchStrategy[Any]:

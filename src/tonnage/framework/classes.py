@@ -182,9 +182,11 @@ class PodClass:
                 continue
             totals = answer.astype(np.float64) if totals is None else totals + answer
             kept = self.scores[number]
-            if kept is None or nodes.rows is None:
+            if nodes.rows is None:
                 self.scores[number] = answer
             else:
+                if kept is None:
+                    kept = self.scores[number] = np.zeros(len(self.totals), answer.dtype)
                 kept[nodes.rows] = answer
         return np.zeros(count) if totals is None else totals
 

@@ -9,7 +9,7 @@ from tonnage.cluster.task import Requests, Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.model.resources import show
+from tonnage.model.resources import NATIVE, show
 
 REASONS = (
     "InsufficientCpu",
@@ -28,6 +28,7 @@ class NodeResources(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
+        self._card_counts = {vendor.count_resource for vendor in session.cluster.vendors}
         self._known: dict[Requests, tuple[Array, Array]] = {}
         self._layout = -1
         session.add_pre_predicate(self._makes_sense)
@@ -41,12 +42,14 @@ class NodeResources(Plugin):
         if task.fault:
             return Reason("InvalidRequest", task.fault)
         for name, value in task.requests:
-            if name not in self._cluster.columns.resources and not self._is_card_count(name):
+            if name not in NATIVE and name not in self._card_counts and not self._is_offered(name):
                 return Reason("InsufficientExtendedResource", f"no node offers {name}; the pod requests {value}")
         return None
 
-    def _is_card_count(self, name: str) -> bool:
-        return any(vendor.count_resource == name for vendor in self._cluster.vendors)
+    def _is_offered(self, name: str) -> bool:
+        columns = self._cluster.columns
+        position = columns.resources.get(name)
+        return position is not None and bool(columns.allocatable[position].any())
 
     def _fits(self, task: Task, nodes: Nodes) -> Array:
         needs, codes = self._needs(task)
