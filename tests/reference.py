@@ -166,6 +166,8 @@ class ObjectScheduler:
         containers = [*inits, *pod.spec.containers]
         kinds = ["sidecar" if c.is_sidecar else "init" for c in inits] + ["app"] * len(pod.spec.containers)
         wish = Wish(pod, kinds)
+        text = pod.annotations.get("hami.io/gpu-scheduler-policy", self.gpu_policy)
+        wish.policy = tuple(w.strip() for w in text.split(",") if w.strip() in POLICIES) or ("spread",)
         try:
             wish.needs = self._needs(pod)
             for position, container in enumerate(containers):
@@ -173,6 +175,7 @@ class ObjectScheduler:
                     request = vendor.request(container)
                     if request is not None:
                         wish.requests.append((position, request))
+                        wish.uuids[vendor.name] = vendor.uuid_lists(pod.annotations)
         except (RequestError, QuantityError, NegativeAmountError):
             wish.fault, wish.requests, wish.needs = True, [], self._needs(without_nonsense(pod))
         return wish
@@ -279,10 +282,6 @@ class ObjectScheduler:
 
     # -- cards
 
-    def _policy(self, wish: Wish) -> tuple[str, ...]:
-        text = wish.pod.annotations.get("hami.io/gpu-scheduler-policy", self.gpu_policy)
-        return tuple(w.strip() for w in text.split(",") if w.strip() in POLICIES) or ("spread",)
-
     def _is_delicate(self, host: Host, wish: Wish) -> bool:
         """Whether counting fitting cards does not tell if the pod fits."""
         return (
@@ -317,7 +316,7 @@ class ObjectScheduler:
         if held <= 0:
             return
         whole = request.cores >= 100 or (not request.memory and request.percentage == 100)
-        if whole or "mutex" in self._policy(wish):
+        if whole or "mutex" in wish.policy:
             raise Obstacle("ExclusiveDeviceAllocateConflict")
         if sum(max(0, card.device.count - card.slots) for card in cards) - held < request.count:
             raise Obstacle("CardTimeSlicingExhausted")
@@ -332,20 +331,23 @@ class ObjectScheduler:
 
     def _objection(self, card: Card, wish: Wish, request: DeviceRequest) -> tuple[int, str] | None:
         """The first rule that keeps a request off a card, with its place in the chain of rules."""
-        device, annotations = card.device, wish.pod.annotations
-        vendor = self.vendors[card.vendor]
+        device = card.device
         if not device.healthy:
             return 1, "CardNotHealth"
         if card.cordoned:
             return 2, "CardCordoned"
-        if not vendor.accepts_type(device.type, device.mode, annotations):
+        kind = (card.vendor, device.type, device.mode)
+        if kind not in wish.types:
+            vendor = self.vendors[card.vendor]
+            wish.types[kind] = vendor.accepts_type(device.type, device.mode, wish.pod.annotations)
+        if not wish.types[kind]:
             return 3, "CardTypeMismatch"
-        wanted, refused = vendor.uuid_lists(annotations)
+        wanted, refused = wish.uuids[card.vendor]
         if (wanted is not None and device.uuid not in wanted) or device.uuid in refused:
             return 4, "CardUuidMismatch"
         if card.slots >= device.count:
             return 5, "CardTimeSlicingExhausted"
-        if "mutex" in self._policy(wish) and card.slots > 0:
+        if "mutex" in wish.policy and card.slots > 0:
             return 6, "ExclusiveDeviceAllocateConflict"
         if device.memory - card.memory < request.memory_on(device.memory):
             return 7, "CardInsufficientMemory"
@@ -396,7 +398,7 @@ class ObjectScheduler:
             if not positions:
                 raise Obstacle("CardSetInfeasible")
             usable = [usable[position] for position in positions]
-        elif "topology-aware" in self._policy(wish) and len(usable) >= request.count:
+        elif "topology-aware" in wish.policy and len(usable) >= request.count:
             return self._best_linked(host, usable, request)
         return self._served(usable, wish, request)
 
@@ -431,7 +433,7 @@ class ObjectScheduler:
 
     def _ordered(self, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
         """HAMi sorts the cards and takes them from the end, so the last registered of equals comes first."""
-        keys = self._sort_keys(self._policy(wish), self._one_numa(wish, request))
+        keys = self._sort_keys(wish.policy, self._one_numa(wish, request))
         weights = read_weights(wish.pod.annotations.get("hami.io/device-scoring-weights", "slot=1,core=1,memory=1"))
 
         def place(card: Card) -> list[Fraction | int]:

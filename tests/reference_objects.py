@@ -77,6 +77,11 @@ class Wish:
     requests: list[tuple[int, DeviceRequest]] = field(default_factory=list)
     """Container and what it asks of one vendor, in the order in which they are served."""
     fault: bool = False
+    policy: tuple[str, ...] = ()
+    uuids: dict[str, tuple[frozenset[str] | None, frozenset[str]]] = field(default_factory=dict)
+    """Per vendor, the cards that the pod wants (nothing: any) and those that it refuses."""
+    types: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    """Whether the pod takes cards of a vendor, type and mode, as far as that was asked."""
 
 
 @dataclass(eq=False, slots=True)

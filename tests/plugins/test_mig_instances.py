@@ -4,7 +4,20 @@ import json
 
 import pytest
 
-from tests.scenario import ALLOCATED, cards, decide, gpu, node, place, pod, reasons, scenario, usage
+from tests.scenario import (
+    ALLOCATED,
+    Container,
+    ResourceRequirements,
+    cards,
+    decide,
+    gpu,
+    node,
+    place,
+    pod,
+    reasons,
+    scenario,
+    usage,
+)
 
 PROFILES = [
     ("1g.5gb", 4864, 14, 1, [(start, 1) for start in range(7)]),
@@ -160,3 +173,10 @@ def test_mig_is_no_reason_where_no_mig_card_was_in_question():
     cordon = {"hami.io/device-cordon": "m"}
     cluster = scenario(node("a", gpus=[gpu("g0"), gpu("g1", index=1), mig("m", 2)], annotations=cordon))
     assert reasons(decide(cluster, pod("p", 3, memory=1000))) == {"AllocatedCardsInsufficientRequest": 1}
+
+
+def test_a_mig_card_does_not_excuse_another_vendors_lack_of_cards():
+    dcus = {"hami.io/node-dcu-register": "d0,4,16000,100,DCU-Z100,0,true:d1,4,16000,100,DCU-Z100,0,true:"}
+    cluster = scenario(node("a", gpus=[mig("m")], annotations=dcus))
+    wanted = Container("main", ResourceRequirements(limits={"hygon.com/dcunum": 3}))
+    assert reasons(decide(cluster, pod("p", containers=[wanted]))) == {"NodeInsufficientDevice": 1}

@@ -107,10 +107,11 @@ def assert_columns_are_recounted(cluster: Cluster, reference: ObjectScheduler) -
             sums += sizes, used_there
         assert columns.node_total[:, row].tolist() == [float(total or np.inf) for total in sums[0].tolist()]
         assert columns.node_used[:, row].tolist() == sums[1].tolist()
-        assert columns.particular[row] == any(card.device.mode == "mig" for card in host.cards)
         for vendor, number in cluster.vendor_numbers.items():
             assert columns.foreign[number, row] == host.foreign.get(vendor, 0), (name, vendor)
-            assert columns.vendor_cards[number, row] == sum(card.vendor == vendor for card in host.cards)
+            own = [card for card in host.cards if card.vendor == vendor]
+            assert columns.vendor_cards[number, row] == len(own)
+            assert columns.particular[number, row] == any(card.device.mode == "mig" for card in own)
         taints = (*(host.node.spec.taints or ()), *((UNSCHEDULABLE,) if host.node.spec.unschedulable else ()))
         assert cluster.labels.taint_sets[columns.taints[row]] == taints
     assert columns.foreign_total == sum(sum(host.foreign.values()) for host in reference.hosts.values())

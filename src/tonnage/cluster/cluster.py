@@ -232,7 +232,7 @@ class Cluster:
         columns.card_total[:, :, row] = 0
         columns.model[:, row] = 0
         columns.vendor_cards[:, row] = 0
-        columns.particular[row] = False
+        columns.particular[:, row] = False
         state.mig = {}
         for position, (device, vendor) in enumerate(zip(state.devices, state.vendors, strict=True)):
             condition = "" if device.healthy else "unhealthy"
@@ -242,7 +242,7 @@ class Cluster:
             columns.card_total[CORES, position, row] = device.cores
             columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
             columns.vendor_cards[vendor, row] += 1
-            columns.particular[row] |= device.mode == MIG_MODE
+            columns.particular[vendor, row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
             columns.incomplete |= not (device.count and device.memory and device.cores)
         columns.card_free[:, :, row] = columns.card_total[:, :, row]

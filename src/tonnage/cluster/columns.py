@@ -84,7 +84,7 @@ class Columns:
         self.node_total = np.zeros((3, count), np.float32)
         """What all cards of a node have together; infinite where they have none, so that no share of it is in use."""
         self.vendor_cards = np.zeros((vendors, count), np.int32)
-        self.particular = np.zeros(count, np.bool_)
+        self.particular = np.zeros((vendors, count), np.bool_)
         self.taints = np.zeros(count, np.intp)
 
     def touch(self, row: int) -> None:

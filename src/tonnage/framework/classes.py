@@ -16,6 +16,7 @@ FITS = 0
 MAYBE = 255
 """The answer of a predicate that must look at the node more closely before it can say yes."""
 _MOST_CLASSES = 128
+_NOTHING = np.float64(-np.inf)
 
 Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
 Key = Callable[[Task], Hashable]
@@ -94,7 +95,7 @@ class PodClass:
         """Per node 0 if the pods fit there, else what the first predicate that objects says."""
         self.counts: Array
         """How many nodes have each verdict."""
-        self.floor = -np.inf
+        self.floor = _NOTHING
         """The lowest of the best totals when they were last looked for: a good guess where to look again."""
         self.used = 0
         """When the class was last asked for, to forget the ones that are not."""
@@ -109,7 +110,7 @@ class PodClass:
         """Ask all plugins about the nodes and take over what they say."""
         verdicts = self._ask(task, nodes)
         totals = self._score(task, nodes, len(verdicts))
-        np.copyto(totals, -np.inf, where=self._verdicts.rejects.take(verdicts))
+        np.copyto(totals, _NOTHING, where=self._verdicts.rejects.take(verdicts))
         if nodes.rows is None:
             self.verdicts, self.totals = verdicts, totals
             self.counts = np.bincount(verdicts, minlength=len(self._verdicts.meanings))
@@ -128,7 +129,7 @@ class PodClass:
         self.counts[verdict] += 1
         self.verdicts[row] = verdict
         if verdict != FITS:
-            self.totals[row] = -np.inf
+            self.totals[row] = _NOTHING
 
     def best(self, most: int) -> list[int]:
         """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones."""
@@ -136,17 +137,17 @@ class PodClass:
         if not len(totals):
             return []
         likely = (totals >= self.floor).nonzero()[0]
-        if self.floor > -np.inf and most <= len(likely) <= 8 * most:
+        if self.floor != _NOTHING and most <= len(likely) <= 8 * most:
             rows: list[int] = likely.take((-totals.take(likely)).argsort(kind="stable")[:most]).tolist()
         else:
             left, rows = totals.copy(), []
             for _ in range(most):
                 row = int(left.argmax())
-                if left.item(row) == -np.inf:
+                if left.item(row) == _NOTHING:
                     break
                 rows.append(row)
-                left[row] = -np.inf
-        self.floor = totals.item(rows[-1]) if len(rows) == most else -np.inf
+                left[row] = _NOTHING
+        self.floor = totals[rows[-1]] if len(rows) == most else _NOTHING
         return rows
 
     def _ask(self, task: Task, nodes: Nodes) -> Array:
@@ -227,7 +228,8 @@ class Classes:
             kept = self._kept[key] = PodClass(self.predicates, self.scorers, self.verdicts)
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
-            kept.refresh(task, Nodes(columns, (columns.version > kept.version).nonzero()[0]))
+            # Comparing with one of NumPy's own numbers saves the conversion that takes longer than the comparison.
+            kept.refresh(task, Nodes(columns, (columns.version > np.int64(kept.version)).nonzero()[0]))
         kept.version = columns.clock
         self._asked += 1
         kept.used = self._asked

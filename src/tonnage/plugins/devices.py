@@ -83,7 +83,9 @@ class Devices(Plugin):
             np.copyto(card_codes, codes, where=undecided)
         together = len(asks) > 1 or asks[0].one_numa or asks[0].vendor.is_particular(asks[0].request)
         if together or self._cluster.columns.particulars:
-            closer = nodes.pick(self._cluster.columns.particular) | together
+            closer = (
+                np.logical_or.reduce([nodes.pick(self._cluster.columns.particular[a.number]) for a in asks]) | together
+            )
             node_codes[(node_codes == CARD_FITS) & closer] = MAYBE
         return node_codes, card_codes
 
@@ -117,7 +119,7 @@ class Devices(Plugin):
             fitting = np.add.reduce((codes == CARD_FITS).view(np.uint8), axis=0, dtype=np.uint8)
             owned = cards.nodes.pick(columns.vendor_cards[ask.number])
             # A card cut into MIG instances can serve a request for several.
-            particular = cards.nodes.pick(columns.particular)
+            particular = cards.nodes.pick(columns.particular[ask.number])
             few = (fitting < count) & ~((fitting > 0) & particular)
             result[few & (fitting > 0)] = cardrules.FEW_FIT
             result[few & (owned > 0) & (owned < count) & ~particular] = cardrules.FEW_CARDS
@@ -148,9 +150,10 @@ class Devices(Plugin):
         """Hand out the node's cards container by container; init containers give theirs back before the next."""
         columns, state = self._cluster.columns, self._cluster.states[row]
         plan = self._plan(task)
-        if card_codes is not None and len(plan) == 1 and len(plan[0]) == 1 and not columns.particular[row]:
+        ask = plan[0][0]
+        if card_codes is not None and len(plan) == 1 and len(plan[0]) == 1 and not columns.particular[ask.number, row]:
             # Nothing else of this pod competes for the cards, so the codes found while searching hold.
-            ask, codes = plan[0][0], card_codes[:, row].tolist()
+            codes = card_codes[:, row].tolist()
             given = self._choose(task, ask, state, codes, columns.card_free[:, :, row].tolist(), {})
             if isinstance(given, int):
                 return Failure(given, ask, codes, columns.card_free[:, :, row])
@@ -216,7 +219,7 @@ class Devices(Plugin):
         self, task: Task, ask: CardAsk, state: NodeState, codes: Sequence[int], cards: Cards, taken: Taken
     ) -> dict[int, list[DeviceUse]]:
         """The MIG instances that can be cut out of each fitting card that is not shared but cut."""
-        if not self._cluster.columns.particular[state.row]:
+        if not self._cluster.columns.particular[ask.number, state.row]:
             return {}
         return {
             card: self._instances(task, ask, device, card, cards, taken)
