@@ -18,6 +18,7 @@ class NodeState:
         "cordoned",
         "devices",
         "holdings",
+        "kinds_of_capacity",
         "mig",
         "name",
         "node",
@@ -39,6 +40,7 @@ class NodeState:
         """The vendor of each device."""
         self.capacities: list[tuple[int, int, int]] = []
         """Slots, memory and cores of each device."""
+        self.kinds_of_capacity: frozenset[tuple[int, int, int]] = frozenset()
         self.positions: dict[str, int] = {}
         """Where each device is, by its UUID."""
         self.cordoned: frozenset[str] = frozenset()
@@ -77,6 +79,7 @@ class NodeState:
                 self.pair_scores[number] = scores
         self.cordoned = frozenset(cordoned)
         self.capacities = [(device.count, device.memory, device.cores) for device in self.devices]
+        self.kinds_of_capacity = frozenset(self.capacities)
 
     def _read_offers(self, node: Node) -> Amounts:
         offers: Amounts = {}

@@ -34,6 +34,7 @@ class PredicateFunction:
         reasons: Sequence[str],
         detail: Callable[[Task, int, int, Array | None], Callable[[], str]],
         confirm: Callable[[Task, int], int] | None,
+        fits: int,
     ) -> None:
         self.number = number
         self.plugin = plugin
@@ -42,6 +43,7 @@ class PredicateFunction:
         self.reasons = reasons
         self.detail = detail
         self.confirm = confirm
+        self.fits = fits
         self.verdicts = np.zeros(256, np.uint8)
         """The verdict that each code stands for; a code without a reason means that the node fits."""
 
@@ -73,11 +75,11 @@ class PodClass:
     __slots__ = (
         "_functions",
         "_scorers",
+        "_scores",
         "_verdicts",
         "counts",
         "extras",
         "floor",
-        "scores",
         "totals",
         "used",
         "verdicts",
@@ -101,26 +103,30 @@ class PodClass:
         """When the class was last asked for, to forget the ones that are not."""
         self.totals: Array
         """The sum of scores where the pods fit or may fit, minus infinity elsewhere."""
-        self.scores: list[Array | None] = [None] * len(scorers)
-        """Each plugin's scores; nothing where all nodes are alike to it."""
+        self._scores: list[Array | None] = [None] * len(scorers)
+        """Each plugin's scores if there are several plugins; nothing where all nodes are alike to it."""
         self.extras: dict[int, Array] = {}
         """What a predicate wants to remember beside its codes, such as the codes of a node's cards."""
 
     def refresh(self, task: Task, nodes: Nodes) -> None:
         """Ask all plugins about the nodes and take over what they say."""
         verdicts = self._ask(task, nodes)
-        totals = self._score(task, nodes, len(verdicts))
-        np.copyto(totals, _NOTHING, where=self._verdicts.rejects.take(verdicts))
+        totals = self._score(task, nodes)
+        if verdicts is not None:
+            np.copyto(totals, _NOTHING, where=self._verdicts.rejects.take(verdicts))
         if nodes.rows is None:
-            self.verdicts, self.totals = verdicts, totals
-            self.counts = np.bincount(verdicts, minlength=len(self._verdicts.meanings))
+            self.verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
+            self.counts = np.bincount(self.verdicts, minlength=len(self._verdicts.meanings))
+            self.totals = totals.astype(np.float64)
             return
         self.totals[nodes.rows] = totals
         before = nodes.pick(self.verdicts)
-        if before.tobytes() != verdicts.tobytes():
-            self.counts += np.bincount(verdicts, minlength=len(self.counts))
-            self.counts -= np.bincount(before, minlength=len(self.counts))
-            self.verdicts[nodes.rows] = verdicts
+        if verdicts is None and not before.tobytes().strip(b"\0"):
+            return
+        after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
+        self.counts += np.bincount(after, minlength=len(self.counts))
+        self.counts -= np.bincount(before, minlength=len(self.counts))
+        self.verdicts[nodes.rows] = after
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Take over what a closer look at one node found."""
@@ -150,7 +156,18 @@ class PodClass:
         self.floor = totals[rows[-1]] if len(rows) == most else _NOTHING
         return rows
 
-    def _ask(self, task: Task, nodes: Nodes) -> Array:
+    def scores_of(self, rows: Sequence[int]) -> list[tuple[str, list[float]]]:
+        """Each plugin's scores of nodes that fit."""
+        at = np.array(rows, np.intp)
+        if len(self._scorers) == 1:
+            return [(self._scorers[0].plugin, self.totals.take(at).tolist())]
+        return [
+            (function.plugin, [0.0] * len(rows) if column is None else column.take(at).tolist())
+            for function, column in zip(self._scorers, self._scores, strict=True)
+        ]
+
+    def _ask(self, task: Task, nodes: Nodes) -> Array | None:
+        """The verdict about each node; nothing if the pods fit on all of them."""
         result: Array | None = None
         for number in range(len(self._functions) - 1, -1, -1):
             function = self._functions[number]
@@ -164,7 +181,7 @@ class PodClass:
                 else:
                     self.extras[number][..., nodes.rows] = extra
             # Counting bytes is faster than asking a short array whether it holds anything else.
-            if result is not None and answer.tobytes().count(FITS) == answer.size:
+            if answer.tobytes().count(function.fits) == answer.size:
                 continue
             found = function.verdicts.take(answer)
             if result is None:
@@ -173,23 +190,26 @@ class PodClass:
                 np.copyto(result, found, where=found != FITS)
             else:
                 np.copyto(result, found, where=(found != FITS) & ((answer != MAYBE) | (result == FITS)))
-        return np.zeros(len(nodes), np.uint8) if result is None else result
+        return result
 
-    def _score(self, task: Task, nodes: Nodes, count: int) -> Array:
+    def _score(self, task: Task, nodes: Nodes) -> Array:
+        """The sum of all plugins' scores; with a single plugin its own array."""
         totals: Array | None = None
         for number, function in enumerate(self._scorers):
             answer = function.evaluate(task, nodes)
             if answer is None:
                 continue
+            if len(self._scorers) == 1:
+                return answer
             totals = answer.astype(np.float64) if totals is None else totals + answer
-            kept = self.scores[number]
+            kept = self._scores[number]
             if nodes.rows is None:
-                self.scores[number] = answer
+                self._scores[number] = answer
             else:
                 if kept is None:
-                    kept = self.scores[number] = np.zeros(len(self.totals), answer.dtype)
+                    kept = self._scores[number] = np.zeros(len(self.totals), answer.dtype)
                 kept[nodes.rows] = answer
-        return np.zeros(count) if totals is None else totals
+        return np.zeros(len(nodes)) if totals is None else totals
 
 
 class Classes:

@@ -12,7 +12,7 @@ from tonnage.cluster.columns import Array, Cards
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
-from tonnage.framework.classes import MAYBE, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
+from tonnage.framework.classes import FITS, MAYBE, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
 from tonnage.framework.decision import MOST_SCORES, Decision, RejectedNodes
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import (
@@ -78,16 +78,26 @@ class Session:
         self._pre_predicates.append((self._opening, check))
 
     def add_predicate(
-        self, evaluate: Evaluate, *, key: Key, reasons: Sequence[str], detail: Detail, confirm: Confirm | None = None
+        self,
+        evaluate: Evaluate,
+        *,
+        key: Key,
+        reasons: Sequence[str],
+        detail: Detail,
+        confirm: Confirm | None = None,
+        fits: int = FITS,
     ) -> int:
         """Say for all nodes at once which will not do; `confirm` settles the ones answered with MAYBE, one by one.
 
         `key` names everything about a pod that the answer depends on, `reasons` the codes from 1 on, and `detail`
-        captures what a sentence about one node needs. The result is the predicate's number.
+        captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
+        usual one. The result is the predicate's number.
         """
-        names = ("", *reasons)
         number = len(self._classes.predicates)
-        self._classes.predicates.append(PredicateFunction(number, self._opening, evaluate, key, names, detail, confirm))
+        names = ("", *reasons)
+        self._classes.predicates.append(
+            PredicateFunction(number, self._opening, evaluate, key, names, detail, confirm, fits)
+        )
         return number
 
     def add_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
@@ -227,22 +237,21 @@ class Session:
     def _record(self, task: Task, pods: PodClass, rows: list[int], grant: Grant) -> Decision:
         states = self.cluster.states
         names = [states[row].name for row in rows]
-        scores = [
-            (function.plugin, [0.0] * len(rows) if column is None else column.take(rows).tolist())
-            for function, column in zip(self._classes.scorers, pods.scores, strict=True)
-        ]
         rejected = self._rejections(task, pods)
-        return Decision(task, names[0] if names else None, grant, self.cluster.vendors, names, scores, rejected)
+        return Decision(
+            task, names[0] if names else None, grant, self.cluster.vendors, names, pods.scores_of(rows), rejected
+        )
 
     def _rejections(self, task: Task, pods: PodClass) -> list[RejectedNodes]:
         """Why nodes were turned down, grouped by plugin and reason."""
         known = self._classes.verdicts
         groups: dict[tuple[str, str], RejectedNodes] = {}
-        for verdict, count in enumerate(pods.counts.tolist()):
+        for verdict in pods.counts.nonzero()[0].tolist():
             meaning = known.meanings[verdict]
-            if not count or meaning is None or meaning[1] == MAYBE:
+            if meaning is None or meaning[1] == MAYBE:
                 continue
             function, code = meaning
+            count = int(pods.counts[verdict])
             reason = function.reasons[code]
             group = groups.get((function.plugin, reason))
             if group is not None:

@@ -89,7 +89,9 @@ class CardAsk:
             short[CORES] &= cards.total[CORES] > 0
         if len(self._by_model) < len(models):
             self._by_model = np.array([self._code_of(model) * _KINDS for model in models], np.uint8)
-        codes: Array = self._codes.take(np.bitwise_or.reduce(short * _BITS, axis=0) | self._by_model.take(cards.model))
+        bits = short * _BITS
+        # Three planes are put together faster one by one than by a reduction.
+        codes: Array = self._codes.take(bits[0] | bits[1] | bits[2] | self._by_model.take(cards.model))
         if self.cores == WHOLE_CARD:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         return codes

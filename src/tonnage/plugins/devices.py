@@ -42,7 +42,12 @@ class Devices(Plugin):
         self._plans: dict[Hashable, Plan] = {}
         self._planned: tuple[Task | None, Plan] = (None, ())
         number = session.add_predicate(
-            self._fits, key=self._key, reasons=cardrules.REASONS, detail=self._detail, confirm=self._confirm
+            self._fits,
+            key=self._key,
+            reasons=cardrules.REASONS,
+            detail=self._detail,
+            confirm=self._confirm,
+            fits=CARD_FITS,
         )
         session.set_assign(self._assign, number)
 

@@ -143,15 +143,17 @@ class GpuPolicy(Plugin):
         text = task.annotations.get(WEIGHTS_ANNOTATION)
         weights = _EQUAL_WEIGHTS if text is None else read_weights(text)
         slots, memory, cores = free[SLOTS], free[MEMORY], free[CORES]
-        factors: dict[tuple[int, int, int], tuple[int, int, int, int, int]] = {}
+        known = {capacity: _factors(request, capacity, weights) for capacity in node.kinds_of_capacity}
+        if len(known) == 1:
+            (base, by_slot, by_memory, by_core, whole) = next(iter(known.values()))
+            return [
+                (base - by_slot * slots[card] - by_memory * memory[card] - by_core * cores[card]) / whole
+                for card in fitting
+            ]
         result: list[float] = []
         for card in fitting:
-            capacity = node.capacities[card]
-            if capacity not in factors:
-                factors[capacity] = _factors(request, capacity, weights)
-            base, slot_factor, memory_factor, core_factor, whole = factors[capacity]
-            free_parts = slot_factor * slots[card] + memory_factor * memory[card] + core_factor * cores[card]
-            result.append((base - free_parts) / whole)
+            base, by_slot, by_memory, by_core, whole = known[node.capacities[card]]
+            result.append((base - by_slot * slots[card] - by_memory * memory[card] - by_core * cores[card]) / whole)
         return result
 
     def _best_linked(

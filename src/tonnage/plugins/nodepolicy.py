@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from tonnage.cluster.columns import SLOTS, Array, Nodes
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -61,6 +61,5 @@ class NodePolicy(Plugin):
             held = nodes.pick(self._columns.foreign).sum(axis=0)
             share[SLOTS] = nodes.pick(self._columns.node_used[SLOTS]) + held
         share /= nodes.pick(self._columns.node_total)
-        # The rows are added one after another, in the order in which HAMi adds them.
-        score: Array = np.add.reduce(share, axis=0) * _WEIGHT
+        score: Array = (share[SLOTS] + share[CORES] + share[MEMORY]) * _WEIGHT
         return np.float32(0) - score if policy == SPREAD else score

@@ -51,9 +51,12 @@ class NodeResources(Plugin):
         position = columns.resources.get(name)
         return position is not None and bool(columns.allocatable[position].any())
 
-    def _fits(self, task: Task, nodes: Nodes) -> Array:
+    def _fits(self, task: Task, nodes: Nodes) -> Array | None:
         needs, codes = self._needs(task)
         short = nodes.pick(self._cluster.columns.free) < needs
+        # Looking at the bytes of a short array is faster than reducing it, and there is nearly always enough.
+        if not short.tobytes().count(1):
+            return None
         result: Array = np.maximum.reduce(short * codes, axis=0)
         return result
 
