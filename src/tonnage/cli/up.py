@@ -281,10 +281,12 @@ def _log(run: Run, duration: float, interval: float) -> None:
 
 
 def _as_json(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int) -> str:
-    import msgspec
+    from msgspec.structs import asdict
 
-    document = {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **msgspec.to_builtins(summary)}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    from tonnage.model.wire import encode_pretty
+
+    document = {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **asdict(summary)}
+    return encode_pretty(document).decode()
 
 
 def _as_text(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int, run: Run) -> str:

@@ -10,6 +10,7 @@ from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import NegativeAmountError, effective_request, without_nonsense
+from tonnage.model.wire import comparable
 
 INIT, SIDECAR, APP = "init", "sidecar", "app"
 
@@ -109,7 +110,7 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     spec = pod.spec
     selection = b""
     if spec.nodeSelector or spec.affinity or spec.tolerations:
-        selection = msgspec.json.encode((spec.nodeSelector, spec.affinity, spec.tolerations), order="sorted")
+        selection = comparable((spec.nodeSelector, spec.affinity, spec.tolerations))
     annotations = pod.annotations
     constraints: tuple[tuple[str, str], ...] = ()
     if annotations and demands:

@@ -111,3 +111,8 @@ def encode(data: object) -> bytes:
 def encode_pretty(data: object) -> bytes:
     """JSON text that people can read too."""
     return msgspec.json.format(msgspec.json.encode(data), indent=2)
+
+
+def comparable(data: object) -> bytes:
+    """A text that is the same for data that means the same, whatever the order of its keys."""
+    return msgspec.json.encode(data, order="sorted")
