@@ -26,8 +26,8 @@ class Favourite(Plugin):
     def on_session_open(self, session):
         self.cluster = session.cluster
         session.add_pre_predicate(self.look)
-        session.add_predicate(self.refuse, key=lambda task: None, reasons=("Disliked",), detail=self.say)
-        session.add_node_order(self.score, key=lambda task: None)
+        session.add_batch_predicate(self.refuse, key=lambda task: None, reasons=("Disliked",), detail=self.say)
+        session.add_batch_node_order(self.score, key=lambda task: None)
         session.add_event_handler(lambda task: self.told.append(("+", task.key)), self.forget)
 
     def on_session_close(self, session):

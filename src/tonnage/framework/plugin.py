@@ -1,16 +1,49 @@
-"""What a plugin is: a name, and what it registers when a session opens."""
+"""What a plugin is: a name, typed arguments, and what it registers when a session opens."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from tonnage.model.wire import WireError, convert
 
 if TYPE_CHECKING:
     from tonnage.framework.session import Session
+
+
+class ArgumentError(ValueError):
+    """An argument that a plugin does not take: which one, and what is wrong with it."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key}: {message}" if key else message)
+        self.key = key
+        self.message = message
+
+
+class PluginArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A plugin's arguments, with their defaults; each plugin declares its own as a subclass."""
 
 
 class Plugin(ABC):
     """A policy. In `on_session_open` it registers callbacks at the session's extension points."""
 
     name: ClassVar[str]
+    Arguments: ClassVar[type[PluginArguments]] = PluginArguments
+
+    def __init__(self, args: PluginArguments | None = None) -> None:
+        self.args: Any = self.Arguments() if args is None else args
+
+    @classmethod
+    def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
+        """Typed arguments from a configuration's map of them.
+
+        A value that the plugin takes but that does not do what one might think is told by `warn(key, sentence)`.
+        """
+        try:
+            return convert(dict(given), cls.Arguments)
+        except WireError as error:
+            raise ArgumentError(error.path, error.message) from error
 
     @abstractmethod
     def on_session_open(self, session: "Session") -> None:

@@ -3,8 +3,8 @@
 | extension point | answers | combine |
 |---|---|---|
 | pre-predicate (task) | nothing or a reason | all must pass |
-| predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
-| node order (task, nodes) | a score per node | sum |
+| batch predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
+| batch node order (task, nodes) | a score per node | sum |
 | card predicate (task, request, cards) | which cards not | all must pass |
 | GPU order (task, request, node, free, fitting) | a score per fitting card | sum, then the lower position |
 | GPU set (task, request, row, candidates) | which of the fitting cards, or no opinion | first that decides |

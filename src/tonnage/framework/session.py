@@ -77,7 +77,7 @@ class Session:
         """Look at a pod before any node is looked at."""
         self._pre_predicates.append((self._opening, check))
 
-    def add_predicate(
+    def add_batch_predicate(
         self,
         evaluate: Evaluate,
         *,
@@ -100,7 +100,7 @@ class Session:
         )
         return number
 
-    def add_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
+    def add_batch_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on."""
         self._classes.scorers.append(ScoreFunction(self._opening, evaluate, key))
 

@@ -41,7 +41,7 @@ class Devices(Plugin):
         self._cluster = session.cluster
         self._plans: dict[Hashable, Plan] = {}
         self._planned: tuple[Task | None, Plan] = (None, ())
-        number = session.add_predicate(
+        number = session.add_batch_predicate(
             self._fits,
             key=self._key,
             reasons=cardrules.REASONS,

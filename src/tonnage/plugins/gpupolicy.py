@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import comb
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
 from tonnage.framework.decision import Reason
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 
@@ -26,7 +27,7 @@ BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY = "binpack", "spread", "mutex", "numa", "
 POLICIES = (BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
 ANNOTATION = "hami.io/gpu-scheduler-policy"
 WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
-NUMA_TIE, NUMA_FIRST = "tie", "first"
+NUMA_FIRST = "first"
 _EQUAL_WEIGHTS = (1, 1, 1)
 _SCORE, _NUMA, _INDEX, _IDLE = range(4)
 # Above this many sets of cards the best one is grown card by card instead of looking at all of them.
@@ -69,11 +70,19 @@ class GpuPolicy(Plugin):
 
     name = "gpupolicy"
 
-    def __init__(self, policy: str = SPREAD, numa_order: str = NUMA_TIE) -> None:
-        self._default = read_policy(policy)
-        self._numa_first = numa_order == NUMA_FIRST
+    class Arguments(PluginArguments):
+        """Defaults for pods that say nothing, and whether NUMA breaks ties or comes before the policy."""
+
+        policy: str = SPREAD
+        numa_order: Literal["tie", "first"] = "tie"
+
+        def __post_init__(self) -> None:
+            if not is_policy(self.policy):
+                raise ValueError(f"{self.policy!r} is none of {', '.join(POLICIES)}, nor several with commas between")
 
     def on_session_open(self, session: Session) -> None:
+        self._default = read_policy(self.args.policy)
+        self._numa_first = self.args.numa_order == NUMA_FIRST
         self._session = session
         self._cluster = session.cluster
         session.add_pre_predicate(self._makes_sense)

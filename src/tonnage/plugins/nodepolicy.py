@@ -6,12 +6,13 @@ scores are negative). Pods that ask for no cards are not scored.
 """
 
 from collections.abc import Hashable
+from typing import Literal
 
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
 from tonnage.cluster.task import Task
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 
@@ -27,14 +28,16 @@ class NodePolicy(Plugin):
 
     name = "nodepolicy"
 
-    def __init__(self, policy: str = BINPACK) -> None:
-        self._default = policy
+    class Arguments(PluginArguments):
+        """Defaults for pods that say nothing."""
+
+        policy: Literal["binpack", "spread"] = "binpack"
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._columns = session.cluster.columns
         session.add_pre_predicate(self._check)
-        session.add_node_order(self._score, key=self._policy)
+        session.add_batch_node_order(self._score, key=self._policy)
 
     def _check(self, task: Task) -> None:
         """An unknown policy in a pod's annotation means binpack, as in HAMi; but it is said."""
@@ -49,7 +52,7 @@ class NodePolicy(Plugin):
             return _NO_CARDS
         wanted = task.annotations.get(ANNOTATION)
         if wanted is None:
-            return self._default
+            return str(self.args.policy)
         return wanted if wanted in POLICIES else BINPACK
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:

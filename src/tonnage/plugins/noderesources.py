@@ -32,7 +32,7 @@ class NodeResources(Plugin):
         self._known: dict[Requests, tuple[Array, Array]] = {}
         self._layout = -1
         session.add_pre_predicate(self._makes_sense)
-        session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
+        session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
     @staticmethod
     def _key(task: Task) -> Hashable:

@@ -33,7 +33,7 @@ class NodeSelection(Plugin):
         self._cluster = session.cluster
         self._known: dict[bytes, tuple[Array, bool]] = {}
         session.add_pre_predicate(self._makes_sense)
-        session.add_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
+        session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
     @staticmethod
     def _key(task: Task) -> Hashable:

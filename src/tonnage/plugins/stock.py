@@ -1,13 +1,16 @@
 """The plugins that doors use when no configuration is given: HAMi's rules and policies."""
 
 from tonnage.framework.plugin import Plugin
+from tonnage.model.wire import convert
 from tonnage.plugins.devices import Devices
-from tonnage.plugins.gpupolicy import NUMA_TIE, SPREAD, GpuPolicy
-from tonnage.plugins.nodepolicy import BINPACK, NodePolicy
+from tonnage.plugins.gpupolicy import GpuPolicy
+from tonnage.plugins.nodepolicy import NodePolicy
 from tonnage.plugins.noderesources import NodeResources
 from tonnage.plugins.nodeselection import NodeSelection
 
 
-def stock_plugins(node_policy: str = BINPACK, gpu_policy: str = SPREAD, numa_order: str = NUMA_TIE) -> list[Plugin]:
+def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa_order: str = "tie") -> list[Plugin]:
     """HAMi's defaults: nodes are packed, the cards of a node are spread over."""
-    return [NodeResources(), NodeSelection(), Devices(), NodePolicy(node_policy), GpuPolicy(gpu_policy, numa_order)]
+    nodes = convert({"policy": node_policy}, NodePolicy.Arguments)
+    cards = convert({"policy": gpu_policy, "numa_order": numa_order}, GpuPolicy.Arguments)
+    return [NodeResources(), NodeSelection(), Devices(), NodePolicy(nodes), GpuPolicy(cards)]
