@@ -16,10 +16,19 @@ FITS = 0
 MAYBE = 255
 """The answer of a predicate that must look at the node more closely before it can say yes."""
 _MOST_CLASSES = 128
+_MOST_VERDICTS = 256
 _NOTHING = np.float64(-np.inf)
 
 Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
 Key = Callable[[Task], Hashable]
+
+
+def everything(task: Task) -> Hashable:
+    """All that is in a pod but its name, for functions that do not say what they depend on."""
+    metadata = task.pod.metadata
+    labels = tuple(sorted((metadata.labels or {}).items()))
+    annotations = tuple(sorted(task.annotations.items()))
+    return metadata.namespace, labels, annotations, task.priority, task.requests, task.demands, task.selection
 
 
 class PredicateFunction:
@@ -46,6 +55,8 @@ class PredicateFunction:
         self.fits = fits
         self.verdicts = np.zeros(256, np.uint8)
         """The verdict that each code stands for; a code without a reason means that the node fits."""
+        self.numbered = 1
+        """How many of the reasons have verdicts."""
 
 
 class ScoreFunction:
@@ -62,11 +73,25 @@ class Verdicts:
 
     def __init__(self, predicates: Sequence[PredicateFunction]) -> None:
         self.meanings: list[tuple[PredicateFunction, int] | None] = [None]
+        self.rejects = np.zeros(_MOST_VERDICTS, np.bool_)
         for function in predicates:
-            for code in (*range(1, len(function.reasons)), *([MAYBE] if function.confirm is not None else [])):
-                function.verdicts[code] = len(self.meanings)
-                self.meanings.append((function, code))
-        self.rejects = np.array([m is not None and m[1] != MAYBE for m in self.meanings])
+            self.number(function)
+            if function.confirm is not None:
+                self._add(function, MAYBE)
+
+    def number(self, function: PredicateFunction) -> None:
+        """Give numbers to reasons that a predicate has come to use; the last ones share one if there are too many."""
+        for code in range(function.numbered, len(function.reasons)):
+            self._add(function, code)
+            self.rejects[function.verdicts[code]] = True
+        function.numbered = len(function.reasons)
+
+    def _add(self, function: PredicateFunction, code: int) -> None:
+        if len(self.meanings) < _MOST_VERDICTS:
+            function.verdicts[code] = len(self.meanings)
+            self.meanings.append((function, code))
+        else:
+            function.verdicts[code] = function.verdicts[1]
 
 
 class PodClass:
@@ -116,7 +141,7 @@ class PodClass:
             np.copyto(totals, _NOTHING, where=self._verdicts.rejects.take(verdicts))
         if nodes.rows is None:
             self.verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
-            self.counts = np.bincount(self.verdicts, minlength=len(self._verdicts.meanings))
+            self.counts = np.bincount(self.verdicts, minlength=_MOST_VERDICTS)
             self.totals = totals.astype(np.float64)
             return
         self.totals[nodes.rows] = totals
@@ -124,8 +149,8 @@ class PodClass:
         if verdicts is None and not before.tobytes().strip(b"\0"):
             return
         after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
-        self.counts += np.bincount(after, minlength=len(self.counts))
-        self.counts -= np.bincount(before, minlength=len(self.counts))
+        self.counts += np.bincount(after, minlength=_MOST_VERDICTS)
+        self.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
         self.verdicts[nodes.rows] = after
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
@@ -183,6 +208,8 @@ class PodClass:
             # Counting bytes is faster than asking a short array whether it holds anything else.
             if answer.tobytes().count(function.fits) == answer.size:
                 continue
+            if len(function.reasons) > function.numbered:
+                self._verdicts.number(function)
             found = function.verdicts.take(answer)
             if result is None:
                 result = found

@@ -3,7 +3,9 @@
 | extension point | answers | combine |
 |---|---|---|
 | pre-predicate (task) | nothing or a reason | all must pass |
+| predicate (task, node) | nothing or a reason | all must pass |
 | batch predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
+| node order (task, node) | a score | sum |
 | batch node order (task, nodes) | a score per node | sum |
 | card predicate (task, request, cards) | which cards not | all must pass |
 | GPU order (task, request, node, free, fitting) | a score per fitting card | sum, then the lower position |

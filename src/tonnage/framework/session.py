@@ -12,8 +12,20 @@ from tonnage.cluster.columns import Array, Cards
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
-from tonnage.framework.classes import FITS, MAYBE, Classes, Evaluate, Key, PodClass, PredicateFunction, ScoreFunction
+from tonnage.framework.classes import (
+    FITS,
+    MAYBE,
+    Classes,
+    Evaluate,
+    Key,
+    PodClass,
+    PredicateFunction,
+    ScoreFunction,
+    everything,
+)
 from tonnage.framework.decision import MOST_SCORES, Decision, RejectedNodes
+from tonnage.framework.guard import FAILED, Guard
+from tonnage.framework.pernode import NodeScore, PerNodePredicate, PerNodeScore, Predicate
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import (
     Assign,
@@ -49,9 +61,13 @@ class Session:
         self._assign: tuple[str, int, Assign] | None = None
         self._problems: dict[tuple[str, str], Problem] = {}
         self._open: list[Plugin] = []
-        for plugin in plugins:
-            self._open.append(plugin)
-            plugin.on_session_open(self)
+        try:
+            for plugin in plugins:
+                self._open.append(plugin)
+                plugin.on_session_open(self)
+        except BaseException:
+            self.close()
+            raise
         self._classes.close_registration()
 
     def __enter__(self) -> "Session":
@@ -63,9 +79,13 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let every plugin tidy up, the last opened first."""
+        """Let every plugin tidy up, the last opened first; one that fails does not keep the others from it."""
         while self._open:
-            self._open.pop().on_session_close(self)
+            plugin = self._open.pop()
+            try:
+                plugin.on_session_close(self)
+            except Exception as error:
+                Guard(plugin.name, self.report).failed("close", "the session", error)
 
     # -- extension points: `points` says what each callback answers and how answers combine
 
@@ -73,9 +93,27 @@ class Session:
     def _opening(self) -> str:
         return self._open[-1].name
 
+    @property
+    def _is_built_in(self) -> bool:
+        """Whether the answers of the plugin being opened can be relied on; checking them takes time."""
+        return type(self._open[-1]).__module__.startswith("tonnage.plugins.")
+
     def add_pre_predicate(self, check: PrePredicate) -> None:
         """Look at a pod before any node is looked at."""
-        self._pre_predicates.append((self._opening, check))
+        self._pre_predicates.append((self._opening, Guard(self._opening, self.report).pre_predicate(check)))
+
+    def add_predicate(self, check: Predicate, *, key: Key = everything) -> None:
+        """Say of one node whether it will do; asked once per class of pods and node, and again when the node changes.
+
+        `key` names what of a pod the answer depends on; without it, pods that differ in anything are asked about apart.
+        """
+        function = PerNodePredicate(self.cluster, Guard(self._opening, self.report), check)
+        self._add_predicate(function.evaluate, key, function.reasons, function.detail, None, FITS)
+
+    def add_node_order(self, score: NodeScore, *, key: Key = everything) -> None:
+        """Score one node; asked as seldom as a predicate about one node."""
+        function = PerNodeScore(self.cluster, Guard(self._opening, self.report), score)
+        self._classes.scorers.append(ScoreFunction(self._opening, function.evaluate, key))
 
     def add_batch_predicate(
         self,
@@ -93,8 +131,16 @@ class Session:
         captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
         usual one. The result is the predicate's number.
         """
-        number = len(self._classes.predicates)
         names = ("", *reasons)
+        if not self._is_built_in:
+            evaluate = Guard(self._opening, self.report).predicate(evaluate, failed=len(names))
+            names += (FAILED,)
+        return self._add_predicate(evaluate, key, names, detail, confirm, fits)
+
+    def _add_predicate(
+        self, evaluate: Evaluate, key: Key, names: Sequence[str], detail: Detail, confirm: Confirm | None, fits: int
+    ) -> int:
+        number = len(self._classes.predicates)
         self._classes.predicates.append(
             PredicateFunction(number, self._opening, evaluate, key, names, detail, confirm, fits)
         )
@@ -102,6 +148,8 @@ class Session:
 
     def add_batch_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on."""
+        if not self._is_built_in:
+            evaluate = Guard(self._opening, self.report).node_order(evaluate)
         self._classes.scorers.append(ScoreFunction(self._opening, evaluate, key))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
@@ -126,10 +174,11 @@ class Session:
 
     def add_event_handler(self, allocate: TaskEvent | None = None, deallocate: TaskEvent | None = None) -> None:
         """Be told of every placement and of every one undone."""
+        guard = Guard(self._opening, self.report)
         if allocate is not None:
-            self._on_allocate.append(allocate)
+            self._on_allocate.append(guard.event(allocate))
         if deallocate is not None:
-            self._on_deallocate.append(deallocate)
+            self._on_deallocate.append(guard.event(deallocate))
 
     def report(self, problem: Problem) -> None:
         """Keep something that is wrong with an object but stops nothing; the latest word on each field counts."""
