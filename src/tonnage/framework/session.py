@@ -100,7 +100,9 @@ class Session:
 
     def add_pre_predicate(self, check: PrePredicate) -> None:
         """Look at a pod before any node is looked at."""
-        self._pre_predicates.append((self._opening, Guard(self._opening, self.report).pre_predicate(check)))
+        if not self._is_built_in:
+            check = Guard(self._opening, self.report).pre_predicate(check)
+        self._pre_predicates.append((self._opening, check))
 
     def add_predicate(self, check: Predicate, *, key: Key = everything) -> None:
         """Say of one node whether it will do; asked once per class of pods and node, and again when the node changes.
