@@ -1,0 +1,83 @@
+"""The arithmetic of Kubernetes' scoring strategies for node resources, over arrays.
+
+`requested` is what would be in use with the pod there, `capacity` what a node has of it; both are integers of
+(resources, nodes), `weights` a column. A resource of which a node has none is left out there. Scores go from 0 to 100
+and are whole numbers, as Kubernetes computes them; the seed's function keeps fractions and goes from 0 to 10.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from tonnage.cluster.columns import Array
+
+MOST = 100
+"""The best score of a node, and full utilization in percent."""
+_SHAPE_SCALE = 10
+"""A shape's scores go from 0 to 10."""
+
+
+def least_allocated(requested: Array, capacity: Array, weights: Array) -> Array:
+    """The share that stays free; a resource that would overflow gets nothing."""
+    left = np.maximum(capacity - requested, 0)
+    return _mean(left * MOST // np.maximum(capacity, 1), (capacity > 0) * weights)
+
+
+def most_allocated(requested: Array, capacity: Array, weights: Array) -> Array:
+    """The share in use; a resource that would overflow counts as full."""
+    return _mean(utilization(requested, capacity), (capacity > 0) * weights)
+
+
+def requested_to_capacity_ratio(requested: Array, capacity: Array, weights: Array, table: Array) -> Array:
+    """What a shape says of the share in use; resources that score nothing are left out. `table` is of `shape_table`."""
+    scores = table.take(utilization(requested, capacity))
+    weights = ((capacity > 0) & (scores > 0)) * weights
+    total, weight_sum = (scores * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
+    rounded: Array = (2 * total + weight_sum) // (2 * weight_sum)
+    return rounded.astype(np.float64)
+
+
+def resource_bin_packing(requested: Array, capacity: Array, weights: Array, weight_sum: int) -> Array:
+    """The Resource Bin Packing priority function: the weighted mean share in use, 0 to 10, not rounded.
+
+    Every weight counts on every node: one that has none of a resource gets nothing for it. Where more is in use than
+    there is, the share is above 1: the function has no upper end.
+    """
+    shares = requested / np.where(capacity > 0, capacity, np.inf) * weights
+    # A running sum adds in the same order for one node as for thousands, so that the last digit is the same too.
+    total: Array = np.add.accumulate(shares, axis=0)[-1]
+    return total / weight_sum * 10
+
+
+def utilization(requested: Array, capacity: Array) -> Array:
+    """Whole percents in use, rounded down, at most 100."""
+    result: Array = np.minimum(requested, capacity) * MOST // np.maximum(capacity, 1)
+    return result
+
+
+def shape_table(points: Sequence[tuple[int, int]]) -> Array:
+    """The score, 0 to 100, of every utilization from 0 to 100 percent; a shape's scores go from 0 to 10."""
+    scaled = [(at, score * _SHAPE_SCALE) for at, score in points]
+    return np.array([broken_line(scaled, percent) for percent in range(MOST + 1)], np.int64)
+
+
+def broken_line(points: Sequence[tuple[int, int]], at: int) -> int:
+    """The line through the points, level outside of them, in integers: what a segment adds is cut off towards zero."""
+    if at <= points[0][0]:
+        return points[0][1]
+    for (left, start), (right, end) in pairwise(points):
+        if at <= right:
+            return start + _truncated((end - start) * (at - left), right - left)
+    return points[-1][1]
+
+
+def _truncated(dividend: int, divisor: int) -> int:
+    """Integer division by a positive number as processors do it, where Python's rounds down."""
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
+
+
+def _mean(scores: Array, weights: Array) -> Array:
+    """The weighted mean rounded down; 0 without weights."""
+    total: Array = (scores * weights).sum(axis=0) // np.maximum(weights.sum(axis=0), 1)
+    return total.astype(np.float64)
