@@ -12,6 +12,7 @@ from tonnage import __version__
 
 _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
+    "check": "Say whether a scheduler configuration is valid, with the place of every error.",
     "up": "Watch an invented GPU cluster being packed.",
 }
 _INTERRUPTED = 130

@@ -1,12 +1,15 @@
 """`tonnage schedule`: one scheduling cycle on manifests."""
 
-import io
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from tonnage.cli.inputs import STANDARD_INPUT, BadInput, load_settings, standard_input
 
 if TYPE_CHECKING:
+    from tonnage.framework.plugin import Plugin
     from tonnage.manifests.read import Manifests
 
 
@@ -18,12 +21,6 @@ def _gpu_policy(ctx: click.Context, parameter: click.Parameter, value: str) -> s
             f"{value!r} is not one of {', '.join(POLICIES)}, or several of them with commas between"
         )
     return value
-
-
-class BadInput(click.ClickException):
-    """Input that cannot be read; ends the command with status 2."""
-
-    exit_code = 2
 
 
 _EXAMPLES = """\b
@@ -42,6 +39,11 @@ Examples:
     required=True,
     metavar="FILE",
     help="Manifests as kubectl prints them, YAML or JSON; - for standard input. May be repeated.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="A scheduler configuration of Volcano or KAI: actions, tiers, plugins. The flags below count more than it.",
 )
 @click.option(
     "--node-scheduler-policy",
@@ -69,12 +71,7 @@ Examples:
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
 @click.option("--fail-on-unschedulable", is_flag=True, help="Exit with status 1 if a pod cannot be placed.")
 def command(
-    files: tuple[str, ...],
-    node_scheduler_policy: str,
-    gpu_scheduler_policy: str,
-    numa_order: str,
-    output: str,
-    fail_on_unschedulable: bool,
+    files: tuple[str, ...], config: str | None, output: str, fail_on_unschedulable: bool, **_policies: str
 ) -> None:
     """Say where the waiting pods of a cluster would go, on which GPUs, and why not elsewhere.
 
@@ -87,11 +84,11 @@ def command(
     from tonnage.framework.session import Session
     from tonnage.manifests.read import ManifestError, read_files
     from tonnage.model.wire import encode_pretty
-    from tonnage.plugins.stock import stock_plugins
     from tonnage.scheduler.cycle import document, run_cycle
 
+    plugins = _plugins(config, files)
     try:
-        manifests = read_files(files, stdin=_standard_input())
+        manifests = read_files(files, stdin=standard_input())
     except ManifestError as error:
         raise BadInput(str(error)) from error
     _say_skipped(manifests)
@@ -100,7 +97,7 @@ def command(
         cluster.upsert_node(node)
     for pod in manifests.pods:
         cluster.upsert_pod(pod)
-    with Session(cluster, stock_plugins(node_scheduler_policy, gpu_scheduler_policy, numa_order)) as session:
+    with Session(cluster, plugins) as session:
         decisions = run_cycle(session)
         result = document(session, decisions, manifests.problems)
     if output == "json":
@@ -111,9 +108,27 @@ def command(
         sys.exit(1)
 
 
-def _standard_input() -> BinaryIO:
-    """Standard input; an empty one if the caller closed it."""
-    return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+def _plugins(config: str | None, files: tuple[str, ...]) -> "list[Plugin]":
+    """The plugins of the configuration, or the stock ones; flags that were given count more than either."""
+    from tonnage.settings.defaults import default_plugins, with_flags
+    from tonnage.settings.notes import SettingsError
+
+    plugins = default_plugins()
+    if config is not None:
+        if config == STANDARD_INPUT and STANDARD_INPUT in files:
+            raise BadInput("standard input can be read only once; give - once")
+        try:
+            settings = load_settings(config)
+        except SettingsError as error:
+            raise BadInput(f"the configuration is not valid\n{error}") from error
+        for note in settings.warnings:
+            click.echo(note.shown(settings.source, "warning"), err=True)
+        plugins = settings.plugins
+    context = click.get_current_context()
+    flags = ("node_scheduler_policy", "gpu_scheduler_policy", "numa_order")
+    default = ParameterSource.DEFAULT
+    given = [context.params[flag] if context.get_parameter_source(flag) != default else None for flag in flags]
+    return with_flags(plugins, *given)
 
 
 def _say_skipped(manifests: "Manifests") -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
+from tonnage.manifests.content import as_text, as_utf8, file_content, place
 from tonnage.manifests.json_text import read_json
 from tonnage.manifests.objects import Manifests, Reader
-from tonnage.manifests.written import ManifestError, Written
+from tonnage.manifests.written import ManifestError, TextError, Written
 from tonnage.manifests.yaml_text import read_yaml
 from tonnage.model.wire import MalformedError
 
@@ -32,24 +33,8 @@ def read_files(paths: Sequence[str], stdin: BinaryIO | None = None) -> Manifests
         if path == STANDARD_INPUT:
             read_bytes((stdin or sys.stdin.buffer).read(), "standard input", manifests)
         else:
-            read_bytes(_content(path), path, manifests)
+            read_bytes(file_content(path), path, manifests)
     return manifests
-
-
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError as error:
-        raise ManifestError(f"{path}: there is no such file; check the path, or give - for standard input") from error
-    except IsADirectoryError as error:
-        raise ManifestError(
-            f"{path} is a directory; give the files in it, such as {path.rstrip('/')}/*.yaml"
-        ) from error
-    except PermissionError as error:
-        raise ManifestError(f"{path}: no permission to read it; check its owner and mode") from error
-    except (OSError, ValueError) as error:
-        raise ManifestError(f"{path}: cannot be read ({error}); check that it is a file") from error
 
 
 def read_bytes(data: bytes, source: str, into: Manifests) -> None:
@@ -57,7 +42,7 @@ def read_bytes(data: bytes, source: str, into: Manifests) -> None:
     reader = Reader(source, into)
     found = False
     with _without_garbage_collection():
-        for written in _documents(_as_utf8(data, source), source):
+        for written in _documents(as_utf8(data, source), source):
             found = True
             reader.take(written)
     if not found:
@@ -76,19 +61,9 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _as_utf8(data: bytes, source: str) -> bytes:
-    """The text in UTF-8 without a byte order mark; older PowerShells write UTF-16 into files."""
-    if data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-        return data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-16").encode()
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{source}: broken UTF-16; save it as UTF-8") from error
-
-
 def _documents(data: bytes, source: str) -> Iterable[Written]:
     if data.lstrip()[:1] not in (b"{", b"["):
-        return read_yaml(_text(data, source), source)
+        return read_yaml(as_text(data, source), source)
     try:
         return list(read_json(data))
     except MalformedError as error:
@@ -99,18 +74,5 @@ def _documents(data: bytes, source: str) -> Iterable[Written]:
             message = error.message.partition(" (byte ")[0].removeprefix("JSON is malformed: ") + "; check it there"
             if len(data) <= _LARGEST_TRIED_AS_YAML:
                 with suppress(ManifestError):
-                    return list(read_yaml(_text(data, source), source))
-        raise ManifestError(f"{source} {_place(data, error.offset or 0)}: bad JSON: {message}") from error
-
-
-def _text(data: bytes, source: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{source} {_place(data, error.start)}: not UTF-8 text; save it as UTF-8") from error
-
-
-def _place(data: bytes, offset: int) -> str:
-    start = data.rfind(b"\n", 0, offset) + 1
-    column = len(data[start:offset].decode(errors="replace")) + 1
-    return f"line {data.count(10, 0, offset) + 1} column {column}"
+                    return list(read_yaml(as_text(data, source), source))
+        raise TextError(source, *place(data, error.offset or 0), f"bad JSON: {message}") from error

@@ -20,6 +20,17 @@ class ManifestError(ValueError):
     """A file that cannot be read at all: which one, where in it, and what to do."""
 
 
+class TextError(ManifestError):
+    """Text that cannot be read, and the place in the file where that shows."""
+
+    def __init__(self, source: str, line: int | None, column: int | None, message: str) -> None:
+        place = (f" line {line}" if line else "") + (f" column {column}" if column else "")
+        super().__init__(f"{source}{place}: {message}")
+        self.line = line
+        self.column = column
+        self.message = message
+
+
 class Header(msgspec.Struct, frozen=True):
     """What an object says it is."""
 

@@ -1,0 +1,88 @@
+"""`tonnage check`: says whether a scheduler configuration is valid, with the place of everything that is not."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.inputs import STANDARD_INPUT, load_settings
+
+if TYPE_CHECKING:
+    from tonnage.settings.notes import Note
+
+_EXAMPLES = """\b
+Examples:
+  tonnage check scheduler.yaml
+  kubectl get configmap volcano-scheduler-configmap -n volcano-system -o yaml | tonnage check -
+  tonnage check --defaults > scheduler.yaml
+"""
+
+
+@click.command("check", epilog=_EXAMPLES)
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--defaults", is_flag=True, help="Print the configuration that is used when none is given.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(files: tuple[str, ...], defaults: bool, output: str) -> None:
+    """Say whether scheduler configurations are valid, and what in them does not do what one might think.
+
+    A configuration is a document of Volcano or KAI (actions, tiers, plugins, arguments), or a ConfigMap that holds
+    one; - is standard input. The exit status is 2 if a file has errors; warnings do not change it. With -o json there
+    is one JSON object for each file.
+    """
+    if defaults == bool(files):
+        raise click.UsageError("give either the files to check or --defaults")
+    if files.count(STANDARD_INPUT) > 1:
+        raise click.UsageError("standard input can be read only once; give - once")
+    if defaults:
+        _show_defaults(output)
+        return
+    valid = [_check(file, output) for file in files]
+    if not all(valid):
+        sys.exit(2)
+
+
+def _show_defaults(output: str) -> None:
+    from tonnage.model.wire import encode_pretty
+    from tonnage.settings.defaults import default_document, default_text
+
+    if output == "json":
+        click.echo(encode_pretty(default_document()))
+    else:
+        click.echo(default_text(), nl=False)
+
+
+def _check(file: str, output: str) -> bool:
+    from tonnage.model.wire import encode_pretty
+    from tonnage.settings.notes import SettingsError
+
+    errors: list[Note] = []
+    try:
+        settings = load_settings(file)
+        source, warnings = settings.source, settings.warnings
+    except SettingsError as error:
+        source, errors, warnings = error.source, error.errors, error.warnings
+    if output == "json":
+        found = {"errors": _as_data(errors), "warnings": _as_data(warnings)}
+        click.echo(encode_pretty({"file": file, "valid": not errors, **found}))
+        return not errors
+    if errors:
+        how_many = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+        click.echo(f"{file}: not valid, {how_many}", err=True)
+    else:
+        click.echo(f"{file}: valid")
+    for note in errors:
+        click.echo(note.shown(source), err=True)
+    for note in warnings:
+        click.echo(note.shown(source, "warning"), err=bool(errors))
+    return not errors
+
+
+def _as_data(notes: "list[Note]") -> list[dict[str, str | int | None]]:
+    return [
+        {
+            "line": note.position.line if note.position else None,
+            "column": note.position.column if note.position else None,
+            "message": note.message,
+        }
+        for note in notes
+    ]

@@ -1,0 +1,44 @@
+"""What is in a file: its bytes, as text, and places in it."""
+
+from tonnage.manifests.written import ManifestError, TextError
+
+
+def file_content(path: str) -> bytes:
+    """The bytes of a file; ManifestError with advice if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        raise ManifestError(f"{path}: there is no such file; check the path, or give - for standard input") from error
+    except IsADirectoryError as error:
+        raise ManifestError(
+            f"{path} is a directory; give the files in it, such as {path.rstrip('/')}/*.yaml"
+        ) from error
+    except PermissionError as error:
+        raise ManifestError(f"{path}: no permission to read it; check its owner and mode") from error
+    except (OSError, ValueError) as error:
+        raise ManifestError(f"{path}: cannot be read ({error}); check that it is a file") from error
+
+
+def as_utf8(data: bytes, source: str) -> bytes:
+    """The text in UTF-8 without a byte order mark; older PowerShells write UTF-16 into files."""
+    if data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        return data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return data.decode("utf-16").encode()
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{source}: broken UTF-16; save it as UTF-8") from error
+
+
+def as_text(data: bytes, source: str) -> str:
+    """The characters of UTF-8; TextError where it is none."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise TextError(source, *place(data, error.start), "not UTF-8 text; save it as UTF-8") from error
+
+
+def place(data: bytes, offset: int) -> tuple[int, int]:
+    """The line and the column of a byte, both from 1."""
+    start = data.rfind(b"\n", 0, offset) + 1
+    return data.count(10, 0, offset) + 1, len(data[start:offset].decode(errors="replace")) + 1

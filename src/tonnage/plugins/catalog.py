@@ -1,0 +1,28 @@
+"""The plugins that come with Tonnage, by name; a plugin's module is imported when it is asked for."""
+
+from importlib import import_module
+
+from tonnage.framework.plugin import Plugin
+
+BUILT_IN = {
+    "noderesources": "tonnage.plugins.noderesources:NodeResources",
+    "nodeselection": "tonnage.plugins.nodeselection:NodeSelection",
+    "devices": "tonnage.plugins.devices:Devices",
+    "binpack": "tonnage.plugins.binpack:Binpack",
+    "noderesourcesfit": "tonnage.plugins.noderesourcesfit:NodeResourcesFit",
+    "nodepolicy": "tonnage.plugins.nodepolicy:NodePolicy",
+    "gpupolicy": "tonnage.plugins.gpupolicy:GpuPolicy",
+}
+ALWAYS = ("noderesources", "nodeselection", "devices")
+"""Plugins without which a placement could be wrong: they run in every session, before all others."""
+NODE_SCORERS = ("binpack", "noderesourcesfit", "nodepolicy")
+"""Plugins that score nodes and do nothing else, so that without node order nothing is left of them."""
+
+
+def plugin_class(name: str) -> type[Plugin] | None:
+    """The plugin of that name; nothing if there is none."""
+    if name not in BUILT_IN:
+        return None
+    module, _, attribute = BUILT_IN[name].partition(":")
+    kind: type[Plugin] = getattr(import_module(module), attribute)
+    return kind

@@ -1,0 +1,55 @@
+"""The configuration that is used when none is given, and flags on top of any."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from tonnage.framework.plugin import Plugin
+from tonnage.plugins.gpupolicy import GpuPolicy
+from tonnage.plugins.nodepolicy import NodePolicy
+from tonnage.plugins.stock import stock_plugins
+from tonnage.settings.peers import ALLOCATE
+
+DEFAULT_ACTIONS = (ALLOCATE,)
+_COMMENT = "# What Tonnage uses when no configuration is given: HAMi's rules and policies.\n"
+
+
+def default_plugins() -> list[Plugin]:
+    """The plugins without a configuration."""
+    return stock_plugins()
+
+
+def default_document() -> dict[str, Any]:
+    """The configuration without a configuration, as the document that one would write."""
+    plugins = []
+    for plugin in default_plugins():
+        arguments = msgspec.structs.asdict(plugin.args)
+        plugins.append({"name": plugin.name} | ({"arguments": arguments} if arguments else {}))
+    return {"actions": ", ".join(DEFAULT_ACTIONS), "tiers": [{"plugins": plugins}]}
+
+
+def default_text() -> str:
+    """The same as YAML."""
+    return _COMMENT + yaml.safe_dump(default_document(), sort_keys=False)
+
+
+def with_flags(
+    plugins: Sequence[Plugin], node_policy: str | None, gpu_policy: str | None, numa_order: str | None
+) -> list[Plugin]:
+    """The plugins with the policies that flags give, where they are given: a flag counts more than the file."""
+    flags = {NodePolicy: {"policy": node_policy}, GpuPolicy: {"policy": gpu_policy, "numa_order": numa_order}}
+    result = list(plugins)
+    for kind, given in flags.items():
+        changes = {name: value for name, value in given.items() if value is not None}
+        if not changes:
+            continue
+        place = next((i for i, plugin in enumerate(result) if isinstance(plugin, kind)), None)
+        now = kind.Arguments() if place is None else result[place].args
+        changed = kind(msgspec.structs.replace(now, **changes))
+        if place is None:
+            result.append(changed)
+        else:
+            result[place] = changed
+    return result

@@ -1,0 +1,175 @@
+"""From a configuration's text to plugins and actions, or to everything that is wrong with it."""
+
+from typing import NamedTuple
+
+from tonnage.framework.plugin import Plugin
+from tonnage.manifests.content import as_text, as_utf8, file_content
+from tonnage.manifests.written import ManifestError, TextError
+from tonnage.plugins.catalog import ALWAYS, plugin_class
+from tonnage.plugins.gpupolicy import GpuPolicy
+from tonnage.settings.defaults import DEFAULT_ACTIONS, default_plugins
+from tonnage.settings.document import Part, read_document
+from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
+from tonnage.settings.peers import ACTIONS, ALLOCATE, TOP_LEVEL, WITHOUT_EFFECT
+from tonnage.settings.tiers import TiersReader
+
+
+class Settings(NamedTuple):
+    """What a scheduler is to do: plugins ready for a session, actions in their order, and what was said on the way."""
+
+    source: str
+    plugins: list[Plugin]
+    actions: list[str]
+    warnings: list[Note]
+
+
+def load_file(path: str) -> Settings:
+    """The configuration in a file; SettingsError with all that is wrong."""
+    try:
+        data = file_content(path)
+    except ManifestError as error:
+        message = str(error).removeprefix(path).lstrip(": ")
+        raise SettingsError(path, [Note(None, message)], []) from error
+    return load_bytes(data, path)
+
+
+def load_bytes(data: bytes, source: str) -> Settings:
+    """The configuration in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
+    try:
+        text = as_text(as_utf8(data, source), source)
+    except TextError as error:
+        raise SettingsError(source, [Note(_place(error), error.message)], []) from error
+    except ManifestError as error:
+        raise SettingsError(source, [Note(None, str(error).removeprefix(f"{source}: "))], []) from error
+    return load_text(text, source)
+
+
+def load_text(text: str, source: str) -> Settings:
+    """The configuration in a text."""
+    notes = Notes()
+    plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
+    try:
+        root = read_document(text, source, notes)
+        if root is not None:
+            plugins, actions = _Reader(notes).read(root)
+    except TextError as error:
+        notes.error(_place(error), error.message)
+    warnings = in_order(notes.warnings)
+    if notes.errors:
+        raise SettingsError(source, in_order(notes.errors), warnings)
+    return Settings(source, plugins, actions, warnings)
+
+
+def _place(error: TextError) -> Position | None:
+    return Position(error.line, error.column or 1) if error.line else None
+
+
+class _Reader:
+    """Reads the top level of a document."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def read(self, root: Part) -> tuple[list[Plugin], list[str]]:
+        fields = root.fields()
+        if not fields:
+            got = "an empty map" if fields is not None else root.words
+            self._notes.error(root.position, f"expected a map with actions and tiers, got {got}")
+            return [], []
+        for name, (key, value) in fields.items():
+            if name in WITHOUT_EFFECT:
+                self._notes.warn(key.position, f"{name} ({WITHOUT_EFFECT[name]}) has no effect here yet")
+                self._check_without_effect(name, value)
+            elif name not in TOP_LEVEL:
+                self._notes.error(key.position, f"a configuration has no key {name}{advice(name, TOP_LEVEL)}")
+        given = {name: fields[name][1] for name in ("actions", "tiers") if name in fields}
+        given = {name: part for name, part in given.items() if not part.is_null}
+        for name, default in (
+            ("actions", ", ".join(DEFAULT_ACTIONS)),
+            ("tiers", "those of `tonnage check --defaults`"),
+        ):
+            if name not in given:
+                self._notes.warn(root.position, f"no {name} given; the default is used: {default}")
+        actions = self._actions(given["actions"]) if "actions" in given else list(DEFAULT_ACTIONS)
+        plugins = complete(TiersReader(self._notes).read(given["tiers"])) if "tiers" in given else default_plugins()
+        return plugins, actions
+
+    def _actions(self, part: Part) -> list[str]:
+        found: list[str] = []
+        for name, position in self._names(part):
+            if name not in ACTIONS:
+                self._notes.error(position, f"there is no action {name}{advice(name, ACTIONS)}")
+            elif name in found:
+                self._notes.warn(position, f"the action {name} stands twice; it runs once")
+            else:
+                found.append(name)
+                if ACTIONS[name]:
+                    self._notes.warn(position, f"the action {name} has no effect here yet: {ACTIONS[name]}")
+        if not self._notes.errors and ALLOCATE not in found:
+            self._notes.warn(
+                part.position, f"{ALLOCATE} is not among the actions; waiting pods are placed all the same"
+            )
+        return found
+
+    def _names(self, part: Part) -> list[tuple[str, Position]]:
+        """The names in a comma-separated text or in a list, with where each stands."""
+        text, items = part.text(), part.items()
+        names: list[tuple[str, Position]] = []
+        if text is not None:
+            offset = 0
+            for piece in text.split(","):
+                start = offset + len(piece) - len(piece.lstrip())
+                names += [(piece.strip(), part.inside(start))] if piece.strip() else []
+                offset += len(piece) + 1
+        for item in items or ():
+            name = item.text()
+            if name is None:
+                self._notes.error(item.position, f"expected the name of an action, got {item.words}")
+            else:
+                names.append((name.strip(), item.position))
+        if text is None and items is None:
+            expected = "names of actions with commas between, or a list of them"
+            self._notes.error(part.position, f"expected {expected}, got {part.words}")
+        elif not names and not items:
+            self._notes.error(part.position, "no actions; write at least allocate")
+        return names
+
+    def _check_without_effect(self, name: str, value: Part) -> None:
+        """Keys that do nothing here are still checked as far as both peers agree on what they hold."""
+        if value.is_null:
+            return
+        if name == "configurations":
+            for item in value.items() or ():
+                action = (item.fields() or {}).get("name")
+                self._check_action(action[1].text() if action else None, action[1] if action else item)
+            wrong = value.items() is None
+        else:
+            fields = value.fields()
+            wrong = fields is None
+            for action_name, (key, depth) in (fields or {}).items() if name == "queueDepthPerAction" else ():
+                self._check_action(action_name, key)
+                if type(depth.plain()) is not int:
+                    self._notes.error(depth.position, f"{action_name}: expected a whole number, got {depth.words}")
+        if wrong:
+            expected = "a list" if name == "configurations" else "a map"
+            self._notes.error(value.position, f"{name}: expected {expected}, got {value.words}")
+
+    def _check_action(self, name: str | None, part: Part) -> None:
+        if name is None:
+            self._notes.error(part.position, "expected a map with the name of an action")
+        elif name not in ACTIONS:
+            self._notes.error(part.position, f"there is no action {name}{advice(name, ACTIONS)}")
+
+
+def complete(named: list[Plugin]) -> list[Plugin]:
+    """The plugins of a file with those that are always there: what keeps placements right first, cards' order last."""
+    by_name = {plugin.name: plugin for plugin in named}
+    always = [by_name.get(name) or _default(name) for name in ALWAYS]
+    last = [] if GpuPolicy.name in by_name else [GpuPolicy()]
+    return [*always, *(plugin for plugin in named if plugin.name not in ALWAYS), *last]
+
+
+def _default(name: str) -> Plugin:
+    kind = plugin_class(name)
+    assert kind is not None
+    return kind()

@@ -1,0 +1,130 @@
+"""What Volcano and KAI know by name, and what each of those names means here."""
+
+_NO_EVICTION = "Tonnage does not evict yet; nothing is evicted"
+_NO_QUEUES = "Tonnage does not have queues yet; pods are placed as if it were absent"
+_NO_GANGS = "Tonnage does not have gangs yet; every pod of a job is placed on its own"
+_ABSENT = "Tonnage does not have it yet; jobs are placed as if it were absent"
+
+ALLOCATE = "allocate"
+ACTIONS = {
+    ALLOCATE: "",
+    "enqueue": "Tonnage does not have queues yet; every waiting pod is looked at",
+    "backfill": "allocate places pods without requests too, in their turn",
+    "preempt": _NO_EVICTION,
+    "reclaim": _NO_EVICTION,
+    "shuffle": "Tonnage does not evict yet; running pods stay where they are",
+    "gangpreempt": _NO_EVICTION,
+    "gangreclaim": _NO_EVICTION,
+    "consolidation": "Tonnage does not evict yet; running pods stay where they are",
+    "stalegangeviction": _NO_EVICTION,
+}
+"""Actions of both peers, with why one has no effect."""
+
+ALWAYS_ON = {
+    "predicates": "node selection, taints and resources are always on; ports, volumes, pod affinity and topology "
+    "spread are not looked at yet",
+    "deviceshare": "sharing cards is always on, with HAMi's resource names; gpupolicy says how cards are chosen",
+    "nodeavailability": "pods are placed only where they fit now",
+}
+"""Plugins of the peers whose work the engine does by itself."""
+
+ABSENT = {
+    # Volcano
+    "gang": _NO_GANGS,
+    "priority": "waiting pods are always ordered by priority; Tonnage does not evict for it yet",
+    "conformance": _NO_EVICTION,
+    "drf": _NO_QUEUES,
+    "proportion": _NO_QUEUES,
+    "capacity": _NO_QUEUES,
+    "overcommit": _NO_QUEUES,
+    "nodeorder": "Tonnage does not have it yet; nodes are scored as if it were absent",
+    "resource-strategy-fit": "Tonnage does not have it yet; noderesourcesfit is the nearest",
+    "network-topology-aware": _ABSENT,
+    "numa-aware": _ABSENT,
+    "task-topology": _ABSENT,
+    "sla": _NO_QUEUES,
+    "tdm": _ABSENT,
+    "cdp": _NO_EVICTION,
+    "rescheduling": _NO_EVICTION,
+    "usage": _ABSENT,
+    "pdb": _NO_EVICTION,
+    "nodegroup": _ABSENT,
+    "resourcequota": "Tonnage does not have it yet; namespace quotas are not looked at",
+    "extender": "Tonnage does not have it yet; nothing is asked over HTTP",
+    # KAI
+    "elastic": _NO_GANGS,
+    "kubeflow": "Tonnage does not have it yet; pods of a job are ordered by priority, age and name",
+    "ray": "Tonnage does not have it yet; pods of a job are ordered by priority, age and name",
+    "taskorder": "Tonnage does not have it yet; pods of a job are ordered by priority, age and name",
+    "subgrouporder": _NO_GANGS,
+    "nodeplacement": "Tonnage does not have it yet; nodepolicy packs or spreads nodes",
+    "resourcetype": "Tonnage does not have it yet; pods without cards may go to nodes with cards",
+    "gpusharingorder": "Tonnage does not have it yet; nodes are scored as if it were absent",
+    "gpupack": "Tonnage does not have it yet; gpupolicy with policy binpack packs cards",
+    "gpuspread": "Tonnage does not have it yet; gpupolicy with policy spread spreads over cards",
+    "nominatednode": "Tonnage does not have it yet; status.nominatedNodeName is not looked at",
+    "podaffinity": "Tonnage does not have it yet; pod affinity is not looked at",
+    "dynamicresources": "Tonnage does not have it yet; resource claims are not looked at",
+    "topology": _ABSENT,
+    "numa": _ABSENT,
+    "minruntime": _NO_EVICTION,
+    "snapshot": "it changes no decision; `tonnage schedule` replays manifests instead",
+    "reflectjoborder": "it changes no decision",
+    "sg-nodelocalgreedy": _NO_EVICTION,
+    "sg-multinodegang": _NO_EVICTION,
+}
+"""Plugins of the peers that Tonnage does not have."""
+
+WITHOUT_EFFECT = {
+    "configurations": "arguments of actions",
+    "metrics": "where Volcano reads measured load",
+    "queueDepthPerAction": "how many jobs of a queue KAI looks at",
+    "usageDBConfig": "where KAI reads past usage",
+    "scenarioSearchBudgets": "how long KAI searches for victims",
+}
+"""Keys beside actions and tiers, and what they are."""
+TOP_LEVEL = ("actions", "tiers", *WITHOUT_EFFECT)
+
+SWITCHES = (
+    "enableJobOrder",
+    "enableHierarchy",
+    "enableJobReady",
+    "enableJobPipelined",
+    "enableTaskOrder",
+    "enablePreemptable",
+    "enableReclaimable",
+    "enablePreemptive",
+    "enableQueueOrder",
+    "enablePredicate",
+    "enableBestNode",
+    "enableNodeOrder",
+    "enableTargetJob",
+    "enableReservedNodes",
+    "enableJobEnqueued",
+    "enableJobStarving",
+    "enabledClusterOrder",
+    "enabledVictim",
+    "enabledOverused",
+    "enabledAllocatable",
+    "enabledHyperNodeOrder",
+    "enabledSubJobReady",
+    "enabledSubJobPipelined",
+    "enabledSubJobOrder",
+    "enabledHyperNodeGradient",
+)
+NODE_ORDER = "enableNodeOrder"
+OFF_BY_DEFAULT = ("enableHierarchy", "enabledClusterOrder")
+_BY_POINT = {name.removeprefix("enable").removeprefix("d"): name for name in SWITCHES}
+
+
+def volcano_spelling(switch: str) -> str | None:
+    """The switch that is meant by one with the other of `enable` and `enabled` in front; nothing if there is none."""
+    for prefix in ("enabled", "enable"):
+        if switch.startswith(prefix):
+            return _BY_POINT.get(switch.removeprefix(prefix))
+    return None
+
+
+def is_kai_switch(switch: str) -> bool:
+    """Whether KAI accepts it: its switches turn points off, and it reads none of them."""
+    return switch.startswith("disable") and switch.removeprefix("disable") in _BY_POINT

@@ -1,0 +1,160 @@
+"""The tiers of a configuration: each plugin's name, switches and arguments, made into plugins."""
+
+from typing import Any, NamedTuple
+
+from tonnage.framework.plugin import ArgumentError, Plugin
+from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS, plugin_class
+from tonnage.settings.arguments import ArgumentReader
+from tonnage.settings.cancelling import Scorer, warn_of_cancelling
+from tonnage.settings.document import Part
+from tonnage.settings.notes import Notes, Position, advice
+from tonnage.settings.peers import (
+    ABSENT,
+    ALWAYS_ON,
+    NODE_ORDER,
+    OFF_BY_DEFAULT,
+    SWITCHES,
+    is_kai_switch,
+    volcano_spelling,
+)
+
+_NAME, _ARGUMENTS = "name", "arguments"
+Fields = dict[str, tuple[Part, Part]]
+
+
+class _Named(NamedTuple):
+    """A plugin as the file names it; without the plugin itself if there is none, or if it is left out."""
+
+    name: str
+    position: Position
+    arguments: dict[str, Any]
+    plugin: Plugin | None
+    scores: bool
+
+
+class TiersReader:
+    """Reads the plugins of all tiers, in their order."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._named: dict[str, _Named] = {}
+        self._lines: dict[str, int] = {}
+
+    def read(self, tiers: Part) -> list[Plugin]:
+        """The plugins that the tiers name and that Tonnage has."""
+        for tier in self._items(tiers, "a list of tiers"):
+            fields = self._fields(tier, "a map with plugins")
+            for name, (key, value) in fields.items():
+                if name != "plugins":
+                    self._notes.error(key.position, f"a tier has no key {name}{advice(name, ['plugins'])}")
+                elif not value.is_null:
+                    for plugin in self._items(value, "a list of plugins"):
+                        self._plugin(plugin)
+        named = self._named.values()
+        scorers = [Scorer(one.name, one.position, one.arguments) for one in named if one.scores]
+        warn_of_cancelling(scorers, self._notes)
+        if not self._notes.errors and not any(one.scores and one.name in NODE_SCORERS for one in named):
+            what = "no plugin scores nodes, so that a pod goes to the first node by name that it fits on"
+            self._notes.warn(tiers.position, f"{what}; binpack, noderesourcesfit and nodepolicy score nodes")
+        return [one.plugin for one in named if one.plugin is not None]
+
+    def _plugin(self, part: Part) -> None:
+        fields = self._fields(part, "a map with a plugin's name")
+        if not fields:
+            if part.fields() is not None:
+                self._notes.error(part.position, "a plugin without a name")
+            return
+        name = self._name(part, fields)
+        switches = self._switches(name, fields)
+        if name is None:
+            return
+        position = fields[_NAME][1].position
+        if name in self._lines:
+            self._notes.error(position, f"the plugin {name} is named twice; the first is on line {self._lines[name]}")
+        self._lines.setdefault(name, position.line)
+        written = fields[_ARGUMENTS][1] if _ARGUMENTS in fields and not fields[_ARGUMENTS][1].is_null else None
+        given = written.plain() if written is not None else {}
+        if not isinstance(given, dict):
+            self._notes.error(fields[_ARGUMENTS][1].position, f"expected a map of arguments, got {_words(written)}")
+            written, given = None, {}
+        scores = switches.get(NODE_ORDER, True)
+        plugin = self._build(name, position, written, given)
+        if name in NODE_SCORERS and not scores:
+            plugin = None
+        self._named.setdefault(name, _Named(name, position, given, plugin, scores))
+
+    def _build(self, name: str, position: Position, written: Part | None, given: dict[str, Any]) -> Plugin | None:
+        kind = plugin_class(name)
+        if kind is None:
+            told = ALWAYS_ON.get(name) or ABSENT.get(name)
+            if told is None:
+                nearest = advice(name, [*BUILT_IN, *ALWAYS_ON, *ABSENT])
+                self._notes.error(position, f"there is no plugin {name}{nearest}")
+            else:
+                self._notes.warn(position, f"{name}: {told}")
+            return None
+        arguments = ArgumentReader(kind, position, written, self._notes).read(given)
+        if arguments is None:
+            return None
+        try:
+            return kind(arguments)
+        except ArgumentError as error:
+            self._notes.error(position, str(error))
+            return None
+
+    def _name(self, part: Part, fields: Fields) -> str | None:
+        if _NAME not in fields:
+            self._notes.error(part.position, "a plugin without a name")
+            return None
+        value = fields[_NAME][1]
+        name = value.text()
+        if not name:
+            self._notes.error(value.position, f"expected the name of a plugin, got {'' if name == '' else value.words}")
+        return name or None
+
+    def _switches(self, plugin: str | None, fields: Fields) -> dict[str, bool]:
+        """The plugin's switches by Volcano's spelling, with a word about each that does nothing."""
+        found: dict[str, bool] = {}
+        for name, (key, value) in fields.items():
+            if name in (_NAME, _ARGUMENTS):
+                continue
+            switch = name if name in SWITCHES else volcano_spelling(name)
+            if switch is None and not is_kai_switch(name):
+                nearest = advice(name, [_NAME, _ARGUMENTS, *SWITCHES])
+                self._notes.error(key.position, f"a plugin has no key {name}{nearest}")
+                continue
+            on = value.plain()
+            if not isinstance(on, bool):
+                self._notes.error(value.position, f"{name}: expected true or false, got {value.words}")
+            elif switch is None:
+                self._notes.warn(key.position, f"{name} has no effect: KAI accepts it and does not read it")
+            else:
+                if switch != name:
+                    self._notes.warn(key.position, f"{name} is read as {switch}, which is how Volcano spells it")
+                found[switch] = on
+                self._say_without_effect(plugin, switch, on, key.position)
+        return found
+
+    def _say_without_effect(self, plugin: str | None, switch: str, on: bool, position: Position) -> None:
+        # What is said about an absent plugin covers its switches.
+        if plugin is None or (plugin not in BUILT_IN and plugin not in ALWAYS_ON):
+            return
+        is_usual = on != (switch in OFF_BY_DEFAULT)
+        if not is_usual and not (switch == NODE_ORDER and plugin in NODE_SCORERS):
+            self._notes.warn(position, f"{switch}: {str(on).lower()} has no effect on {plugin} here")
+
+    def _items(self, part: Part, expected: str) -> list[Part]:
+        items = part.items()
+        if items is None:
+            self._notes.error(part.position, f"expected {expected}, got {part.words}")
+        return items or []
+
+    def _fields(self, part: Part, expected: str) -> Fields:
+        fields = part.fields()
+        if fields is None:
+            self._notes.error(part.position, f"expected {expected}, got {part.words}")
+        return fields or {}
+
+
+def _words(part: Part | None) -> str:
+    return part.words if part is not None else "nothing"

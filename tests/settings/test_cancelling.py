@@ -1,0 +1,52 @@
+"""Configurations that cancel themselves out are told so, with figures."""
+
+import pytest
+
+from tests.settings.texts import VOLCANO_HELM, warnings
+
+
+def cancelling(*plugins: str) -> list[str]:
+    text = "actions: allocate\ntiers:\n- plugins:\n" + "".join(f"  - {plugin}\n" for plugin in plugins)
+    return [line for line in warnings(text) if "cancel each other out" in line]
+
+
+def test_volcanos_helm_default_cancels_itself_out() -> None:
+    (said,) = (line for line in warnings(VOLCANO_HELM) if "cancel" in line)
+    assert said.startswith("FILE:15:11: nodeorder with leastrequested.weight 1 and binpack of weight 1 cancel")
+    assert "25% full scores 75 + 25 = 100, one that is 75% full 25 + 75 = 100" in said
+    assert "Tonnage does not have nodeorder yet" in said
+
+
+def test_binpack_beside_least_allocated() -> None:
+    (said,) = cancelling("name: binpack", "name: noderesourcesfit")
+    assert "25 + 75 = 100" in said
+    assert "Tonnage does not have" not in said
+
+
+def test_negative_binpack_beside_most_allocated() -> None:
+    (said,) = cancelling(
+        "{name: binpack, arguments: {binpack.weight: -2}}",
+        "{name: noderesourcesfit, arguments: {weight: 2, scoringStrategy: {type: MostAllocated}}}",
+    )
+    assert "-50 + 50 = 0" in said
+    assert "-150 + 150 = 0" in said
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        ["{name: binpack, arguments: {binpack.weight: 5}}", "name: nodeorder"],
+        ["name: binpack", "{name: nodeorder, arguments: {leastrequested.weight: 0}}"],
+        ["name: binpack", "{name: nodeorder, arguments: {leastrequested.weight: 1, mostrequested.weight: 1}}"],
+        ["{name: binpack, enableNodeOrder: false}", "name: nodeorder"],
+        ["name: binpack", "{name: noderesourcesfit, arguments: {scoringStrategy: {type: MostAllocated}}}"],
+        [
+            "{name: binpack, arguments: {binpack.cpu: 0, binpack.memory: 0, binpack.resources: nvidia.com/gpu}}",
+            "name: noderesourcesfit",
+        ],
+        ["{name: binpack, arguments: {binpack.cpu: 3}}", "name: noderesourcesfit"],
+        ["{name: binpack, arguments: {binpack.weight: 0}}", "name: noderesourcesfit"],
+    ],
+)
+def test_what_does_not_cancel_is_not_said_to(plugins: list[str]) -> None:
+    assert cancelling(*plugins) == []

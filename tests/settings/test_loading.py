@@ -1,0 +1,229 @@
+"""Configurations that load: which plugins they give, and what is said about what does nothing here."""
+
+import pytest
+
+from tests.settings.texts import (
+    KAI_DEFAULT,
+    VOLCANO_BUILT_IN,
+    VOLCANO_CONFIG_MAP,
+    VOLCANO_HELM,
+    indented,
+    load,
+    warnings,
+    with_plugin,
+)
+from tonnage.plugins.catalog import BUILT_IN, plugin_class
+from tonnage.plugins.stock import stock_plugins
+from tonnage.settings.defaults import default_text, with_flags
+from tonnage.settings.peers import ABSENT, ACTIONS, ALWAYS_ON
+
+ALWAYS = ["noderesources", "nodeselection", "devices"]
+
+
+def names(text: str) -> list[str]:
+    return [plugin.name for plugin in load(text).plugins]
+
+
+# -- both peers' stock files
+
+
+def test_volcanos_helm_default_packs_with_binpack() -> None:
+    settings = load(VOLCANO_HELM)
+    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "binpack", "gpupolicy"]
+    assert settings.actions == ["enqueue", "allocate", "backfill"]
+
+
+def test_every_name_of_volcanos_helm_default_without_effect_is_said_with_its_place() -> None:
+    said = warnings(VOLCANO_HELM)
+    assert said[0].startswith("FILE:1:11: the action enqueue has no effect here yet")
+    assert any(line.startswith("FILE:5:11: gang: Tonnage does not have gangs yet") for line in said)
+    assert any(line.startswith("FILE:12:11: predicates: node selection, taints") for line in said)
+    for name in ("priority", "conformance", "overcommit", "drf", "proportion", "nodeorder"):
+        assert sum(f" {name}: " in line for line in said) == 1
+
+
+def test_volcanos_built_in_default_scores_no_nodes_and_that_is_said() -> None:
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "gpupolicy"]
+    assert any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
+
+
+def test_kais_default_loads_with_warnings_only() -> None:
+    settings = load(KAI_DEFAULT)
+    assert settings.actions == ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
+    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "gpupolicy"]
+    said = [note.message for note in settings.warnings]
+    assert any(text.startswith("the action consolidation has no effect") for text in said)
+    assert any(text.startswith("queueDepthPerAction (how many jobs") for text in said)
+    assert sum(text.startswith("gpupack: ") for text in said) == 1
+
+
+def test_warnings_are_in_the_order_of_the_file() -> None:
+    positions = [note.position for note in load(KAI_DEFAULT).warnings]
+    assert positions == sorted(positions)
+
+
+# -- the document
+
+
+def test_actions_may_be_a_list() -> None:
+    assert load("actions: [allocate, backfill]\ntiers: []\n").actions == ["allocate", "backfill"]
+
+
+def test_actions_are_trimmed_and_run_once() -> None:
+    settings = load("actions: ' allocate ,backfill,allocate, '\ntiers: []\n")
+    assert settings.actions == ["allocate", "backfill"]
+    assert any("stands twice" in note.message and note.position == (1, 31) for note in settings.warnings)
+
+
+def test_without_allocate_pods_are_placed_all_the_same_and_that_is_said() -> None:
+    assert any("allocate is not among the actions" in line for line in warnings("actions: enqueue\ntiers: []\n"))
+
+
+def test_what_the_file_leaves_out_is_the_default() -> None:
+    without_tiers, without_actions = load("actions: allocate\n"), load("tiers:\n- plugins:\n  - name: binpack\n")
+    assert [plugin.name for plugin in without_tiers.plugins] == [plugin.name for plugin in stock_plugins()]
+    assert [note.message.partition(";")[0] for note in without_tiers.warnings] == ["no tiers given"]
+    assert without_actions.actions == ["allocate"]
+    assert [note.message.partition(";")[0] for note in without_actions.warnings] == ["no actions given"]
+
+
+def test_the_default_configuration_is_what_runs_without_one() -> None:
+    settings = load(default_text())
+    assert settings.warnings == []
+    assert settings.actions == ["allocate"]
+    assert [(p.name, p.args) for p in settings.plugins] == [(p.name, p.args) for p in stock_plugins()]
+
+
+def test_what_keeps_placements_right_comes_first_and_the_order_of_cards_is_always_there() -> None:
+    text = """
+        actions: allocate
+        tiers:
+        - plugins:
+          - name: nodepolicy
+          - name: devices
+        - plugins:
+          - name: binpack
+    """
+    assert names(text) == [*ALWAYS, "nodepolicy", "binpack", "gpupolicy"]
+
+
+def test_arguments_reach_the_plugin() -> None:
+    settings = load(with_plugin("gpupolicy", "arguments:", "  policy: binpack,numa", "  numa_order: first"))
+    (cards,) = (plugin for plugin in settings.plugins if plugin.name == "gpupolicy")
+    assert (cards.args.policy, cards.args.numa_order) == ("binpack,numa", "first")
+
+
+@pytest.mark.parametrize("arguments", ["arguments:", "arguments: {}", "arguments: null"])
+def test_no_arguments_are_the_defaults(arguments: str) -> None:
+    assert warnings(with_plugin("binpack", arguments)) == []
+
+
+def test_the_plugins_own_warnings_stand_at_the_argument() -> None:
+    said = warnings(with_plugin("binpack", "arguments:", "  binpack.cpu: -2"))
+    assert said == ["FILE:6:7: binpack.cpu: -2 is below 0; 1 is used, as in Volcano"]
+
+
+def test_anchors_and_merge_keys_work() -> None:
+    text = """
+        actions: allocate
+        tiers:
+        - plugins:
+          - &pack {name: binpack, arguments: {binpack.weight: 3}}
+        - plugins:
+          - <<: *pack
+            name: nodepolicy
+            arguments: {policy: spread}
+    """
+    binpack, nodes = load(text).plugins[3:5]
+    assert (binpack.args.weight, nodes.args.policy) == (3, "spread")
+
+
+@pytest.mark.parametrize(
+    "key", ["configurations: [{name: allocate, arguments: {a: 1}}]", "metrics: {type: prometheus}", "usageDBConfig: {}"]
+)
+def test_other_keys_of_the_peers_are_accepted_and_said_to_have_no_effect(key: str) -> None:
+    (said,) = warnings(f"actions: allocate\ntiers: [plugins: [name: binpack]]\n{key}\n")
+    assert said.startswith(f"FILE:3:1: {key.partition(':')[0]} (")
+    assert "has no effect here yet" in said
+
+
+# -- switches
+
+
+@pytest.mark.parametrize("name", ["binpack", "noderesourcesfit", "nodepolicy"])
+def test_a_scoring_plugin_without_node_order_is_left_out(name: str) -> None:
+    assert name not in names(with_plugin(name, "enableNodeOrder: false"))
+    assert name in names(with_plugin(name, "enableNodeOrder: true"))
+
+
+def test_the_other_spelling_of_a_switch_works_and_is_said() -> None:
+    text = with_plugin("binpack", "enabledNodeOrder: false")
+    assert "binpack" not in names(text)
+    assert any("enabledNodeOrder is read as enableNodeOrder" in line for line in warnings(text))
+
+
+def test_a_switch_that_does_nothing_is_said() -> None:
+    said = warnings(with_plugin("predicates", "enablePredicate: false"))
+    assert "FILE:5:5: enablePredicate: false has no effect on predicates here" in said
+    assert warnings(with_plugin("binpack", "enablePredicate: true")) == []
+
+
+def test_kais_switches_have_no_effect_there_either() -> None:
+    (said,) = warnings(with_plugin("binpack", "disableNodeOrder: true"))
+    assert said == "FILE:5:5: disableNodeOrder has no effect: KAI accepts it and does not read it"
+
+
+# -- a ConfigMap
+
+
+def test_a_config_map_is_looked_into_and_places_are_those_of_the_file() -> None:
+    wrapped = load(VOLCANO_CONFIG_MAP + indented(VOLCANO_HELM))
+    alone = load(VOLCANO_HELM)
+    assert [plugin.name for plugin in wrapped.plugins] == [plugin.name for plugin in alone.plugins]
+    moved = [((note.position or (0, 0))[0] + 7, (note.position or (0, 0))[1] + 4) for note in alone.warnings]
+    assert [note.position for note in wrapped.warnings] == moved
+
+
+def test_kais_config_map_in_quotes_gives_the_place_of_the_text() -> None:
+    text = 'apiVersion: v1\nkind: ConfigMap\ndata:\n  config.yaml: "actions: allocate\\ntiers: []\\n"\n'
+    assert [note.position for note in load(text).warnings] == [(4, 16)]
+
+
+# -- flags
+
+
+def test_a_flag_counts_more_than_the_file() -> None:
+    plugins = load(with_plugin("nodepolicy", "arguments: {policy: spread}")).plugins
+    changed = {plugin.name: plugin.args for plugin in with_flags(plugins, "binpack", "mutex", None)}
+    assert changed["nodepolicy"].policy == "binpack"
+    assert (changed["gpupolicy"].policy, changed["gpupolicy"].numa_order) == ("mutex", "tie")
+    assert [plugin.name for plugin in with_flags(plugins, None, None, None)] == [plugin.name for plugin in plugins]
+
+
+def test_a_flag_for_nodes_adds_the_plugin_that_the_file_does_not_name() -> None:
+    plugins = with_flags(load(with_plugin("binpack")).plugins, "spread", None, None)
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "binpack", "gpupolicy", "nodepolicy"]
+
+
+# -- the tables
+
+
+def test_every_built_in_plugin_has_the_name_that_it_is_listed_under() -> None:
+    for name in BUILT_IN:
+        kind = plugin_class(name)
+        assert kind is not None
+        assert kind.name == name
+
+
+def test_a_name_means_one_thing() -> None:
+    assert not set(ALWAYS_ON) & set(ABSENT)
+    assert not set(BUILT_IN) & {*ALWAYS_ON, *ABSENT}
+
+
+@pytest.mark.parametrize("name", [*ALWAYS_ON, *ABSENT])
+def test_every_plugin_of_the_peers_loads_with_one_sentence(name: str) -> None:
+    assert sum(f"{name}: " in line for line in warnings(with_plugin(name, "arguments: {whatever: [1, 2]}"))) == 1
+
+
+def test_every_action_of_the_peers_loads() -> None:
+    assert load(f"actions: [{', '.join(ACTIONS)}]\n").actions == list(ACTIONS)
