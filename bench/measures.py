@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,10 @@ from bench.workload import bench_node, bench_pod, mixed_pods, running_pod
 from tests.reference import ObjectScheduler
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
+from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.plugins.binpack import Binpack
+from tonnage.plugins.noderesourcesfit import NodeResourcesFit
 from tonnage.plugins.stock import stock_plugins
 
 STRETCH = 250
@@ -27,11 +31,27 @@ class Spent(NamedTuple):
     """In the fastest of many short stretches: other users of a machine only ever make it slower."""
 
 
-def seconds_per_placement(cluster: Cluster, count: int, seed: int = 0) -> Spent:
+class LooksAtEachNode(Plugin):
+    """A user's plugin that scores one node at a time."""
+
+    name = "looks-at-each-node"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_node_order(lambda task, node: 1.0 if node.labels.get("pool") == "pool-1" else 0.0)
+
+
+def full_plugins() -> list[Plugin]:
+    """The stock plugins with every scoring plugin beside them."""
+    return [*stock_plugins(), Binpack(Binpack.Arguments(resources={"nvidia.com/gpu": 5})), NodeResourcesFit()]
+
+
+def seconds_per_placement(
+    cluster: Cluster, count: int, seed: int = 0, plugins: Callable[[], list[Plugin]] = stock_plugins
+) -> Spent:
     """Time for deciding, recording and holding a placement; pods that stay waiting count too."""
     tasks = [make_task(pod, cluster.vendors) for pod in mixed_pods(count, seed)]
     stretches: list[float] = []
-    with Session(cluster, stock_plugins()) as session:
+    with Session(cluster, plugins()) as session:
         for pod in mixed_pods(200, seed + 1):
             session.decide(make_task(pod, cluster.vendors))
         gc.collect()
@@ -47,15 +67,17 @@ def seconds_per_placement(cluster: Cluster, count: int, seed: int = 0) -> Spent:
     return Spent(statistics.mean(stretches), min(stretches))
 
 
-def seconds_per_first_decision(cluster: Cluster, count: int = 30) -> float:
-    """Time of one core for the first decision about a shape that no pod had before."""
+def seconds_per_first_decision(cluster: Cluster, more: Sequence[Plugin] = (), count: int = 30) -> float:
+    """Time of one core for the first decision about a shape that no pod had before, at its fastest."""
     tasks = [make_task(bench_pod(f"new-{n}", 1, 9001 + n, 7), cluster.vendors) for n in range(count)]
-    with Session(cluster, stock_plugins()) as session:
+    spent: list[float] = []
+    with Session(cluster, [*stock_plugins(), *more]) as session:
         session.decide(make_task(bench_pod("warm", 1, 9000, 7), cluster.vendors))
-        start = time.process_time()
         for task in tasks:
+            start = time.perf_counter()
             session.decide(task)
-        return (time.process_time() - start) / count
+            spent.append(time.perf_counter() - start)
+    return min(spent)
 
 
 def seconds_per_task(cluster: Cluster, count: int = 2000) -> float:

@@ -135,3 +135,16 @@ def test_every_page_under_docs_is_linked_from_another_page() -> None:
         if "://" not in target
     }
     assert {named(page) for page in tracked - linked} == set()
+
+
+def test_the_table_of_extension_points_is_the_one_in_the_code():
+    from tonnage.framework import points
+
+    table = [line for line in (points.__doc__ or "").splitlines() if line.startswith("|")]
+    assert "\n".join(table) in (ROOT / "docs/plugins.md").read_text()
+
+
+def test_the_plugin_shown_is_the_one_that_is_tried():
+    source = (ROOT / "examples/plugins/spot.py").read_text()
+    shown = (ROOT / "docs/plugins.md").read_text().split("```python\n")[1].split("```")[0]
+    assert shown in source

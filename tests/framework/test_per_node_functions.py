@@ -7,7 +7,7 @@ from tests.scenario import node, pod, reasons, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
-from tonnage.framework.session import Session
+from tonnage.framework.session import Session, SessionError
 from tonnage.plugins.stock import stock_plugins
 
 
@@ -221,6 +221,6 @@ def test_every_opened_plugin_is_closed_even_if_another_fails():
         def on_session_close(self, session):
             raise RuntimeError("nor now")
 
-    with pytest.raises(RuntimeError, match="not today"):
+    with pytest.raises(SessionError, match="plugin refuses cannot be opened: RuntimeError: not today"):
         Session(spot_cluster(), [Tidy(), Refuses()])
     assert closed == ["tidy"]

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import STANDARD_INPUT, load_settings
+from tonnage.cli.inputs import STANDARD_INPUT, find_plugins, load_settings, plugin_files
 
 if TYPE_CHECKING:
+    from tonnage.settings.finder import PluginFinder
     from tonnage.settings.notes import Note
 
 _EXAMPLES = """\b
@@ -21,8 +22,9 @@ Examples:
 @click.command("check", epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--defaults", is_flag=True, help="Print the configuration that is used when none is given.")
+@plugin_files
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(files: tuple[str, ...], defaults: bool, output: str) -> None:
+def command(files: tuple[str, ...], defaults: bool, plugins: tuple[str, ...], output: str) -> None:
     """Say whether scheduler configurations are valid, and what in them does not do what one might think.
 
     A configuration is a document of Volcano or KAI (actions, tiers, plugins, arguments), or a ConfigMap that holds
@@ -36,7 +38,8 @@ def command(files: tuple[str, ...], defaults: bool, output: str) -> None:
     if defaults:
         _show_defaults(output)
         return
-    valid = [_check(file, output) for file in files]
+    finder = find_plugins(plugins)
+    valid = [_check(file, output, finder) for file in files]
     if not all(valid):
         sys.exit(2)
 
@@ -51,13 +54,13 @@ def _show_defaults(output: str) -> None:
         click.echo(default_text(), nl=False)
 
 
-def _check(file: str, output: str) -> bool:
+def _check(file: str, output: str, finder: "PluginFinder") -> bool:
     from tonnage.model.wire import encode_pretty
     from tonnage.settings.notes import SettingsError
 
     errors: list[Note] = []
     try:
-        settings = load_settings(file)
+        settings = load_settings(file, finder)
         source, warnings = settings.source, settings.warnings
     except SettingsError as error:
         source, errors, warnings = error.source, error.errors, error.warnings

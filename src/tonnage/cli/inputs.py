@@ -2,11 +2,13 @@
 
 import io
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 if TYPE_CHECKING:
+    from tonnage.settings.finder import PluginFinder
     from tonnage.settings.load import Settings
 
 STANDARD_INPUT = "-"
@@ -23,8 +25,29 @@ def standard_input() -> BinaryIO:
     return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
 
 
-def load_settings(file: str) -> "Settings":
+def find_plugins(files: Sequence[str]) -> "PluginFinder":
+    """Plugins by name, those in the files included."""
+    from tonnage.settings.finder import PluginError, PluginFinder
+
+    try:
+        return PluginFinder(files)
+    except PluginError as error:
+        raise BadInput(str(error)) from error
+
+
+def load_settings(file: str, finder: "PluginFinder") -> "Settings":
     """The configuration in a file, or on standard input; SettingsError with all that is wrong."""
     from tonnage.settings.load import load_bytes, load_file
 
-    return load_bytes(standard_input().read(), "standard input") if file == STANDARD_INPUT else load_file(file)
+    if file == STANDARD_INPUT:
+        return load_bytes(standard_input().read(), "standard input", finder)
+    return load_file(file, finder)
+
+
+plugin_files = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="FILE.py",
+    help="A Python file with plugins of your own; they run even if no configuration names them. May be repeated.",
+)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tonnage.cli.inputs import STANDARD_INPUT, BadInput, load_settings, standard_input
+from tonnage.cli.inputs import (
+    STANDARD_INPUT,
+    BadInput,
+    find_plugins,
+    load_settings,
+    plugin_files,
+    standard_input,
+)
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
@@ -45,6 +52,7 @@ Examples:
     metavar="FILE",
     help="A scheduler configuration of Volcano or KAI: actions, tiers, plugins. The flags below count more than it.",
 )
+@plugin_files
 @click.option(
     "--node-scheduler-policy",
     type=click.Choice(["binpack", "spread"]),
@@ -71,7 +79,12 @@ Examples:
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
 @click.option("--fail-on-unschedulable", is_flag=True, help="Exit with status 1 if a pod cannot be placed.")
 def command(
-    files: tuple[str, ...], config: str | None, output: str, fail_on_unschedulable: bool, **_policies: str
+    files: tuple[str, ...],
+    config: str | None,
+    plugins: tuple[str, ...],
+    output: str,
+    fail_on_unschedulable: bool,
+    **_policies: str,
 ) -> None:
     """Say where the waiting pods of a cluster would go, on which GPUs, and why not elsewhere.
 
@@ -81,12 +94,12 @@ def command(
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
     from tonnage.devices.catalog import default_vendors
-    from tonnage.framework.session import Session
+    from tonnage.framework.session import Session, SessionError
     from tonnage.manifests.read import ManifestError, read_files
     from tonnage.model.wire import encode_pretty
     from tonnage.scheduler.cycle import document, run_cycle
 
-    plugins = _plugins(config, files)
+    wanted = _plugins(config, files, plugins)
     try:
         manifests = read_files(files, stdin=standard_input())
     except ManifestError as error:
@@ -97,7 +110,11 @@ def command(
         cluster.upsert_node(node)
     for pod in manifests.pods:
         cluster.upsert_pod(pod)
-    with Session(cluster, plugins) as session:
+    try:
+        opened = Session(cluster, wanted)
+    except SessionError as error:
+        raise BadInput(str(error)) from error
+    with opened as session:
         decisions = run_cycle(session)
         result = document(session, decisions, manifests.problems)
     if output == "json":
@@ -108,22 +125,34 @@ def command(
         sys.exit(1)
 
 
-def _plugins(config: str | None, files: tuple[str, ...]) -> "list[Plugin]":
-    """The plugins of the configuration, or the stock ones; flags that were given count more than either."""
+def _plugins(config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]) -> "list[Plugin]":
+    """The plugins of the configuration, or the stock ones; flags that were given count more than either.
+
+    Plugins of files that the configuration does not name run with their defaults.
+    """
     from tonnage.settings.defaults import default_plugins, with_flags
     from tonnage.settings.notes import SettingsError
 
+    def make(kind: "type[Plugin]") -> "Plugin":
+        try:
+            return kind()
+        except Exception as error:
+            raise BadInput(f"plugin {kind.name} cannot be made: {type(error).__name__}: {error}") from error
+
+    finder = find_plugins(plugin_paths)
     plugins = default_plugins()
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:
             raise BadInput("standard input can be read only once; give - once")
         try:
-            settings = load_settings(config)
+            settings = load_settings(config, finder)
         except SettingsError as error:
             raise BadInput(f"the configuration is not valid\n{error}") from error
         for note in settings.warnings:
             click.echo(note.shown(settings.source, "warning"), err=True)
         plugins = settings.plugins
+    named = {plugin.name for plugin in plugins}
+    plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]
     context = click.get_current_context()
     flags = ("node_scheduler_policy", "gpu_scheduler_policy", "numa_order")
     default = ParameterSource.DEFAULT

@@ -42,7 +42,7 @@ from tonnage.model.problem import Problem
 
 
 class SessionError(Exception):
-    """Plugins that cannot work together."""
+    """Plugins that cannot be opened, or that cannot work together."""
 
 
 class Session:
@@ -65,9 +65,13 @@ class Session:
             for plugin in plugins:
                 self._open.append(plugin)
                 plugin.on_session_open(self)
-        except BaseException:
+        except SessionError:
             self.close()
             raise
+        except Exception as error:
+            name = self._opening
+            self.close()
+            raise SessionError(f"plugin {name} cannot be opened: {type(error).__name__}: {error}") from error
         self._classes.close_registration()
 
     def __enter__(self) -> "Session":

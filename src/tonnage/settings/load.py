@@ -9,6 +9,7 @@ from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.settings.defaults import DEFAULT_ACTIONS, default_plugins
 from tonnage.settings.document import Part, read_document
+from tonnage.settings.finder import PluginFinder
 from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
 from tonnage.settings.peers import ACTIONS, ALLOCATE, TOP_LEVEL, WITHOUT_EFFECT
 from tonnage.settings.tiers import TiersReader
@@ -23,17 +24,17 @@ class Settings(NamedTuple):
     warnings: list[Note]
 
 
-def load_file(path: str) -> Settings:
+def load_file(path: str, finder: PluginFinder | None = None) -> Settings:
     """The configuration in a file; SettingsError with all that is wrong."""
     try:
         data = file_content(path)
     except ManifestError as error:
         message = str(error).removeprefix(path).lstrip(": ")
         raise SettingsError(path, [Note(None, message)], []) from error
-    return load_bytes(data, path)
+    return load_bytes(data, path, finder)
 
 
-def load_bytes(data: bytes, source: str) -> Settings:
+def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> Settings:
     """The configuration in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
     try:
         text = as_text(as_utf8(data, source), source)
@@ -41,17 +42,17 @@ def load_bytes(data: bytes, source: str) -> Settings:
         raise SettingsError(source, [Note(_place(error), error.message)], []) from error
     except ManifestError as error:
         raise SettingsError(source, [Note(None, str(error).removeprefix(f"{source}: "))], []) from error
-    return load_text(text, source)
+    return load_text(text, source, finder)
 
 
-def load_text(text: str, source: str) -> Settings:
-    """The configuration in a text."""
+def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Settings:
+    """The configuration in a text; plugins of others are found by the finder."""
     notes = Notes()
     plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
     try:
         root = read_document(text, source, notes)
         if root is not None:
-            plugins, actions = _Reader(notes).read(root)
+            plugins, actions = _Reader(notes, finder or PluginFinder()).read(root)
     except TextError as error:
         notes.error(_place(error), error.message)
     warnings = in_order(notes.warnings)
@@ -67,8 +68,9 @@ def _place(error: TextError) -> Position | None:
 class _Reader:
     """Reads the top level of a document."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, finder: PluginFinder) -> None:
         self._notes = notes
+        self._finder = finder
 
     def read(self, root: Part) -> tuple[list[Plugin], list[str]]:
         fields = root.fields()
@@ -91,7 +93,11 @@ class _Reader:
             if name not in given:
                 self._notes.warn(root.position, f"no {name} given; the default is used: {default}")
         actions = self._actions(given["actions"]) if "actions" in given else list(DEFAULT_ACTIONS)
-        plugins = complete(TiersReader(self._notes).read(given["tiers"])) if "tiers" in given else default_plugins()
+        plugins = (
+            complete(TiersReader(self._notes, self._finder).read(given["tiers"]))
+            if "tiers" in given
+            else default_plugins()
+        )
         return plugins, actions
 
     def _actions(self, part: Part) -> list[str]:

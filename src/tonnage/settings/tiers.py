@@ -3,10 +3,11 @@
 from typing import Any, NamedTuple
 
 from tonnage.framework.plugin import ArgumentError, Plugin
-from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS, plugin_class
+from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS
 from tonnage.settings.arguments import ArgumentReader
 from tonnage.settings.cancelling import Scorer, warn_of_cancelling
 from tonnage.settings.document import Part
+from tonnage.settings.finder import PluginError, PluginFinder
 from tonnage.settings.notes import Notes, Position, advice
 from tonnage.settings.peers import (
     ABSENT,
@@ -35,8 +36,9 @@ class _Named(NamedTuple):
 class TiersReader:
     """Reads the plugins of all tiers, in their order."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, finder: PluginFinder) -> None:
         self._notes = notes
+        self._finder = finder
         self._named: dict[str, _Named] = {}
         self._lines: dict[str, int] = {}
 
@@ -53,7 +55,10 @@ class TiersReader:
         named = self._named.values()
         scorers = [Scorer(one.name, one.position, one.arguments) for one in named if one.scores]
         warn_of_cancelling(scorers, self._notes)
-        if not self._notes.errors and not any(one.scores and one.name in NODE_SCORERS for one in named):
+        # A plugin of somebody else may score nodes too.
+        may_score = [one for one in named if one.plugin is not None and one.name not in BUILT_IN]
+        may_score += [one for one in named if one.scores and one.name in NODE_SCORERS]
+        if not self._notes.errors and not may_score:
             what = "no plugin scores nodes, so that a pod goes to the first node by name that it fits on"
             self._notes.warn(tiers.position, f"{what}; binpack, noderesourcesfit and nodepolicy score nodes")
         return [one.plugin for one in named if one.plugin is not None]
@@ -84,11 +89,15 @@ class TiersReader:
         self._named.setdefault(name, _Named(name, position, given, plugin, scores))
 
     def _build(self, name: str, position: Position, written: Part | None, given: dict[str, Any]) -> Plugin | None:
-        kind = plugin_class(name)
+        try:
+            kind = self._finder.find(name)
+        except PluginError as error:
+            self._notes.error(position, str(error))
+            return None
         if kind is None:
             told = ALWAYS_ON.get(name) or ABSENT.get(name)
             if told is None:
-                nearest = advice(name, [*BUILT_IN, *ALWAYS_ON, *ABSENT])
+                nearest = advice(name, [*self._finder.names(), *ALWAYS_ON, *ABSENT])
                 self._notes.error(position, f"there is no plugin {name}{nearest}")
             else:
                 self._notes.warn(position, f"{name}: {told}")
@@ -100,7 +109,9 @@ class TiersReader:
             return kind(arguments)
         except ArgumentError as error:
             self._notes.error(position, str(error))
-            return None
+        except Exception as error:
+            self._notes.error(position, f"the plugin {name} cannot be made: {type(error).__name__}: {error}")
+        return None
 
     def _name(self, part: Part, fields: Fields) -> str | None:
         if _NAME not in fields:
