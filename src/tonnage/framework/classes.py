@@ -164,22 +164,28 @@ class PodClass:
 
     def best(self, most: int) -> list[int]:
         """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones."""
-        totals = self.totals
-        if not len(totals):
-            return []
-        likely = (totals >= self.floor).nonzero()[0]
-        if self.floor != _NOTHING and most <= len(likely) <= 8 * most:
-            rows: list[int] = likely.take((-totals.take(likely)).argsort(kind="stable")[:most]).tolist()
-        else:
-            left, rows = totals.copy(), []
-            for _ in range(most):
+        rows = self._guess(most) if self.floor != _NOTHING else None
+        if rows is None:
+            left, rows = self.totals.copy(), []
+            while len(rows) < min(most, len(left)):
                 row = int(left.argmax())
                 if left.item(row) == _NOTHING:
                     break
                 rows.append(row)
                 left[row] = _NOTHING
-        self.floor = totals[rows[-1]] if len(rows) == most else _NOTHING
+        self.floor = self.totals[rows[-1]] if len(rows) == most else _NOTHING
         return rows
+
+    def _guess(self, most: int) -> list[int] | None:
+        """The best rows, if looking above the floor of last time finds enough of them and not too many."""
+        totals = self.totals
+        above = (totals > self.floor).nonzero()[0]
+        if len(above) > 8 * most:
+            return None
+        rows: list[int] = above.take((-totals.take(above)).argsort(kind="stable")[:most]).tolist()
+        if len(rows) < most:
+            rows += (totals == self.floor).nonzero()[0][: most - len(rows)].tolist()
+        return rows if len(rows) == most else None
 
     def scores_of(self, rows: Sequence[int]) -> list[tuple[str, list[float]]]:
         """Each plugin's scores of nodes that fit."""

@@ -299,7 +299,7 @@ class Session:
 
     def _rejections(self, task: Task, pods: PodClass) -> list[RejectedNodes]:
         """Why nodes were turned down, grouped by plugin and reason."""
-        known = self._classes.verdicts
+        known, verdicts = self._classes.verdicts, pods.verdicts.tobytes()
         groups: dict[tuple[str, str], RejectedNodes] = {}
         for verdict in pods.counts.nonzero()[0].tolist():
             meaning = known.meanings[verdict]
@@ -312,7 +312,7 @@ class Session:
             if group is not None:
                 group.count += count
                 continue
-            row = int((pods.verdicts == verdict).argmax())
+            row = verdicts.index(verdict)
             render = function.detail(task, row, code, pods.extras.get(function.number))
             name = self.cluster.states[row].name
             groups[function.plugin, reason] = RejectedNodes(reason, function.plugin, count, name, render)

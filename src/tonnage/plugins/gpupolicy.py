@@ -193,6 +193,7 @@ class GpuPolicy(Plugin):
         return np.array([[scores.get(a, {}).get(b, 0) if a != b else 0 for b in uuids] for a in uuids], np.int64)
 
 
+@lru_cache(maxsize=4096)
 def _factors(
     request: DeviceRequest, capacity: tuple[int, int, int], weights: tuple[int, int, int]
 ) -> tuple[int, int, int, int, int]:
