@@ -145,9 +145,9 @@ class PodClass:
             self.totals = totals.astype(np.float64)
             return
         self.totals[nodes.rows] = totals
-        before = nodes.pick(self.verdicts)
-        if verdicts is None and not before.tobytes().strip(b"\0"):
+        if verdicts is None and self.counts[FITS] == len(self.verdicts):
             return
+        before = nodes.pick(self.verdicts)
         after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
         self.counts += np.bincount(after, minlength=_MOST_VERDICTS)
         self.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
@@ -189,11 +189,10 @@ class PodClass:
 
     def scores_of(self, rows: Sequence[int]) -> list[tuple[str, list[float]]]:
         """Each plugin's scores of nodes that fit."""
-        at = np.array(rows, np.intp)
         if len(self._scorers) == 1:
-            return [(self._scorers[0].plugin, self.totals.take(at).tolist())]
+            return [(self._scorers[0].plugin, [self.totals.item(row) for row in rows])]
         return [
-            (function.plugin, [0.0] * len(rows) if column is None else column.take(at).tolist())
+            (function.plugin, [0.0 if column is None else column.item(row) for row in rows])
             for function, column in zip(self._scorers, self._scores, strict=True)
         ]
 

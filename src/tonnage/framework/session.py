@@ -281,11 +281,12 @@ class Session:
         known = self._classes.verdicts
         while True:
             rows = pods.best(MOST_SCORES)
-            verdicts = pods.verdicts.take(rows).tolist() if rows else ()
-            if not any(verdicts):
+            verdicts = pods.verdicts.tobytes()
+            doubtful = [row for row in rows if verdicts[row] != FITS]
+            if not doubtful:
                 return rows
-            for row, verdict in zip(rows, verdicts, strict=True):
-                meaning = known.meanings[verdict]
+            for row in doubtful:
+                meaning = known.meanings[verdicts[row]]
                 if meaning is not None and meaning[0].confirm is not None:
                     pods.settle_row(row, meaning[0], meaning[0].confirm(task, row))
 
