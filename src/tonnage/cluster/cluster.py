@@ -11,6 +11,7 @@ import numpy as np
 from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, CardModel, Columns, Nodes
 from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.labels import LabelColumn, Labels
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Requests, Task, make_task
 from tonnage.devices.base import MIG_MODE, DecodeError, PodUses, Vendor
@@ -45,7 +46,7 @@ class Cluster:
         """Nodes that register a card of that UUID."""
         self._orphans: dict[str, dict[str, Holding]] = {}
         self._pod_problems: dict[str, list[Problem]] = {}
-        self._vectors: dict[Requests, Array] = {}
+        self._vectors: Memo[Requests, Array] = Memo()
 
     # -- nodes
 
@@ -211,9 +212,7 @@ class Cluster:
                 position = self.columns.resources.get(name)
                 if position is not None:
                     known[position] = min(value, LARGEST)
-            if len(self._vectors) > 4096:
-                self._vectors.clear()
-            self._vectors[requests] = known
+            self._vectors.keep(requests, known)
         return known
 
     def _write(self, state: NodeState) -> None:

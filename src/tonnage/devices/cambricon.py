@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 
 from tonnage.devices.base import WHOLE_CARD, Device, PodUses
-from tonnage.devices.codec import capacity_devices
-from tonnage.devices.plain import PlainVendor
-from tonnage.model.node import Node
+from tonnage.devices.plain import CapacityVendor
 
 MEMORY_UNIT = 256
 """MiB in one unit of memory."""
 
 
-class Cambricon(PlainVendor):
+class Cambricon(CapacityVendor):
     """MLUs shared through Cambricon's own dynamic sharing."""
+
+    stem = "cambricon-mlu"
+    first = 0
 
     def __init__(
         self,
@@ -31,17 +32,6 @@ class Cambricon(PlainVendor):
             refuse_uuids="cambricon.com/nouse-gpuuuid",
             memory_unit=MEMORY_UNIT,
             default_cores=WHOLE_CARD,
-        )
-
-    def devices(self, node: Node) -> list[Device]:
-        return capacity_devices(
-            node,
-            cores=self.cores_resource,
-            memory=self.memory_resource,
-            memory_unit=MEMORY_UNIT,
-            stem="cambricon-mlu",
-            first=0,
-            type_=self.name,
         )
 
     def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 
 from tonnage.devices.base import WHOLE_CARD, Change, Device, DeviceRequest, PodUses
-from tonnage.devices.codec import capacity_devices
-from tonnage.devices.plain import PlainVendor
-from tonnage.model.node import Node
+from tonnage.devices.plain import CapacityVendor, PlainVendor
 from tonnage.model.pod import Container
 
 MEMORY_UNIT = 256
@@ -20,8 +18,11 @@ def _whole_cards(cores_resource: str, request: DeviceRequest) -> tuple[Change, .
     return (Change("limits", cores_resource, str(request.count * WHOLE_CARD)),) if request.count > 1 else ()
 
 
-class IluvatarLegacy(PlainVendor):
+class IluvatarLegacy(CapacityVendor):
     """Iluvatar GPUs before HAMi 2.7.1, whatever their chip."""
+
+    stem = "iluvatar"
+    first = 1
 
     def __init__(
         self,
@@ -39,17 +40,6 @@ class IluvatarLegacy(PlainVendor):
             use_uuids="iluvatar.ai/use-gpuuuid",
             refuse_uuids="iluvatar.ai/nouse-gpuuuid",
             memory_unit=MEMORY_UNIT,
-        )
-
-    def devices(self, node: Node) -> list[Device]:
-        return capacity_devices(
-            node,
-            cores=self.cores_resource,
-            memory=self.memory_resource,
-            memory_unit=MEMORY_UNIT,
-            stem="iluvatar",
-            first=1,
-            type_=self.name,
         )
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:

@@ -6,6 +6,7 @@ pod annotations of the common form. Vendors with more to say override one of the
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 from tonnage.devices import codec
 from tonnage.devices.base import (
@@ -126,3 +127,23 @@ class PlainVendor(Vendor):
     def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
         """The slots of a pod's record."""
         return codec.decode_pod(text)
+
+
+class CapacityVendor(PlainVendor):
+    """Cards that register nothing: their number and memory follow from what the node offers."""
+
+    stem: ClassVar[str]
+    """What the cards' ids are made of, after the node's name."""
+    first: ClassVar[int]
+    """The index of a node's first card."""
+
+    def devices(self, node: Node) -> list[Device]:
+        return codec.capacity_devices(
+            node,
+            cores=self.cores_resource,
+            memory=self.memory_resource,
+            memory_unit=self.memory_unit,
+            stem=self.stem,
+            first=self.first,
+            type_=self.name,
+        )

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
@@ -28,7 +29,6 @@ RESOURCES_KEY = "binpack.resources"
 RESOURCE_PREFIX = RESOURCES_KEY + "."
 _MOST = 100
 _LARGEST_WEIGHT = 2**63 - 1
-_MOST_KNOWN = 1024
 
 Warn = Callable[[str, str], None]
 
@@ -93,8 +93,7 @@ class Binpack(Plugin):
             return
         self._session = session
         self._cluster = session.cluster
-        self._known: dict[Requests, Weighted] = {}
-        self._layout = -1
+        self._known: Memo[Requests, Weighted] = Memo()
         self._reported = False
         self._report_missing()
         session.add_batch_node_order(self._score, key=lambda task: task.requests)
@@ -129,10 +128,8 @@ class Binpack(Plugin):
         return score
 
     def _weighted(self, requests: Requests) -> Weighted:
-        if self._layout != self._cluster.columns.layout:
-            self._layout = self._cluster.columns.layout
-            self._known.clear()
-        known = self._known.get(requests)
+        memo = self._known.at(self._cluster.columns.layout)
+        known = memo.get(requests)
         if known is None:
             resources = self._cluster.columns.resources
             weighted = [(name, weight) for name, _ in requests if (weight := self.weights.get(name, 0))]
@@ -141,10 +138,7 @@ class Binpack(Plugin):
             weights = np.array([weight for _, weight in scored])
             weight_sum = sum(weight for _, weight in weighted) if scored else 0
             amounts = self._cluster.vector(requests).take(rows)
-            known = Weighted(rows, amounts[:, None], weights[:, None], weight_sum)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            self._known[requests] = known
+            known = memo.keep(requests, Weighted(rows, amounts[:, None], weights[:, None], weight_sum))
         return known
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import INIT, Task
 from tonnage.devices.base import MIG_MODE, Device, DeviceUse, MigPlacement
@@ -20,8 +21,6 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins import cardrules
 from tonnage.plugins.cardrules import CARD_FITS, CardAsk, describe, mark
-
-_MOST_PLANS = 1024
 
 Plan = tuple[tuple[CardAsk, ...], ...]
 """A task's requests, prepared: per demand, per vendor."""
@@ -39,7 +38,7 @@ class Devices(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: Memo[Hashable, Plan] = Memo()
         self._planned: tuple[Task | None, Plan] = (None, ())
         number = session.add_batch_predicate(
             self._fits,
@@ -61,13 +60,13 @@ class Devices(Plugin):
         known = self._plans.get(key)
         if known is None:
             numbers, vendors = self._cluster.vendor_numbers, self._cluster.vendors
-            known = tuple(
-                tuple(CardAsk(r, task, vendors[numbers[r.vendor]], numbers[r.vendor]) for r in demand.requests)
-                for demand in task.demands
+            known = self._plans.keep(
+                key,
+                tuple(
+                    tuple(CardAsk(r, task, vendors[numbers[r.vendor]], numbers[r.vendor]) for r in demand.requests)
+                    for demand in task.demands
+                ),
             )
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            self._plans[key] = known
         self._planned = (task, known)
         return known
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
@@ -18,7 +19,6 @@ REASONS = (
     "InsufficientPods",
     "InsufficientExtendedResource",
 )
-_MOST_KNOWN = 1024
 
 
 class NodeResources(Plugin):
@@ -29,8 +29,7 @@ class NodeResources(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._card_counts = {vendor.count_resource for vendor in session.cluster.vendors}
-        self._known: dict[Requests, tuple[Array, Array]] = {}
-        self._layout = -1
+        self._known: Memo[Requests, tuple[Array, Array]] = Memo()
         session.add_pre_predicate(self._makes_sense)
         session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
@@ -62,18 +61,13 @@ class NodeResources(Plugin):
 
     def _needs(self, task: Task) -> tuple[Array, Array]:
         """How much of each resource must be free, and the code if it is not; of several the last one is reported."""
-        if self._layout != self._cluster.columns.layout:
-            self._layout = self._cluster.columns.layout
-            self._known.clear()
-        known = self._known.get(task.requests)
+        memo = self._known.at(self._cluster.columns.layout)
+        known = memo.get(task.requests)
         if known is None:
             vector = self._cluster.vector(task.requests)
             codes = np.minimum(np.arange(1, len(vector) + 1), len(REASONS)).astype(np.uint8)
             # A pod that asks for none of something does not mind if less than none is left.
-            known = (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None])
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            self._known[task.requests] = known
+            known = memo.keep(task.requests, (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None]))
         return known
 
     def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.holding import Holding
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
@@ -57,7 +58,6 @@ UNSTATED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 """What a container counts that does not say how much it needs."""
 _ALWAYS = (CPU, MEMORY, STORAGE)
 """Resources that count even for pods that do not request them."""
-_MOST_KNOWN = 1024
 
 Additions = tuple[int, int]
 """What the containers that say nothing add to a pod's requests: processors and memory."""
@@ -97,8 +97,7 @@ class NodeResourcesFit(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._held = Unstated(session.cluster)
-        self._known: dict[tuple[Requests, Additions], Wanted] = {}
-        self._layout = -1
+        self._known: Memo[tuple[Requests, Additions], Wanted] = Memo()
         session.add_batch_node_order(self._score, key=self._key)
 
     def _function(self, name: str) -> Callable[[Array, Array, Array], Array]:
@@ -131,16 +130,9 @@ class NodeResourcesFit(Plugin):
         return score
 
     def _wanted(self, key: tuple[Requests, Additions]) -> Wanted:
-        if self._layout != self._cluster.columns.layout:
-            self._layout = self._cluster.columns.layout
-            self._known.clear()
-        known = self._known.get(key)
-        if known is None:
-            known = self._work_out(*key)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = known
-        return known
+        memo = self._known.at(self._cluster.columns.layout)
+        known = memo.get(key)
+        return memo.keep(key, self._work_out(*key)) if known is None else known
 
     def _work_out(self, requests: Requests, additions: Additions) -> Wanted:
         resources, vector = self._cluster.columns.resources, self._cluster.vector(requests)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.labels import NODE_NAME
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
@@ -31,7 +32,7 @@ class NodeSelection(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._known: dict[bytes, tuple[Array, bool]] = {}
+        self._known: Memo[bytes, tuple[Array, bool]] = Memo()
         session.add_pre_predicate(self._makes_sense)
         session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
@@ -87,10 +88,7 @@ class NodeSelection(Plugin):
             taint = untolerated(tolerations, taints)
             if taint is not None:
                 codes[number] = _UNSCHEDULABLE if taint == UNSCHEDULABLE else _TAINT
-        if len(self._known) > 1024:
-            self._known.clear()
-        known = self._known[task.selection] = (codes, bool(codes.any()))
-        return known
+        return self._known.keep(task.selection, (codes, bool(codes.any())))
 
     def _all(self, expressions: Sequence[Expression], nodes: Nodes) -> Array:
         result = np.ones(len(nodes), np.bool_)
