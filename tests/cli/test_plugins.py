@@ -173,3 +173,21 @@ def test_a_missing_file(cluster):
     done = tonnage("schedule", "-f", cluster, "--plugin", "nowhere.py")
     assert done.returncode == 2
     assert "nowhere.py: there is no such file" in done.stderr
+
+
+def test_all_plugins_are_listed_with_arguments_and_extension_points():
+    done = tonnage("plugins", "--plugin", SPOT, "-o", "json")
+    found = {about["name"]: about for about in json.loads(done.stdout)}
+    assert {"noderesources", "devices", "binpack", "noderesourcesfit", "gpupolicy"} <= found.keys()
+    assert found["binpack"]["arguments"] == {
+        "binpack.weight": 1,
+        "binpack.cpu": 1,
+        "binpack.memory": 1,
+        "binpack.resources": "",
+    }
+    assert found["spot-instance-manager"]["points"] == ["predicate", "node order"]
+    assert found["spot-instance-manager"]["arguments"]["value"] == "spot"
+    assert all("error" not in about for about in found.values())
+    text = tonnage("plugins", "--plugin", SPOT).stdout
+    assert "spot-instance-manager: Pods of a high priority stay off spot nodes" in text
+    assert "  extension points: predicate, node order\n" in text

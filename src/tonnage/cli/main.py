@@ -13,6 +13,7 @@ from tonnage import __version__
 _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
     "check": "Say whether a scheduler configuration is valid, with the place of every error.",
+    "plugins": "List the plugins that can be used, with their arguments and extension points.",
     "up": "Watch an invented GPU cluster being packed.",
 }
 _INTERRUPTED = 130

@@ -45,6 +45,11 @@ class Plugin(ABC):
         except WireError as error:
             raise ArgumentError(error.path, error.message) from error
 
+    def written_arguments(self) -> dict[str, Any]:
+        """The arguments as one would write them in a configuration."""
+        arguments: dict[str, Any] = msgspec.to_builtins(self.args)
+        return arguments
+
     @abstractmethod
     def on_session_open(self, session: "Session") -> None:
         """Register callbacks."""

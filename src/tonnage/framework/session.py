@@ -60,6 +60,8 @@ class Session:
         self._on_deallocate: list[TaskEvent] = []
         self._assign: tuple[str, int, Assign] | None = None
         self._problems: dict[tuple[str, str], Problem] = {}
+        self.registered: list[tuple[str, str]] = []
+        """Which plugin registered something at which extension point, in that order."""
         self._open: list[Plugin] = []
         try:
             for plugin in plugins:
@@ -104,6 +106,7 @@ class Session:
 
     def add_pre_predicate(self, check: PrePredicate) -> None:
         """Look at a pod before any node is looked at."""
+        self.registered.append((self._opening, "pre-predicate"))
         if not self._is_built_in:
             check = Guard(self._opening, self.report).pre_predicate(check)
         self._pre_predicates.append((self._opening, check))
@@ -113,11 +116,13 @@ class Session:
 
         `key` names what of a pod the answer depends on; without it, pods that differ in anything are asked about apart.
         """
+        self.registered.append((self._opening, "predicate"))
         function = PerNodePredicate(self.cluster, Guard(self._opening, self.report), check)
         self._add_predicate(function.evaluate, key, function.reasons, function.detail, None, FITS)
 
     def add_node_order(self, score: NodeScore, *, key: Key = everything) -> None:
         """Score one node; asked as seldom as a predicate about one node."""
+        self.registered.append((self._opening, "node order"))
         function = PerNodeScore(self.cluster, Guard(self._opening, self.report), score)
         self._classes.scorers.append(ScoreFunction(self._opening, function.evaluate, key))
 
@@ -137,6 +142,7 @@ class Session:
         captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
         usual one. The result is the predicate's number.
         """
+        self.registered.append((self._opening, "batch predicate"))
         names = ("", *reasons)
         if not self._is_built_in:
             evaluate = Guard(self._opening, self.report).predicate(evaluate, failed=len(names))
@@ -154,32 +160,38 @@ class Session:
 
     def add_batch_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on."""
+        self.registered.append((self._opening, "batch node order"))
         if not self._is_built_in:
             evaluate = Guard(self._opening, self.report).node_order(evaluate)
         self._classes.scorers.append(ScoreFunction(self._opening, evaluate, key))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
         """Say for the cards of some nodes which must not be taken."""
+        self.registered.append((self._opening, "card predicate"))
         self._card_predicates.append(reject)
         self._gpu_keys.append(key)
 
     def add_gpu_order(self, score: GpuOrder, *, key: Key) -> None:
         """Score the cards of a node."""
+        self.registered.append((self._opening, "GPU order"))
         self._gpu_orders.append(score)
         self._gpu_keys.append(key)
 
     def add_gpu_set(self, choose: GpuSet) -> None:
         """Choose which of a node's fitting cards go together."""
+        self.registered.append((self._opening, "GPU set"))
         self._gpu_sets.append(choose)
 
     def set_assign(self, assign: Assign, predicate: int) -> None:
         """Hand out a node's cards to a pod; the predicate of that number is the one that looked at cards."""
+        self.registered.append((self._opening, "assign"))
         if self._assign is not None:
             raise SessionError(f"plugins {self._assign[0]} and {self._opening} both want to assign devices; keep one")
         self._assign = (self._opening, predicate, assign)
 
     def add_event_handler(self, allocate: TaskEvent | None = None, deallocate: TaskEvent | None = None) -> None:
         """Be told of every placement and of every one undone."""
+        self.registered.append((self._opening, "events"))
         guard = Guard(self._opening, self.report)
         if allocate is not None:
             self._on_allocate.append(guard.event(allocate))

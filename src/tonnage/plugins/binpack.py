@@ -88,6 +88,11 @@ class Binpack(Plugin):
             warn(WEIGHT_KEY, "every resource has weight 0, so that the plugin scores nothing")
         return args
 
+    def written_arguments(self) -> dict[str, Any]:
+        named = {WEIGHT_KEY: self.args.weight, CPU_KEY: self.args.cpu, MEMORY_KEY: self.args.memory}
+        named[RESOURCES_KEY] = ", ".join(self.args.resources)
+        return named | {RESOURCE_PREFIX + name: weight for name, weight in self.args.resources.items()}
+
     def on_session_open(self, session: Session) -> None:
         if self.args.weight == 0:
             return

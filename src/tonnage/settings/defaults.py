@@ -25,7 +25,7 @@ def default_document() -> dict[str, Any]:
     """The configuration without a configuration, as the document that one would write."""
     plugins = []
     for plugin in default_plugins():
-        arguments = msgspec.structs.asdict(plugin.args)
+        arguments = plugin.written_arguments()
         plugins.append({"name": plugin.name} | ({"arguments": arguments} if arguments else {}))
     return {"actions": ", ".join(DEFAULT_ACTIONS), "tiers": [{"plugins": plugins}]}
 
