@@ -169,13 +169,17 @@ class Session:
         """Say for the cards of some nodes which must not be taken."""
         self.registered.append((self._opening, "card predicate"))
         self._card_predicates.append(reject)
-        self._gpu_keys.append(key)
+        self._add_gpu_key(key)
 
     def add_gpu_order(self, score: GpuOrder, *, key: Key) -> None:
         """Score the cards of a node."""
         self.registered.append((self._opening, "GPU order"))
         self._gpu_orders.append(score)
-        self._gpu_keys.append(key)
+        self._add_gpu_key(key)
+
+    def _add_gpu_key(self, key: Key) -> None:
+        if key not in self._gpu_keys:
+            self._gpu_keys.append(key)
 
     def add_gpu_set(self, choose: GpuSet) -> None:
         """Choose which of a node's fitting cards go together."""

@@ -22,12 +22,25 @@ from tonnage.framework.session import Session
 from tonnage.plugins import cardrules
 from tonnage.plugins.cardrules import CARD_FITS, CardAsk, describe, mark
 
-Plan = tuple[tuple[CardAsk, ...], ...]
-"""A task's requests, prepared: per demand, per vendor."""
 Slice = tuple[int, DeviceUse]
 """A card's position and what is taken of it."""
 Taken = dict[int, tuple[MigPlacement, ...]]
 """MIG placements in use on one node, per card."""
+
+
+class Plan:
+    """A task's requests, prepared."""
+
+    __slots__ = ("alone", "asks", "by_demand", "together")
+
+    def __init__(self, by_demand: tuple[tuple[CardAsk, ...], ...]) -> None:
+        self.by_demand = by_demand
+        """Per demand, per vendor."""
+        self.asks = tuple(ask for asks in by_demand for ask in asks)
+        self.alone = self.asks[0] if len(self.asks) == 1 else None
+        """The request, if it is the only one and so competes with no other of the pod."""
+        self.together = len(self.asks) > 1 or any(a.one_numa or a.vendor.is_particular(a.request) for a in self.asks)
+        """Whether containers compete for cards, or the cards of one must fit together."""
 
 
 class Devices(Plugin):
@@ -39,7 +52,7 @@ class Devices(Plugin):
         self._session = session
         self._cluster = session.cluster
         self._plans: Memo[Hashable, Plan] = Memo()
-        self._planned: tuple[Task | None, Plan] = (None, ())
+        self._planned: tuple[Task | None, Plan | None] = (None, None)
         number = session.add_batch_predicate(
             self._fits,
             key=self._key,
@@ -54,19 +67,18 @@ class Devices(Plugin):
         return (task.demands, task.constraints, self._session.gpu_key(task)) if task.demands else ()
 
     def _plan(self, task: Task) -> Plan:
-        if task is self._planned[0]:
-            return self._planned[1]
+        last, plan = self._planned
+        if task is last and plan is not None:
+            return plan
         key = (task.demands, task.constraints)
         known = self._plans.get(key)
         if known is None:
             numbers, vendors = self._cluster.vendor_numbers, self._cluster.vendors
-            known = self._plans.keep(
-                key,
-                tuple(
-                    tuple(CardAsk(r, task, vendors[numbers[r.vendor]], numbers[r.vendor]) for r in demand.requests)
-                    for demand in task.demands
-                ),
+            by_demand = tuple(
+                tuple(CardAsk(r, task, vendors[numbers[r.vendor]], numbers[r.vendor]) for r in demand.requests)
+                for demand in task.demands
             )
+            known = self._plans.keep(key, Plan(by_demand))
         self._planned = (task, known)
         return known
 
@@ -76,20 +88,18 @@ class Devices(Plugin):
         """A code per node, and the codes of its cards for the request that decided it."""
         if not task.demands:
             return None
-        asks = [ask for asks in self._plan(task) for ask in asks]
-        cards = nodes.cards
-        card_codes = self._card_codes(task, asks[0], cards)
-        node_codes = self._node_codes(task, asks[0], card_codes, cards)
-        for ask in asks[1:]:
+        plan = self._plan(task)
+        first, cards = plan.asks[0], nodes.cards
+        card_codes = self._card_codes(task, first, cards)
+        node_codes = self._node_codes(task, first, card_codes, cards)
+        for ask in plan.asks[1:]:
             codes = self._card_codes(task, ask, cards)
             undecided = node_codes == CARD_FITS
             np.copyto(node_codes, self._node_codes(task, ask, codes, cards), where=undecided)
             np.copyto(card_codes, codes, where=undecided)
-        together = len(asks) > 1 or asks[0].one_numa or asks[0].vendor.is_particular(asks[0].request)
-        if together or self._cluster.columns.particulars:
-            closer = (
-                np.logical_or.reduce([nodes.pick(self._cluster.columns.particular[a.number]) for a in asks]) | together
-            )
+        if plan.together or self._cluster.columns.particulars:
+            particular = self._cluster.columns.particular
+            closer = np.logical_or.reduce([nodes.pick(particular[ask.number]) for ask in plan.asks]) | plan.together
             node_codes[(node_codes == CARD_FITS) & closer] = MAYBE
         return node_codes, card_codes
 
@@ -154,8 +164,8 @@ class Devices(Plugin):
         """Hand out the node's cards container by container; init containers give theirs back before the next."""
         columns, state = self._cluster.columns, self._cluster.states[row]
         plan = self._plan(task)
-        ask = plan[0][0]
-        if card_codes is not None and len(plan) == 1 and len(plan[0]) == 1 and not columns.particular[ask.number, row]:
+        ask = plan.alone
+        if ask is not None and card_codes is not None and not columns.particular[ask.number, row]:
             # Nothing else of this pod competes for the cards, so the codes found while searching hold.
             codes = card_codes[:, row].tolist()
             given = self._choose(task, ask, state, codes, columns.card_free[:, :, row].tolist(), {})
@@ -167,7 +177,7 @@ class Devices(Plugin):
         cards = Nodes(columns, slice(row, row + 1)).cards.copy()
         taken: Taken = {card: tuple(places) for card, places in state.mig.items()}
         uses: dict[int, list[tuple[DeviceUse, ...]]] = {}
-        for demand, asks in zip(task.demands, plan, strict=True):
+        for demand, asks in zip(task.demands, plan.by_demand, strict=True):
             trial, trial_taken = (cards.copy(), dict(taken)) if demand.kind == INIT else (cards, taken)
             for ask in asks:
                 found = self._card_codes(task, ask, trial)
@@ -271,10 +281,10 @@ class Devices(Plugin):
     def _detail(self, task: Task, row: int, code: int, card_codes: Array | None) -> Callable[[], str]:
         columns, state = self._cluster.columns, self._cluster.states[row]
         plan = self._plan(task)
-        failure = self._failure(task, row, plan) if len(plan) > 1 or len(plan[0]) > 1 else None
+        failure = None if plan.alone is not None else self._failure(task, row, plan)
         if failure is None:
-            codes = [] if card_codes is None else card_codes[:, row].tolist()
-            failure = Failure(code, plan[0][0], codes, columns.card_free[:, :, row].copy())
+            codes = b"" if card_codes is None else card_codes[:, row].tobytes()
+            failure = Failure(code, plan.asks[0], codes, columns.card_free[:, :, row].copy())
         held = int(columns.foreign[failure.ask.number, row]) if columns.foreign_total else 0
         node, devices = state.name, state.devices
         return lambda: f"{node}: {describe(failure.ask.request, code, failure.codes, devices, failure.free, held)}"
@@ -282,7 +292,7 @@ class Devices(Plugin):
     def _failure(self, task: Task, row: int, plan: Plan) -> "Failure | None":
         """What stops a pod of several requests on a node: one that fails by itself, or one after the others took."""
         cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards.copy()
-        for ask in (ask for asks in plan for ask in asks):
+        for ask in plan.asks:
             codes = self._card_codes(task, ask, cards)
             code = int(self._node_codes(task, ask, codes, cards)[0])
             if code != CARD_FITS:

@@ -86,7 +86,7 @@ class GpuPolicy(Plugin):
         self._session = session
         self._cluster = session.cluster
         session.add_pre_predicate(self._makes_sense)
-        session.add_card_predicate(self._busy, key=self._policy)
+        session.add_card_predicate(self._busy, key=self._key)
         session.add_gpu_order(self._rank, key=self._key)
         session.add_gpu_set(self._best_linked)
 

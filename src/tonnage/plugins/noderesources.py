@@ -28,7 +28,7 @@ class NodeResources(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._card_counts = {vendor.count_resource for vendor in session.cluster.vendors}
+        self._unquestioned = frozenset(NATIVE).union(vendor.count_resource for vendor in session.cluster.vendors)
         self._known: Memo[Requests, tuple[Array, Array]] = Memo()
         session.add_pre_predicate(self._makes_sense)
         session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
@@ -41,7 +41,7 @@ class NodeResources(Plugin):
         if task.fault:
             return Reason("InvalidRequest", task.fault)
         for name, value in task.requests:
-            if name not in NATIVE and name not in self._card_counts and not self._is_offered(name):
+            if name not in self._unquestioned and not self._is_offered(name):
                 return Reason("InsufficientExtendedResource", f"no node offers {name}; the pod requests {value}")
         return None
 
