@@ -148,7 +148,7 @@ class Cluster:
         self._let_go(task.key)
         self.waiting.pop(task.key, None)
         self.reserved[task.key] = task
-        vendors = tuple(VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant)
+        vendors = tuple([VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant])
         self._hold(task.key, Holding(node, task.requests, vendors))
 
     def confirm(self, key: str) -> None:
@@ -259,6 +259,7 @@ class Cluster:
     def _apply(self, state: NodeState, holding: Holding, sign: int) -> None:
         """Add what a pod holds to its node's row, or take it away."""
         columns, row = self.columns, state.row
+        free, used = columns.card_free, columns.node_used
         vector = self.vector(holding.requests)
         columns.free[:, row] -= vector if sign > 0 else -vector
         for use in holding.vendors:
@@ -268,9 +269,13 @@ class Cluster:
                 if position is None:
                     unknown += card.slots
                     continue
-                for kind, value in ((SLOTS, card.slots), (MEMORY, card.memory), (CORES, card.cores)):
-                    columns.card_free[kind, position, row] -= sign * value
-                    columns.node_used[kind, row] += sign * value
+                slots, memory, cores = sign * card.slots, sign * card.memory, sign * card.cores
+                free[SLOTS, position, row] -= slots
+                free[MEMORY, position, row] -= memory
+                free[CORES, position, row] -= cores
+                used[SLOTS, row] += slots
+                used[MEMORY, row] += memory
+                used[CORES, row] += cores
                 for placement in card.placements:
                     taken = state.mig.setdefault(position, [])
                     taken.append(placement) if sign > 0 else taken.remove(placement)

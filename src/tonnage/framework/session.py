@@ -236,6 +236,8 @@ class Session:
         """A node's fitting cards, the best first."""
         if not self._gpu_orders:
             return fitting
+        if len(fitting) == 1:
+            return fitting
         parts = [score(task, request, node, free, fitting) for score in self._gpu_orders]
         totals = parts[0] if len(parts) == 1 else [sum(scores) for scores in zip(*parts, strict=True)]
         return [fitting[place] for place in sorted(range(len(fitting)), key=totals.__getitem__, reverse=True)]
