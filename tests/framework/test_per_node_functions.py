@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.scenario import node, pod, reasons, scenario
+from tests.scenario import container, node, pod, reasons, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
@@ -224,3 +224,35 @@ def test_every_opened_plugin_is_closed_even_if_another_fails():
     with pytest.raises(SessionError, match="plugin refuses cannot be opened: RuntimeError: not today"):
         Session(spot_cluster(), [Tidy(), Refuses()])
     assert closed == ["tidy"]
+
+
+def test_scores_in_whole_numbers_count_and_stay_the_plugins_own():
+    own = np.array([5, 7, 9])
+
+    class Whole(Plugin):
+        name = "whole"
+
+        def on_session_open(self, session):
+            session.add_batch_node_order(lambda task, nodes: nodes.pick(own), key=lambda task: None)
+
+    cluster = spot_cluster()
+    without_policy = [plugin for plugin in stock_plugins() if plugin.name != "nodepolicy"]
+    with Session(cluster, [*without_policy, Whole()]) as session:
+        wanted = pod("p", 1, memory=10, selector={"instance-type": "spot"})
+        decision = session.decide(make_task(wanted, cluster.vendors))
+    assert (decision.node, decision.scores["b"]["total"]) == ("b", 7.0)
+    assert own.tolist() == [5, 7, 9]
+
+
+def test_pods_that_differ_in_anything_that_a_plugin_can_see_are_told_apart():
+    class ByImage(Plugin):
+        name = "by-container"
+
+        def on_session_open(self, session):
+            session.add_node_order(lambda task, node: float(node.name == task.pod.spec.containers[0].name))
+
+    cluster = spot_cluster()
+    with Session(cluster, [*stock_plugins(), ByImage()]) as session:
+        for name in ("c", "b"):
+            wanted = pod(f"p-{name}", containers=[container(name, cpu="1")])
+            assert session.decide(make_task(wanted, cluster.vendors)).node == name

@@ -4,13 +4,15 @@ For a class there is one column of verdicts and one of scores over all nodes. Th
 afterwards only the rows that changed since are asked about again.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
+from tonnage.framework.points import Confirm, Detail, Evaluate, Key, NodeOrder
+from tonnage.model.wire import comparable
 
 FITS = 0
 MAYBE = 255
@@ -19,16 +21,11 @@ _MOST_CLASSES = 128
 _MOST_VERDICTS = 256
 _NOTHING = np.float64(-np.inf)
 
-Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
-Key = Callable[[Task], Hashable]
-
 
 def everything(task: Task) -> Hashable:
-    """All that is in a pod but its name, for functions that do not say what they depend on."""
+    """All that is in a pod but its name and age, for functions that do not say what they depend on."""
     metadata = task.pod.metadata
-    labels = tuple(sorted((metadata.labels or {}).items()))
-    annotations = tuple(sorted(task.annotations.items()))
-    return metadata.namespace, labels, annotations, task.priority, task.requests, task.demands, task.selection
+    return comparable((metadata.namespace, metadata.labels, metadata.annotations, task.pod.spec))
 
 
 class PredicateFunction:
@@ -41,8 +38,8 @@ class PredicateFunction:
         evaluate: Evaluate,
         key: Key,
         reasons: Sequence[str],
-        detail: Callable[[Task, int, int, Array | None], Callable[[], str]],
-        confirm: Callable[[Task, int], int] | None,
+        detail: Detail,
+        confirm: Confirm | None,
         fits: int,
     ) -> None:
         self.number = number
@@ -62,7 +59,7 @@ class PredicateFunction:
 class ScoreFunction:
     """A score over nodes."""
 
-    def __init__(self, plugin: str, evaluate: Callable[[Task, Nodes], Array | None], key: Key) -> None:
+    def __init__(self, plugin: str, evaluate: NodeOrder, key: Key) -> None:
         self.plugin = plugin
         self.evaluate = evaluate
         self.key = key

@@ -10,9 +10,8 @@ import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
-from tonnage.framework.classes import Evaluate
 from tonnage.framework.decision import Reason
-from tonnage.framework.points import NodeOrder, PrePredicate, TaskEvent
+from tonnage.framework.points import Evaluate, NodeOrder, PrePredicate, TaskEvent
 from tonnage.model.problem import Problem
 
 FAILED = "PluginFailed"
@@ -68,8 +67,11 @@ class Guard:
         def guarded(task: Task, nodes: Nodes) -> Array | None:
             try:
                 scores = evaluate(task, nodes)
-                if scores is None or (_fits(scores, nodes) and bool(np.isfinite(scores).all())):
-                    return scores
+                if scores is None:
+                    return None
+                if _fits(scores, nodes) and bool(np.isfinite(scores).all()):
+                    # A copy, so that what becomes of the scores here does not reach back into the plugin.
+                    return scores.astype(np.float64)
                 what: str | Exception = f"answered {_shown(scores)} instead of an array of {len(nodes)} finite numbers"
             except Exception as error:
                 what = error

@@ -14,7 +14,7 @@
 | allocate and deallocate events (task) | nothing | all are told |
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
@@ -23,7 +23,11 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
 
+Key = Callable[[Task], Hashable]
+"""Everything about a pod that an answer depends on."""
 PrePredicate = Callable[[Task], Reason | None]
+Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
+"""A code for each node, and what the predicate wants to remember beside it; nothing if all nodes fit."""
 NodeOrder = Callable[[Task, Nodes], Array | None]
 """A score for each node; nothing if all are alike."""
 CardPredicate = Callable[[Task, DeviceRequest, Cards], Array | None]

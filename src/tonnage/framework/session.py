@@ -4,7 +4,7 @@ A decision joins the plugins' answers for the pod's class, takes the best node (
 the pod's cards assigned there, and records why other nodes were not taken.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from types import TracebackType
 
 from tonnage.cluster.cluster import Cluster, Grant
@@ -16,8 +16,6 @@ from tonnage.framework.classes import (
     FITS,
     MAYBE,
     Classes,
-    Evaluate,
-    Key,
     PodClass,
     PredicateFunction,
     ScoreFunction,
@@ -32,8 +30,10 @@ from tonnage.framework.points import (
     CardPredicate,
     Confirm,
     Detail,
+    Evaluate,
     GpuOrder,
     GpuSet,
+    Key,
     NodeOrder,
     PrePredicate,
     TaskEvent,
@@ -234,9 +234,7 @@ class Session:
         fitting: Sequence[int],
     ) -> Sequence[int]:
         """A node's fitting cards, the best first."""
-        if not self._gpu_orders:
-            return fitting
-        if len(fitting) == 1:
+        if not self._gpu_orders or len(fitting) == 1:
             return fitting
         parts = [score(task, request, node, free, fitting) for score in self._gpu_orders]
         totals = parts[0] if len(parts) == 1 else [sum(scores) for scores in zip(*parts, strict=True)]
@@ -341,7 +339,5 @@ class Session:
         """A pod that no node can take, whatever the nodes are like."""
         nodes = self.cluster.columns.size
         example = self.cluster.states[0].name if nodes else ""
-        render: Callable[[], str] = lambda: message  # noqa: E731 -- the shape that details have
-        return Decision(
-            task, None, (), self.cluster.vendors, (), (), [RejectedNodes(reason, plugin, nodes, example, render)]
-        )
+        refused = RejectedNodes(reason, plugin, nodes, example, lambda: message)
+        return Decision(task, None, (), self.cluster.vendors, (), (), [refused])
