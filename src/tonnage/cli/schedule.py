@@ -130,7 +130,8 @@ def _plugins(config: str | None, files: tuple[str, ...], plugin_paths: tuple[str
 
     Plugins of files that the configuration does not name run with their defaults.
     """
-    from tonnage.settings.defaults import default_plugins, with_flags
+    from tonnage.plugins.stock import stock_plugins
+    from tonnage.settings.defaults import with_flags
     from tonnage.settings.notes import SettingsError
 
     def make(kind: "type[Plugin]") -> "Plugin":
@@ -140,7 +141,7 @@ def _plugins(config: str | None, files: tuple[str, ...], plugin_paths: tuple[str
             raise BadInput(f"plugin {kind.name} cannot be made: {type(error).__name__}: {error}") from error
 
     finder = find_plugins(plugin_paths)
-    plugins = default_plugins()
+    plugins = stock_plugins()
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:
             raise BadInput("standard input can be read only once; give - once")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -40,12 +40,6 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
     kind: str | None = None
     apiVersion: str | None = None
     items: list[msgspec.Raw] | None = None
-
-
-class Named(msgspec.Struct, gc=False, frozen=True):
-    """Just enough of a broken object to say which one it is."""
-
-    metadata: dict[str, Any] | None = None
 
 
 KINDS: dict[tuple[str, str], type[Node] | type[Pod]] = {("v1", "Node"): Node, ("v1", "Pod"): Pod}

@@ -16,15 +16,10 @@ DEFAULT_ACTIONS = (ALLOCATE,)
 _COMMENT = "# What Tonnage uses when no configuration is given: HAMi's rules and policies.\n"
 
 
-def default_plugins() -> list[Plugin]:
-    """The plugins without a configuration."""
-    return stock_plugins()
-
-
 def default_document() -> dict[str, Any]:
     """The configuration without a configuration, as the document that one would write."""
     plugins = []
-    for plugin in default_plugins():
+    for plugin in stock_plugins():
         arguments = plugin.written_arguments()
         plugins.append({"name": plugin.name} | ({"arguments": arguments} if arguments else {}))
     return {"actions": ", ".join(DEFAULT_ACTIONS), "tiers": [{"plugins": plugins}]}

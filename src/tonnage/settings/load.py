@@ -7,7 +7,8 @@ from tonnage.manifests.content import as_text, as_utf8, file_content
 from tonnage.manifests.written import ManifestError, TextError
 from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.gpupolicy import GpuPolicy
-from tonnage.settings.defaults import DEFAULT_ACTIONS, default_plugins
+from tonnage.plugins.stock import stock_plugins
+from tonnage.settings.defaults import DEFAULT_ACTIONS
 from tonnage.settings.document import Part, read_document
 from tonnage.settings.finder import PluginFinder
 from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
@@ -48,7 +49,7 @@ def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> 
 def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Settings:
     """The configuration in a text; plugins of others are found by the finder."""
     notes = Notes()
-    plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
+    plugins, actions = stock_plugins(), list(DEFAULT_ACTIONS)
     try:
         root = read_document(text, source, notes)
         if root is not None:
@@ -96,7 +97,7 @@ class _Reader:
         plugins = (
             complete(TiersReader(self._notes, self._finder).read(given["tiers"]))
             if "tiers" in given
-            else default_plugins()
+            else stock_plugins()
         )
         return plugins, actions
 
