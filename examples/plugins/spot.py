@@ -1,5 +1,6 @@
 """Keeps pods that must not be interrupted off spot nodes, and leaves spot nodes for last."""
 
+from tonnage.cluster.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.pernode import NodeView
@@ -27,7 +28,7 @@ class SpotInstances(Plugin):
     def is_spot(self, node: NodeView) -> bool:
         return node.labels.get(self.args.label) == self.args.value
 
-    def keep_off(self, task: Task, node: NodeView) -> Reason | None:
+    def keep_off(self, task: Task, job: Job, node: NodeView) -> Reason | None:
         if task.priority >= self.args.priority and self.is_spot(node):
             return Reason("SpotInstance", f"{task.key} must not be interrupted and {node.name} is a spot instance")
         return None

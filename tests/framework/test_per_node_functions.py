@@ -26,7 +26,7 @@ class SpotInstances(Plugin):
         session.add_predicate(self.keep_off)
         session.add_node_order(self.prefer_others)
 
-    def keep_off(self, task, node):
+    def keep_off(self, task, job, node):
         self.asked.append(node.name)
         if task.priority >= 100 and node.labels.get(self.args.label) == self.args.value:
             return Reason("SpotInstance", f"{task.key} must not be interrupted and {node.name} is a spot instance")
@@ -106,7 +106,7 @@ def test_a_view_of_a_node_tells_what_is_there_and_what_is_left():
         def on_session_open(self, session):
             session.add_predicate(self.look)
 
-        def look(self, task, node):
+        def look(self, task, job, node):
             seen[node.name] = (node.allocatable("cpu"), node.free("cpu"), node.free("x.io/y"), node.pods, node.taints)
 
     cluster = scenario(node("a", gpus=1, cpu="4"), pod("x", on="a", cpu="1500m"))
@@ -163,12 +163,12 @@ def test_a_score_that_fails_counts_nothing_and_is_named(point, function, words):
     ("point", "function", "words"),
     [
         ("add_predicate", explode, "RuntimeError: no idea"),
-        ("add_predicate", lambda task, node: False, "answered False instead of a Reason or nothing"),
+        ("add_predicate", lambda task, job, node: False, "answered False instead of a Reason or nothing"),
         ("add_batch_predicate", explode, "RuntimeError: no idea"),
         ("add_batch_predicate", lambda task, nodes: np.zeros(len(nodes)), "uint8 codes"),
         ("add_batch_predicate", lambda task, nodes: np.zeros(2, np.uint8), "shape (2,)"),
         ("add_pre_predicate", explode, "RuntimeError: no idea"),
-        ("add_pre_predicate", lambda task: True, "answered True"),
+        ("add_pre_predicate", lambda task, job: True, "answered True"),
     ],
 )
 def test_a_predicate_that_fails_says_no_and_is_named(point, function, words):
@@ -191,7 +191,7 @@ def test_a_plugin_may_use_many_reasons():
         name = "chatty"
 
         def on_session_open(self, session):
-            session.add_predicate(lambda task, node: Reason(f"Because{node.name}", "so"))
+            session.add_predicate(lambda task, job, node: Reason(f"Because{node.name}", "so"))
 
     cluster = scenario(*[node(f"n{i:03}", gpus=1) for i in range(300)])
     decision, _ = decide(cluster, pod("p", 1, memory=10), Chatty())

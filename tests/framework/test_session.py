@@ -36,7 +36,7 @@ class Favourite(Plugin):
     def forget(self, task):
         self.told.append(("-", task.key))
 
-    def look(self, task):
+    def look(self, task, job):
         return Reason("Unwelcome", f"{task.key} is not welcome") if task.pod.metadata.name == "unwelcome" else None
 
     def names(self, nodes):

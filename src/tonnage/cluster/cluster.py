@@ -40,6 +40,8 @@ class Cluster:
         """Pods without a node, which nothing was reserved for."""
         self.reserved: dict[str, Task] = {}
         """Pods whose placement was decided and is not confirmed yet."""
+        self.running: dict[str, Task] = {}
+        """Pods that have a node."""
         self.holders: dict[str, str] = {}
         """The node of each pod that holds something."""
         self.cards: dict[str, list[str]] = {}
@@ -113,6 +115,7 @@ class Cluster:
         task = make_task(pod, self.vendors)
         if pod.node is None:
             # A device annotation without a node is a left-over of an attempt that came to nothing: it counts nothing.
+            self.running.pop(key, None)
             if key in self.reserved:
                 self.reserved[key] = task
             else:
@@ -122,6 +125,7 @@ class Cluster:
             return
         self.waiting.pop(key, None)
         self.reserved.pop(key, None)
+        self.running[key] = task
         problems: list[Problem] = []
         holding = Holding(pod.node, task.requests, tuple(self._uses_of(task, problems)))
         if task.fault:
@@ -136,8 +140,8 @@ class Cluster:
 
     def remove_pod(self, key: str) -> None:
         """Forget a pod and free what it held."""
-        self.waiting.pop(key, None)
-        self.reserved.pop(key, None)
+        for tasks in (self.waiting, self.reserved, self.running):
+            tasks.pop(key, None)
         self._pod_problems.pop(key, None)
         self._let_go(key)
 
@@ -147,13 +151,16 @@ class Cluster:
         """Hold a decided placement; an earlier one of the same pod is given up first."""
         self._let_go(task.key)
         self.waiting.pop(task.key, None)
+        self.running.pop(task.key, None)
         self.reserved[task.key] = task
         vendors = tuple([VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant])
         self._hold(task.key, Holding(node, task.requests, vendors))
 
     def confirm(self, key: str) -> None:
         """A reserved placement has become real: the pod runs."""
-        self.reserved.pop(key, None)
+        task = self.reserved.pop(key, None)
+        if task is not None:
+            self.running[key] = task
 
     def release(self, key: str) -> None:
         """Undo a reservation; the pod waits again."""

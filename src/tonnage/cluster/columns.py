@@ -161,12 +161,14 @@ class Columns:
 class Nodes:
     """Some nodes, or all of them, as plugins see them: columns whose last axis are those nodes."""
 
-    __slots__ = ("_cards", "columns", "rows")
+    __slots__ = ("_allocatable", "_cards", "_free", "columns", "rows")
 
     def __init__(self, columns: Columns, rows: Array | slice | None = None) -> None:
         self.columns = columns
         self.rows = rows
         self._cards: Cards | None = None
+        self._free: Array | None = None
+        self._allocatable: Array | None = None
 
     def __len__(self) -> int:
         return len(self.pick(self.columns.version))
@@ -177,6 +179,20 @@ class Nodes:
         if rows is None:
             return column
         return column[..., rows] if type(rows) is slice else column.take(rows, axis=-1)
+
+    @property
+    def free(self) -> Array:
+        """What is left of each resource, as (resources, nodes)."""
+        if self._free is None:
+            self._free = self.pick(self.columns.free)
+        return self._free
+
+    @property
+    def allocatable(self) -> Array:
+        """What the nodes offer of each resource, as (resources, nodes)."""
+        if self._allocatable is None:
+            self._allocatable = self.pick(self.columns.allocatable)
+        return self._allocatable
 
     @property
     def cards(self) -> "Cards":

@@ -45,6 +45,14 @@ class Task(msgspec.Struct, gc=False):
     """The annotations that change which cards the pod accepts."""
 
     @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace or "default"
+
+    @property
     def priority(self) -> int:
         return self.pod.spec.priority or 0
 

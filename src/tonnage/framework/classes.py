@@ -1,7 +1,8 @@
 """Classes of pods that no plugin can tell apart, and the plugins' joint answer for each of them.
 
 For a class there is one column of verdicts and one of scores over all nodes. They are computed from nothing once;
-afterwards only the rows that changed since are asked about again.
+afterwards only the rows that changed since are asked about again. Answers that depend on more than the pod's class and
+a node's row are the expensive kind: they are asked for anew whenever anything changed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
-from tonnage.framework.points import Confirm, Detail, Evaluate, Key, NodeOrder
+from tonnage.framework.points import Confirm, Detail, Evaluate, Key, NodeOrder, Reduce
 from tonnage.model.wire import comparable
 
 FITS = 0
@@ -41,6 +42,7 @@ class PredicateFunction:
         detail: Detail,
         confirm: Confirm | None,
         fits: int,
+        fresh: bool = False,
     ) -> None:
         self.number = number
         self.plugin = plugin
@@ -50,6 +52,7 @@ class PredicateFunction:
         self.detail = detail
         self.confirm = confirm
         self.fits = fits
+        self.fresh = fresh
         self.verdicts = np.zeros(256, np.uint8)
         """The verdict that each code stands for; a code without a reason means that the node fits."""
         self.numbered = 1
@@ -59,10 +62,16 @@ class PredicateFunction:
 class ScoreFunction:
     """A score over nodes."""
 
-    def __init__(self, plugin: str, evaluate: NodeOrder, key: Key) -> None:
+    def __init__(
+        self, plugin: str, evaluate: NodeOrder, key: Key, reduce: Reduce | None = None, fresh: bool = False
+    ) -> None:
         self.plugin = plugin
         self.evaluate = evaluate
         self.key = key
+        self.reduce = reduce
+        self.fresh = fresh
+        self.late = fresh or reduce is not None
+        """Whether the score is known only once all other nodes are."""
 
 
 class Verdicts:
@@ -91,64 +100,20 @@ class Verdicts:
             function.verdicts[code] = function.verdicts[1]
 
 
-class PodClass:
+class Standing:
     """Where pods of one class fit, and how good each node is for them."""
 
-    __slots__ = (
-        "_functions",
-        "_scorers",
-        "_scores",
-        "_verdicts",
-        "counts",
-        "extras",
-        "floor",
-        "totals",
-        "used",
-        "verdicts",
-        "version",
-    )
+    __slots__ = ("counts", "floor", "totals", "verdicts")
 
-    def __init__(
-        self, predicates: Sequence[PredicateFunction], scorers: Sequence[ScoreFunction], verdicts: Verdicts
-    ) -> None:
-        self._functions = predicates
-        self._scorers = scorers
-        self._verdicts = verdicts
-        self.version = -1
-        self.verdicts: Array
+    def __init__(self, verdicts: Array, counts: Array, totals: Array, floor: np.float64 = _NOTHING) -> None:
+        self.verdicts = verdicts
         """Per node 0 if the pods fit there, else what the first predicate that objects says."""
-        self.counts: Array
+        self.counts = counts
         """How many nodes have each verdict."""
-        self.floor = _NOTHING
-        """The lowest of the best totals when they were last looked for: a good guess where to look again."""
-        self.used = 0
-        """When the class was last asked for, to forget the ones that are not."""
-        self.totals: Array
+        self.totals = totals
         """The sum of scores where the pods fit or may fit, minus infinity elsewhere."""
-        self._scores: list[Array | None] = [None] * len(scorers)
-        """Each plugin's scores if there are several plugins; nothing where all nodes are alike to it."""
-        self.extras: dict[int, Array] = {}
-        """What a predicate wants to remember beside its codes, such as the codes of a node's cards."""
-
-    def refresh(self, task: Task, nodes: Nodes) -> None:
-        """Ask all plugins about the nodes and take over what they say."""
-        verdicts = self._ask(task, nodes)
-        totals = self._score(task, nodes)
-        if verdicts is not None:
-            np.copyto(totals, _NOTHING, where=self._verdicts.rejects.take(verdicts))
-        if nodes.rows is None:
-            self.verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
-            self.counts = np.bincount(self.verdicts, minlength=_MOST_VERDICTS)
-            self.totals = totals.astype(np.float64)
-            return
-        self.totals[nodes.rows] = totals
-        if verdicts is None and self.counts[FITS] == len(self.verdicts):
-            return
-        before = nodes.pick(self.verdicts)
-        after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
-        self.counts += np.bincount(after, minlength=_MOST_VERDICTS)
-        self.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
-        self.verdicts[nodes.rows] = after
+        self.floor = floor
+        """The lowest of the best totals when they were last looked for: a good guess where to look again."""
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Take over what a closer look at one node found."""
@@ -184,34 +149,116 @@ class PodClass:
             rows += (totals == self.floor).nonzero()[0][: most - len(rows)].tolist()
         return rows if len(rows) == most else None
 
+
+class PodClass:
+    """The plugins' joint answer for the pods of one class.
+
+    What depends on the class and a node's row is kept and brought up to date row by row. On top of it comes what
+    depends on more than that: functions that are asked afresh, and scores that are fitted to those of all other nodes.
+    """
+
+    __slots__ = ("_kept", "_known", "_late_scores", "_scores", "extras", "now", "used", "version")
+
+    def __init__(self, known: "Classes") -> None:
+        self._known = known
+        self.version = -1
+        self.used = 0
+        """When the class was last asked for, to forget the ones that are not."""
+        self.now: Standing
+        """Everything together: what a decision looks at."""
+        self._kept: Standing
+        """Without what comes on top; the same object if nothing does."""
+        self._scores: list[Array | None] = [None] * len(known.scorers)
+        """Each plugin's scores if there are several plugins; nothing where all nodes are alike to it."""
+        self._late_scores: dict[int, Array | None] = {}
+        """What became of the scores that are known only once all other nodes are."""
+        self.extras: dict[int, Array] = {}
+        """What a predicate wants to remember beside its codes, such as the codes of a node's cards."""
+
+    def refresh(self, task: Task, nodes: Nodes) -> None:
+        """Ask all plugins about the nodes that changed and take over what they say."""
+        self._refresh_kept(task, nodes)
+        if self._known.late:
+            self._add_late(task, self.now.floor if self.version >= 0 else _NOTHING)
+        else:
+            self.now = self._kept
+
+    def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
+        verdicts = self._ask(task, nodes, self._known.kept_predicates)
+        totals = self._score(task, nodes)
+        if verdicts is not None:
+            np.copyto(totals, _NOTHING, where=self._known.verdicts.rejects.take(verdicts))
+        if nodes.rows is None:
+            verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
+            counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
+            self._kept = Standing(verdicts, counts, totals.astype(np.float64))
+            return
+        kept = self._kept
+        kept.totals[nodes.rows] = totals
+        if verdicts is None and kept.counts[FITS] == len(kept.verdicts):
+            return
+        before = nodes.pick(kept.verdicts)
+        after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
+        kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
+        kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
+        kept.verdicts[nodes.rows] = after
+
+    def _add_late(self, task: Task, floor: np.float64) -> None:
+        """Lay on top what depends on more than the class and a node's row."""
+        known, kept, nodes = self._known, self._kept, Nodes(self._known.cluster.columns)
+        verdicts, totals = kept.verdicts, kept.totals
+        found = self._ask(task, nodes, known.fresh_predicates)
+        if found is not None:
+            # What was said before counts, unless that was only a maybe.
+            verdicts = np.where((found != FITS) & ~known.verdicts.rejects.take(verdicts), found, verdicts)
+            totals = np.where(known.verdicts.rejects.take(verdicts), _NOTHING, totals)
+        for number, function in known.late_scorers:
+            scores = function.evaluate(task, nodes) if function.fresh else self._scores[number]
+            if function.reduce is not None and scores is not None:
+                scores = function.reduce(task, scores, totals != _NOTHING)
+            self._late_scores[number] = scores
+            if scores is not None:
+                totals = totals + scores
+        self.now = kept
+        if verdicts is not kept.verdicts or totals is not kept.totals:
+            counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
+            self.now = Standing(verdicts.copy(), counts, totals, floor)
+
+    def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
+        """Take over what a closer look at one node found."""
+        self.now.settle_row(row, function, code)
+        if self.now is not self._kept and not function.fresh:
+            self._kept.settle_row(row, function, code)
+
     def scores_of(self, rows: Sequence[int]) -> list[tuple[str, list[float]]]:
         """Each plugin's scores of nodes that fit."""
-        if len(self._scorers) == 1:
-            return [(self._scorers[0].plugin, [self.totals.item(row) for row in rows])]
+        scorers = self._known.scorers
+        if len(scorers) == 1 and not scorers[0].late:
+            return [(scorers[0].plugin, [self.now.totals.item(row) for row in rows])]
+        columns = [self._late_scores.get(n) if f.late else self._scores[n] for n, f in enumerate(scorers)]
         return [
             (function.plugin, [0.0 if column is None else column.item(row) for row in rows])
-            for function, column in zip(self._scorers, self._scores, strict=True)
+            for function, column in zip(scorers, columns, strict=True)
         ]
 
-    def _ask(self, task: Task, nodes: Nodes) -> Array | None:
+    def _ask(self, task: Task, nodes: Nodes, functions: Sequence[PredicateFunction]) -> Array | None:
         """The verdict about each node; nothing if the pods fit on all of them."""
         result: Array | None = None
-        for number in range(len(self._functions) - 1, -1, -1):
-            function = self._functions[number]
+        for function in functions:
             answer = function.evaluate(task, nodes)
             if answer is None:
                 continue
             if isinstance(answer, tuple):
                 answer, extra = answer
                 if nodes.rows is None:
-                    self.extras[number] = extra
+                    self.extras[function.number] = extra
                 else:
-                    self.extras[number][..., nodes.rows] = extra
+                    self.extras[function.number][..., nodes.rows] = extra
             # Counting bytes is faster than asking a short array whether it holds anything else.
             if answer.tobytes().count(function.fits) == answer.size:
                 continue
             if len(function.reasons) > function.numbered:
-                self._verdicts.number(function)
+                self._known.verdicts.number(function)
             found = function.verdicts.take(answer)
             if result is None:
                 result = found
@@ -222,21 +269,25 @@ class PodClass:
         return result
 
     def _score(self, task: Task, nodes: Nodes) -> Array:
-        """The sum of all plugins' scores; with a single plugin its own array."""
+        """The sum of the scores that depend on the class and the row alone; of a single plugin its own array."""
         totals: Array | None = None
-        for number, function in enumerate(self._scorers):
+        scorers = self._known.scorers
+        for number, function in enumerate(scorers):
+            if function.fresh:
+                continue
             answer = function.evaluate(task, nodes)
             if answer is None:
                 continue
-            if len(self._scorers) == 1:
+            if len(scorers) == 1 and not function.late:
                 return answer
-            totals = answer.astype(np.float64) if totals is None else totals + answer
+            if not function.late:
+                totals = answer.astype(np.float64) if totals is None else totals + answer
             kept = self._scores[number]
             if nodes.rows is None:
                 self._scores[number] = answer
             else:
                 if kept is None:
-                    kept = self._scores[number] = np.zeros(len(self.totals), answer.dtype)
+                    kept = self._scores[number] = np.zeros(len(self._kept.totals), answer.dtype)
                 kept[nodes.rows] = answer
         return np.zeros(len(nodes)) if totals is None else totals
 
@@ -248,6 +299,12 @@ class Classes:
         self.cluster = cluster
         self.predicates: list[PredicateFunction] = []
         self.scorers: list[ScoreFunction] = []
+        self.kept_predicates: list[PredicateFunction] = []
+        """Those whose answers are kept, the last one first."""
+        self.fresh_predicates: list[PredicateFunction] = []
+        self.late_scorers: list[tuple[int, ScoreFunction]] = []
+        self.late = False
+        """Whether there is anything that a class cannot keep."""
         self.verdicts: Verdicts
         self._kept: dict[tuple[Hashable, ...], PodClass] = {}
         self._keys: list[Key] = []
@@ -257,6 +314,10 @@ class Classes:
     def close_registration(self) -> None:
         """No functions are added from here on."""
         self.verdicts = Verdicts(self.predicates)
+        self.kept_predicates = [f for f in reversed(self.predicates) if not f.fresh]
+        self.fresh_predicates = [f for f in reversed(self.predicates) if f.fresh]
+        self.late_scorers = [(number, f) for number, f in enumerate(self.scorers) if f.late]
+        self.late = bool(self.fresh_predicates or self.late_scorers)
         self._keys = [f.key for f in self.predicates] + [f.key for f in self.scorers]
 
     def key(self, task: Task) -> tuple[Hashable, ...]:
@@ -274,7 +335,7 @@ class Classes:
         if kept is None:
             if len(self._kept) >= _MOST_CLASSES:
                 self._forget_the_idle()
-            kept = self._kept[key] = PodClass(self.predicates, self.scorers, self.verdicts)
+            kept = self._kept[key] = PodClass(self)
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
             # Comparing with one of NumPy's own numbers saves the conversion that takes longer than the comparison.

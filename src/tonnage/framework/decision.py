@@ -121,7 +121,9 @@ class Decision:
         """Per node of the ranking: the total, and what each plugin contributed."""
         result: dict[str, dict[str, float]] = {}
         for position, node in enumerate(self.ranking):
-            parts = {plugin: float(scores[position]) for plugin, scores in self.scores_by_plugin}
+            parts: dict[str, float] = {}
+            for plugin, scores in self.scores_by_plugin:
+                parts[plugin] = parts.get(plugin, 0.0) + float(scores[position])
             result[node] = {"total": sum(parts.values()), **parts}
         return result
 

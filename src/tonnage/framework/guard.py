@@ -9,9 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
-from tonnage.framework.points import Evaluate, NodeOrder, PrePredicate, TaskEvent
+from tonnage.framework.points import Evaluate, NodeOrder, PrePredicate, Reduce, TaskEvent
 from tonnage.model.problem import Problem
 
 FAILED = "PluginFailed"
@@ -34,9 +35,9 @@ class Guard:
         return message
 
     def pre_predicate(self, check: PrePredicate) -> PrePredicate:
-        def guarded(task: Task) -> Reason | None:
+        def guarded(task: Task, job: Job) -> Reason | None:
             try:
-                answer = check(task)
+                answer = check(task, job)
             except Exception as error:
                 return Reason(FAILED, self.failed("pre-predicate", task.key, error))
             if answer is None or isinstance(answer, Reason):
@@ -77,6 +78,20 @@ class Guard:
                 what = error
             self.failed("node order", task.key, what)
             return np.zeros(len(nodes))
+
+        return guarded
+
+    def reduce(self, function: Reduce) -> Reduce:
+        def guarded(task: Task, scores: Array, fits: Array) -> Array:
+            try:
+                reduced = function(task, scores, fits)
+                if isinstance(reduced, np.ndarray) and reduced.shape == scores.shape and np.isfinite(reduced).all():
+                    return reduced.astype(np.float64)
+                what: str | Exception = f"answered {_shown(reduced)} instead of an array of {len(scores)} numbers"
+            except Exception as error:
+                what = error
+            self.failed("node order", task.key, what)
+            return np.zeros(len(scores))
 
         return guarded
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.job import Job
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS
@@ -63,7 +64,8 @@ class NodeView:
         return int(self._cluster.columns.free[position, self._state.row])
 
 
-Predicate = Callable[[Task, NodeView], Reason | None]
+Predicate = Callable[[Task, Job, NodeView], Reason | None]
+JobOf = Callable[[Task], Job]
 NodeScore = Callable[[Task, NodeView], float]
 
 
@@ -82,9 +84,10 @@ class PerNode:
 class PerNodePredicate(PerNode):
     """A predicate about one node."""
 
-    def __init__(self, cluster: Cluster, guard: Guard, function: Predicate) -> None:
+    def __init__(self, cluster: Cluster, guard: Guard, function: Predicate, job_of: JobOf) -> None:
         super().__init__(cluster, guard)
         self._function = function
+        self._job_of = job_of
         self.reasons: list[str] = ["", FAILED]
         """Names by code; new ones are added as the function uses them."""
 
@@ -98,7 +101,7 @@ class PerNodePredicate(PerNode):
 
     def _ask(self, task: Task, state: NodeState) -> Reason | None:
         try:
-            answer = self._function(task, NodeView(self._cluster, state))
+            answer = self._function(task, self._job_of(task), NodeView(self._cluster, state))
         except Exception as error:
             return Reason(FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error))
         if answer is None or isinstance(answer, Reason):

@@ -2,8 +2,8 @@
 
 | extension point | answers | combine |
 |---|---|---|
-| pre-predicate (task) | nothing or a reason | all must pass |
-| predicate (task, node) | nothing or a reason | all must pass |
+| pre-predicate (task, job) | nothing or a reason | all must pass |
+| predicate (task, job, node) | nothing or a reason | all must pass |
 | batch predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
 | node order (task, node) | a score | sum |
 | batch node order (task, nodes) | a score per node | sum |
@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
+from tonnage.cluster.job import Job
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
@@ -25,11 +26,13 @@ from tonnage.framework.decision import Reason
 
 Key = Callable[[Task], Hashable]
 """Everything about a pod that an answer depends on."""
-PrePredicate = Callable[[Task], Reason | None]
+PrePredicate = Callable[[Task, Job], Reason | None]
 Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
 """A code for each node, and what the predicate wants to remember beside it; nothing if all nodes fit."""
 NodeOrder = Callable[[Task, Nodes], Array | None]
 """A score for each node; nothing if all are alike."""
+Reduce = Callable[[Task, Array, Array], Array]
+"""Of a task, the scores of all nodes and which of them the task fits on, makes the scores that count."""
 CardPredicate = Callable[[Task, DeviceRequest, Cards], Array | None]
 """True for cards that must not be taken; nothing if the plugin has no say about this task."""
 GpuOrder = Callable[[Task, DeviceRequest, NodeState, Sequence[Sequence[int]], Sequence[int]], Sequence[float]]

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array, Cards
+from tonnage.cluster.job import Job
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
@@ -36,6 +37,7 @@ from tonnage.framework.points import (
     Key,
     NodeOrder,
     PrePredicate,
+    Reduce,
     TaskEvent,
 )
 from tonnage.model.problem import Problem
@@ -117,8 +119,8 @@ class Session:
         `key` names what of a pod the answer depends on; without it, pods that differ in anything are asked about apart.
         """
         self.registered.append((self._opening, "predicate"))
-        function = PerNodePredicate(self.cluster, Guard(self._opening, self.report), check)
-        self._add_predicate(function.evaluate, key, function.reasons, function.detail, None, FITS)
+        function = PerNodePredicate(self.cluster, Guard(self._opening, self.report), check, self.job_of)
+        self._add_predicate(function.evaluate, key, function.reasons, function.detail)
 
     def add_node_order(self, score: NodeScore, *, key: Key = everything) -> None:
         """Score one node; asked as seldom as a predicate about one node."""
@@ -135,35 +137,52 @@ class Session:
         detail: Detail,
         confirm: Confirm | None = None,
         fits: int = FITS,
+        fresh: bool = False,
     ) -> int:
         """Say for all nodes at once which will not do; `confirm` settles the ones answered with MAYBE, one by one.
 
         `key` names everything about a pod that the answer depends on, `reasons` the codes from 1 on, and `detail`
         captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
-        usual one. The result is the predicate's number.
+        usual one. With `fresh` it is asked about all nodes whenever anything changed, because the answer about one node
+        depends on others; that is expensive. The result is the predicate's number.
         """
         self.registered.append((self._opening, "batch predicate"))
         names = ("", *reasons)
         if not self._is_built_in:
             evaluate = Guard(self._opening, self.report).predicate(evaluate, failed=len(names))
             names += (FAILED,)
-        return self._add_predicate(evaluate, key, names, detail, confirm, fits)
+        return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh)
 
     def _add_predicate(
-        self, evaluate: Evaluate, key: Key, names: Sequence[str], detail: Detail, confirm: Confirm | None, fits: int
+        self,
+        evaluate: Evaluate,
+        key: Key,
+        names: Sequence[str],
+        detail: Detail,
+        confirm: Confirm | None = None,
+        fits: int = FITS,
+        fresh: bool = False,
     ) -> int:
         number = len(self._classes.predicates)
         self._classes.predicates.append(
-            PredicateFunction(number, self._opening, evaluate, key, names, detail, confirm, fits)
+            PredicateFunction(number, self._opening, evaluate, key, names, detail, confirm, fits, fresh)
         )
         return number
 
-    def add_batch_node_order(self, evaluate: NodeOrder, *, key: Key) -> None:
-        """Score all nodes at once; `key` names everything about a pod that the scores depend on."""
+    def add_batch_node_order(
+        self, evaluate: NodeOrder, *, key: Key, reduce: Reduce | None = None, fresh: bool = False
+    ) -> None:
+        """Score all nodes at once; `key` names everything about a pod that the scores depend on.
+
+        `reduce` fits the scores to those of all other nodes, once per decision. With `fresh` all nodes are scored
+        whenever anything changed, because the score of one depends on others; that is expensive.
+        """
         self.registered.append((self._opening, "batch node order"))
         if not self._is_built_in:
-            evaluate = Guard(self._opening, self.report).node_order(evaluate)
-        self._classes.scorers.append(ScoreFunction(self._opening, evaluate, key))
+            guard = Guard(self._opening, self.report)
+            evaluate = guard.node_order(evaluate)
+            reduce = guard.reduce(reduce) if reduce is not None else None
+        self._classes.scorers.append(ScoreFunction(self._opening, evaluate, key, reduce, fresh))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
         """Say for the cards of some nodes which must not be taken."""
@@ -252,6 +271,10 @@ class Session:
 
     # -- decisions
 
+    def job_of(self, task: Task) -> Job:
+        """The job that a pod belongs to."""
+        return Job(task.key, {task.key: task})
+
     def class_key(self, task: Task) -> Hashable:
         """Everything about a pod that plugins' answers about nodes depend on: pods with equal keys fit alike."""
         return self._classes.key(task)
@@ -259,8 +282,9 @@ class Session:
     def decide(self, task: Task) -> Decision:
         """Where the pod should go, and why not elsewhere. Changes nothing."""
         self.cluster.settle()
+        job = self.job_of(task)
         for plugin, check in self._pre_predicates:
-            reason = check(task)
+            reason = check(task, job)
             if reason is not None:
                 return self._refuse(task, plugin, reason.name, reason.message)
         pods = self._classes.current(task)
@@ -296,8 +320,8 @@ class Session:
         """The best nodes that certainly fit, best first."""
         known = self._classes.verdicts
         while True:
-            rows = pods.best(MOST_SCORES)
-            verdicts = pods.verdicts.tobytes()
+            rows = pods.now.best(MOST_SCORES)
+            verdicts = pods.now.verdicts.tobytes()
             doubtful = [row for row in rows if verdicts[row] != FITS]
             if not doubtful:
                 return rows
@@ -316,14 +340,14 @@ class Session:
 
     def _rejections(self, task: Task, pods: PodClass) -> list[RejectedNodes]:
         """Why nodes were turned down, grouped by plugin and reason."""
-        known, verdicts = self._classes.verdicts, pods.verdicts.tobytes()
+        known, verdicts = self._classes.verdicts, pods.now.verdicts.tobytes()
         groups: dict[tuple[str, str], RejectedNodes] = {}
-        for verdict in pods.counts.nonzero()[0].tolist():
+        for verdict in pods.now.counts.nonzero()[0].tolist():
             meaning = known.meanings[verdict]
             if meaning is None or meaning[1] == MAYBE:
                 continue
             function, code = meaning
-            count = int(pods.counts[verdict])
+            count = int(pods.now.counts[verdict])
             reason = function.reasons[code]
             group = groups.get((function.plugin, reason))
             if group is not None:

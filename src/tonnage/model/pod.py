@@ -81,6 +81,10 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
         return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
 
     @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or NOTHING
+
+    @property
     def annotations(self) -> dict[str, str]:
         return self.metadata.annotations or NOTHING
 

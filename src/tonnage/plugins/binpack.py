@@ -119,9 +119,8 @@ class Binpack(Plugin):
         wanted = self._weighted(task.requests)
         if not wanted.weight_sum:
             return None
-        columns = self._cluster.columns
-        free = nodes.pick(columns.free).take(wanted.rows, axis=0)
-        offered = nodes.pick(columns.allocatable).take(wanted.rows, axis=0)
+        free = nodes.free.take(wanted.rows, axis=0)
+        offered = nodes.allocatable.take(wanted.rows, axis=0)
         missing = (offered == 0) | (offered >= UNLIMITED)
         shares = (offered - free + wanted.amounts) * wanted.weights / np.where(missing, np.inf, offered)
         # A running sum adds in the same order for one node as for thousands, so that the last digit is the same too.

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards
+from tonnage.cluster.job import Job
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
@@ -97,7 +98,7 @@ class GpuPolicy(Plugin):
     def _key(self, task: Task) -> Hashable:
         return self._policy(task), task.annotations.get(WEIGHTS_ANNOTATION)
 
-    def _makes_sense(self, task: Task) -> Reason | None:
+    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
         wanted = task.annotations.get(ANNOTATION)
         if wanted is not None and not is_policy(wanted):
             message = f"{wanted!r} is no GPU policy; {','.join(read_policy(wanted))} is used"

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
+from tonnage.cluster.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
@@ -39,7 +40,7 @@ class NodePolicy(Plugin):
         session.add_pre_predicate(self._check)
         session.add_batch_node_order(self._score, key=self._policy)
 
-    def _check(self, task: Task) -> None:
+    def _check(self, task: Task, job: Job) -> None:
         """An unknown policy in a pod's annotation means binpack, as in HAMi; but it is said."""
         wanted = task.annotations.get(ANNOTATION)
         if wanted is not None and wanted not in POLICIES:

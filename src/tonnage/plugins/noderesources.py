@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.decision import Reason
@@ -37,7 +38,7 @@ class NodeResources(Plugin):
     def _key(task: Task) -> Hashable:
         return task.requests
 
-    def _makes_sense(self, task: Task) -> Reason | None:
+    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
         if task.fault:
             return Reason("InvalidRequest", task.fault)
         for name, value in task.requests:
@@ -52,7 +53,7 @@ class NodeResources(Plugin):
 
     def _fits(self, task: Task, nodes: Nodes) -> Array | None:
         needs, codes = self._needs(task)
-        short = nodes.pick(self._cluster.columns.free) < needs
+        short = nodes.free < needs
         # Looking at the bytes of a short array is faster than reducing it, and there is nearly always enough.
         if not short.tobytes().count(1):
             return None

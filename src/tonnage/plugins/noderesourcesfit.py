@@ -117,9 +117,8 @@ class NodeResourcesFit(Plugin):
         wanted = self._wanted(self._key(task))
         if not len(wanted.rows):
             return None
-        columns = self._cluster.columns
-        offered = nodes.pick(columns.allocatable).take(wanted.rows, axis=0)
-        requested = offered - nodes.pick(columns.free).take(wanted.rows, axis=0) + wanted.amounts
+        offered = nodes.allocatable.take(wanted.rows, axis=0)
+        requested = offered - nodes.free.take(wanted.rows, axis=0) + wanted.amounts
         if wanted.unstated:
             held = nodes.pick(self._held.current())
             for here, there in wanted.unstated:

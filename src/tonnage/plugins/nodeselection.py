@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.job import Job
 from tonnage.cluster.labels import NODE_NAME
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
@@ -40,7 +41,7 @@ class NodeSelection(Plugin):
     def _key(task: Task) -> Hashable:
         return task.selection
 
-    def _makes_sense(self, task: Task) -> Reason | None:
+    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
         gates = task.pod.spec.schedulingGates
         if gates:
             return Reason(
