@@ -118,7 +118,8 @@ def test_the_default_configuration_decides_as_no_configuration(tmp_path: Path) -
 
 
 def test_a_flag_counts_more_than_the_file(tmp_path: Path) -> None:
-    path = written(tmp_path, with_plugin("nodepolicy", "arguments: {policy: spread}"))
+    text = with_plugin("nodepolicy", "arguments: {policy: spread}") + "  - name: priority\n"
+    path = written(tmp_path, text)
     spread = ["--node-scheduler-policy", "spread"]
     packed = ["--node-scheduler-policy", "binpack"]
     assert decided("-f", CLUSTER, "--config", path) == decided("-f", CLUSTER, *spread)

@@ -12,6 +12,9 @@ from tests.settings.texts import (
     warnings,
     with_plugin,
 )
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
+from tonnage.framework.session import Session
 from tonnage.plugins.catalog import BUILT_IN, plugin_class
 from tonnage.plugins.stock import stock_plugins
 from tonnage.settings.defaults import default_text, with_flags
@@ -24,12 +27,18 @@ def names(text: str) -> list[str]:
     return [plugin.name for plugin in load(text).plugins]
 
 
+def points_of(text: str, name: str) -> list[str]:
+    """Where a plugin registers something in a session with the configuration."""
+    with Session(Cluster(default_vendors()), load(text).plugins) as session:
+        return [point for plugin, point in session.registered if plugin == name]
+
+
 # -- both peers' stock files
 
 
 def test_volcanos_helm_default_packs_with_binpack() -> None:
     settings = load(VOLCANO_HELM)
-    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "binpack", "gpupolicy"]
+    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "priority", "binpack", "gpupolicy"]
     assert settings.actions == ["enqueue", "allocate", "backfill"]
 
 
@@ -38,19 +47,19 @@ def test_every_name_of_volcanos_helm_default_without_effect_is_said_with_its_pla
     assert said[0].startswith("FILE:1:11: the action enqueue has no effect here yet")
     assert any(line.startswith("FILE:5:11: gang: Tonnage does not have gangs yet") for line in said)
     assert any(line.startswith("FILE:12:11: predicates: node selection, taints") for line in said)
-    for name in ("priority", "conformance", "overcommit", "drf", "proportion", "nodeorder"):
+    for name in ("conformance", "overcommit", "drf", "proportion", "nodeorder"):
         assert sum(f" {name}: " in line for line in said) == 1
 
 
 def test_volcanos_built_in_default_scores_no_nodes_and_that_is_said() -> None:
-    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "gpupolicy"]
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "gpupolicy"]
     assert any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
 
 
 def test_kais_default_loads_with_warnings_only() -> None:
     settings = load(KAI_DEFAULT)
     assert settings.actions == ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
-    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "gpupolicy"]
+    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "priority", "gpupolicy"]
     said = [note.message for note in settings.warnings]
     assert any(text.startswith("the action consolidation has no effect") for text in said)
     assert any(text.startswith("queueDepthPerAction (how many jobs") for text in said)
@@ -151,14 +160,14 @@ def test_other_keys_of_the_peers_are_accepted_and_said_to_have_no_effect(key: st
 
 
 @pytest.mark.parametrize("name", ["binpack", "noderesourcesfit", "nodepolicy"])
-def test_a_scoring_plugin_without_node_order_is_left_out(name: str) -> None:
-    assert name not in names(with_plugin(name, "enableNodeOrder: false"))
-    assert name in names(with_plugin(name, "enableNodeOrder: true"))
+def test_a_scoring_plugin_without_node_order_scores_nothing(name: str) -> None:
+    assert "batch node order" not in points_of(with_plugin(name, "enableNodeOrder: false"), name)
+    assert "batch node order" in points_of(with_plugin(name, "enableNodeOrder: true"), name)
 
 
 def test_the_other_spelling_of_a_switch_works_and_is_said() -> None:
     text = with_plugin("binpack", "enabledNodeOrder: false")
-    assert "binpack" not in names(text)
+    assert points_of(text, "binpack") == []
     assert any("enabledNodeOrder is read as enableNodeOrder" in line for line in warnings(text))
 
 
@@ -166,6 +175,19 @@ def test_a_switch_that_does_nothing_is_said() -> None:
     said = warnings(with_plugin("predicates", "enablePredicate: false"))
     assert "FILE:5:5: enablePredicate: false has no effect on predicates here" in said
     assert warnings(with_plugin("binpack", "enablePredicate: true")) == []
+
+
+def test_a_switch_keeps_a_plugin_from_its_point_and_from_nothing_else() -> None:
+    assert points_of(with_plugin("priority", "enableJobOrder: false"), "priority") == ["task order"]
+    assert points_of(with_plugin("priority", "enableTaskOrder: false"), "priority") == ["job order"]
+
+
+def test_plugins_know_their_tier() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: priority\n- plugins:\n  - name: binpack\n"
+    assert {p.name: p.tier for p in load(text).plugins if p.name in ("priority", "binpack")} == {
+        "priority": 1,
+        "binpack": 2,
+    }
 
 
 def test_kais_switches_have_no_effect_there_either() -> None:

@@ -41,9 +41,8 @@ def command(plugins: tuple[str, ...], output: str) -> None:
 
 
 def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
-    from tonnage.cluster.cluster import Cluster
-    from tonnage.devices.catalog import default_vendors
-    from tonnage.framework.session import Session, SessionError
+    from tonnage.framework.session import SessionError
+    from tonnage.settings.tiers import registered_points
 
     summary = (kind.__doc__ or "").strip().splitlines()
     about: dict[str, Any] = {"name": name, "class": f"{kind.__module__}:{kind.__qualname__}"}
@@ -51,8 +50,7 @@ def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
     try:
         plugin = kind()
         about["arguments"] = plugin.written_arguments()
-        with Session(Cluster(default_vendors()), [plugin]) as session:
-            about["points"] = list(dict.fromkeys(point for _, point in session.registered))
+        about["points"] = registered_points(plugin)
     except SessionError as error:
         about["error"] = str(error)
     except Exception as error:

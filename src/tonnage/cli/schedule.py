@@ -1,6 +1,7 @@
 """`tonnage schedule`: one scheduling cycle on manifests."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -91,6 +92,7 @@ def command(
     The cluster is given as manifests. Pods that run count as usage, with the devices that their annotations name; pods
     without a node are placed by priority, then age, then name. Nothing is written anywhere.
     """
+    from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
     from tonnage.devices.catalog import default_vendors
@@ -99,7 +101,7 @@ def command(
     from tonnage.model.wire import encode_pretty
     from tonnage.scheduler.cycle import document, run_cycle
 
-    wanted = _plugins(config, files, plugins)
+    wanted, actions = _settings(config, files, plugins)
     try:
         manifests = read_files(files, stdin=standard_input())
     except ManifestError as error:
@@ -115,7 +117,7 @@ def command(
     except SessionError as error:
         raise BadInput(str(error)) from error
     with opened as session:
-        decisions = run_cycle(session)
+        decisions = run_cycle(session, make_actions(actions))
         result = document(session, decisions, manifests.problems)
     if output == "json":
         click.echo(encode_pretty(result))
@@ -125,13 +127,15 @@ def command(
         sys.exit(1)
 
 
-def _plugins(config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]) -> "list[Plugin]":
-    """The plugins of the configuration, or the stock ones; flags that were given count more than either.
+def _settings(
+    config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
+) -> "tuple[list[Plugin], Sequence[str]]":
+    """The plugins and actions of the configuration, or the stock ones; flags that were given count more than either.
 
     Plugins of files that the configuration does not name run with their defaults.
     """
     from tonnage.plugins.stock import stock_plugins
-    from tonnage.settings.defaults import with_flags
+    from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
     from tonnage.settings.notes import SettingsError
 
     def make(kind: "type[Plugin]") -> "Plugin":
@@ -142,6 +146,7 @@ def _plugins(config: str | None, files: tuple[str, ...], plugin_paths: tuple[str
 
     finder = find_plugins(plugin_paths)
     plugins = stock_plugins()
+    actions: Sequence[str] = DEFAULT_ACTIONS
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:
             raise BadInput("standard input can be read only once; give - once")
@@ -151,14 +156,14 @@ def _plugins(config: str | None, files: tuple[str, ...], plugin_paths: tuple[str
             raise BadInput(f"the configuration is not valid\n{error}") from error
         for note in settings.warnings:
             click.echo(note.shown(settings.source, "warning"), err=True)
-        plugins = settings.plugins
+        plugins, actions = settings.plugins, settings.actions
     named = {plugin.name for plugin in plugins}
     plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]
     context = click.get_current_context()
     flags = ("node_scheduler_policy", "gpu_scheduler_policy", "numa_order")
     default = ParameterSource.DEFAULT
     given = [context.params[flag] if context.get_parameter_source(flag) != default else None for flag in flags]
-    return with_flags(plugins, *given)
+    return with_flags(plugins, *given), actions
 
 
 def _say_skipped(manifests: "Manifests") -> None:

@@ -12,6 +12,7 @@ from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Ar
 from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
+from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Requests, Task, make_task
 from tonnage.devices.base import MIG_MODE, DecodeError, PodUses, Vendor
@@ -42,8 +43,13 @@ class Cluster:
         """Pods whose placement was decided and is not confirmed yet."""
         self.running: dict[str, Task] = {}
         """Pods that have a node."""
+        self.leaving: set[str] = set()
+        """Pods that are on their way out: they hold what they held until they are gone."""
+        self.is_ahead = False
+        """Whether the columns show the cluster as it will be once the leaving pods have left."""
         self.holders: dict[str, str] = {}
         """The node of each pod that holds something."""
+        self.queues = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.cards: dict[str, list[str]] = {}
         """Nodes that register a card of that UUID."""
         self._orphans: dict[str, dict[str, Holding]] = {}
@@ -70,8 +76,9 @@ class Cluster:
         state.read(node, self.vendors)
         self._index_cards(state, 1)
         self._write(state)
-        for holding in state.holdings.values():
-            self._apply(state, holding, 1)
+        for key, holding in state.holdings.items():
+            if self._counts_now(key):
+                self._apply(state, holding, 1)
         self.columns.touch(state.row)
 
     def remove_node(self, name: str) -> None:
@@ -116,6 +123,7 @@ class Cluster:
         if pod.node is None:
             # A device annotation without a node is a left-over of an attempt that came to nothing: it counts nothing.
             self.running.pop(key, None)
+            self.restore(key)
             if key in self.reserved:
                 self.reserved[key] = task
             else:
@@ -137,6 +145,10 @@ class Cluster:
         if self._held(key) != holding:
             self._let_go(key)
             self._hold(key, holding)
+        if pod.is_leaving:
+            self.evict(key)
+        else:
+            self.restore(key)
 
     def remove_pod(self, key: str) -> None:
         """Forget a pod and free what it held."""
@@ -144,12 +156,14 @@ class Cluster:
             tasks.pop(key, None)
         self._pod_problems.pop(key, None)
         self._let_go(key)
+        self.leaving.discard(key)
 
     # -- placements
 
     def reserve(self, task: Task, node: str, grant: Grant) -> None:
         """Hold a decided placement; an earlier one of the same pod is given up first."""
         self._let_go(task.key)
+        self.leaving.discard(task.key)
         self.waiting.pop(task.key, None)
         self.running.pop(task.key, None)
         self.reserved[task.key] = task
@@ -168,6 +182,42 @@ class Cluster:
         if task is not None:
             self._let_go(key)
             self.waiting[key] = task
+
+    # -- looking ahead
+
+    def evict(self, key: str) -> bool:
+        """A running pod is on its way out; whether it was not before."""
+        if key not in self.running or key in self.leaving:
+            return False
+        self._count(key, -1)
+        self.leaving.add(key)
+        return True
+
+    def restore(self, key: str) -> bool:
+        """A pod stays after all; whether it was on its way out."""
+        if key not in self.leaving:
+            return False
+        self.leaving.discard(key)
+        self._count(key, 1)
+        return True
+
+    def look_ahead(self, ahead: bool) -> None:
+        """Show the cluster as it will be once the leaving pods have left, or as it is."""
+        if ahead == self.is_ahead:
+            return
+        self.is_ahead = True
+        for key in self.leaving:
+            self._count(key, -1 if ahead else 1)
+        self.is_ahead = ahead
+
+    def _count(self, key: str, sign: int) -> None:
+        """Add or take away what a pod holds, if the columns show the cluster without those that leave."""
+        state = self.nodes.get(self.holders[key])
+        if self.is_ahead and state is not None:
+            self._apply(state, state.holdings[key], sign)
+
+    def _counts_now(self, key: str) -> bool:
+        return not (self.is_ahead and key in self.leaving)
 
     # -- what is wrong
 
@@ -260,7 +310,9 @@ class Cluster:
         position = self.columns.add_resource(name, UNLIMITED if name in self._counts else 0)
         self._vectors.clear()
         for state in self.nodes.values():
-            for holding in state.holdings.values():
+            for key, holding in state.holdings.items():
+                if not self._counts_now(key):
+                    continue
                 self.columns.free[position, state.row] -= min(dict(holding.requests).get(name, 0), LARGEST)
 
     def _apply(self, state: NodeState, holding: Holding, sign: int) -> None:
@@ -343,7 +395,8 @@ class Cluster:
             self._orphans.setdefault(holding.node, {})[key] = holding
             return
         state.holdings[key] = holding
-        self._apply(state, holding, 1)
+        if self._counts_now(key):
+            self._apply(state, holding, 1)
 
     def _let_go(self, key: str) -> None:
         node = self.holders.pop(key, None)
@@ -356,4 +409,6 @@ class Cluster:
             if not aside:
                 del self._orphans[node]
             return
-        self._apply(state, state.holdings.pop(key), -1)
+        holding = state.holdings.pop(key)
+        if self._counts_now(key):
+            self._apply(state, holding, -1)

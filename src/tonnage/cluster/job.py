@@ -6,9 +6,9 @@ Whether a job may be stopped to make room for others is said by, in this order: 
 else its priority, which must be below 100, KAI's line between training and what people wait for.
 """
 
+from tonnage.cluster.queue import DEFAULT_QUEUE
 from tonnage.cluster.task import Task
 
-DEFAULT_QUEUE = "default"
 KAI_LABEL = "kai.scheduler/preemptibility"
 VOLCANO_KEY = "volcano.sh/preemptable"
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
@@ -22,7 +22,7 @@ _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 class Job:
     """Pods that start together or not at all."""
 
-    __slots__ = ("_preemptible", "key", "queue", "tasks")
+    __slots__ = ("_created", "_preemptible", "_priority", "key", "queue", "tasks")
 
     def __init__(self, key: str, tasks: dict[str, Task], queue: str = DEFAULT_QUEUE) -> None:
         self.key = key
@@ -31,6 +31,8 @@ class Job:
         """Its pods by namespace and name, waiting and running ones alike."""
         self.queue = queue
         self._preemptible: bool | None = None
+        self._priority: int | None = None
+        self._created: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -43,12 +45,16 @@ class Job:
     @property
     def priority(self) -> int:
         """That of its most important pod."""
-        return max(task.priority for task in self.tasks.values())
+        if self._priority is None:
+            self._priority = max([task.priority for task in self.tasks.values()])
+        return self._priority
 
     @property
     def created(self) -> str:
         """When its oldest pod was made."""
-        return min(task.pod.metadata.creationTimestamp or "" for task in self.tasks.values())
+        if self._created is None:
+            self._created = min([task.created for task in self.tasks.values()])
+        return self._created
 
     @property
     def preemptible(self) -> bool:

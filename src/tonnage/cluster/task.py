@@ -9,7 +9,7 @@ from tonnage.devices.base import DeviceRequest, RequestError, Vendor
 from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
-from tonnage.model.resources import NegativeAmountError, effective_request, without_nonsense
+from tonnage.model.resources import PODS, NegativeAmountError, effective_request, without_nonsense
 from tonnage.model.wire import comparable
 
 INIT, SIDECAR, APP = "init", "sidecar", "app"
@@ -53,8 +53,17 @@ class Task(msgspec.Struct, gc=False):
         return self.pod.metadata.namespace or "default"
 
     @property
+    def created(self) -> str:
+        return self.pod.metadata.creationTimestamp or ""
+
+    @property
     def priority(self) -> int:
         return self.pod.spec.priority or 0
+
+    @property
+    def is_best_effort(self) -> bool:
+        """Whether the pod asks for nothing but a place."""
+        return not self.demands and all(name == PODS for name, _ in self.requests)
 
     @property
     def order(self) -> tuple[int, str, str]:

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from tonnage.cluster.cluster import Grant
+from tonnage.cluster.job import Job
 from tonnage.cluster.task import Task
 
 PLACED = "placed"
 UNSCHEDULABLE = "unschedulable"
+WAITING = "waiting"
 
 MOST_SCORES = 10
 """How many nodes a decision keeps scores of, the chosen one included."""
@@ -46,7 +48,7 @@ class GrantedDevice(msgspec.Struct, frozen=True):
     cores: int
 
 
-class DecisionRecord(msgspec.Struct, frozen=True):
+class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A decision as it is written to the outside."""
 
     pod: str
@@ -57,6 +59,17 @@ class DecisionRecord(msgspec.Struct, frozen=True):
     devices: list[GrantedDevice]
     scores: dict[str, dict[str, float]]
     rejected: list[Rejection]
+    message: str = ""
+    """In one sentence, what a pod waits for that has its place already, or that its job or queue holds back."""
+
+
+class Eviction(msgspec.Struct, frozen=True, rename={"for_": "for"}):
+    """A running pod that has to go: for which job, and why it."""
+
+    pod: str
+    node: str
+    for_: str
+    reason: str
 
 
 class RejectedNodes:
@@ -79,20 +92,35 @@ class RejectedNodes:
 class Decision:
     """What was decided for one pod."""
 
-    __slots__ = ("grant", "node", "ranking", "rejected", "scores_by_plugin", "task", "vendors")
+    __slots__ = (
+        "grant",
+        "job",
+        "node",
+        "outcome",
+        "ranking",
+        "rejected",
+        "scores_by_plugin",
+        "task",
+        "vendors",
+        "waits_for",
+    )
 
     def __init__(
         self,
         task: Task,
+        job: Job,
         node: str | None,
         grant: Grant,
         vendors: Sequence[Any],
         ranking: Sequence[str],
         scores_by_plugin: Sequence[tuple[str, Sequence[float]]],
         rejected: Sequence[RejectedNodes],
+        outcome: str | None = None,
     ) -> None:
         self.task = task
+        self.job = job
         self.node = node
+        """Where the pod goes; if it waits, where it will go."""
         self.grant = grant
         self.vendors = vendors
         self.ranking = ranking
@@ -100,10 +128,9 @@ class Decision:
         self.scores_by_plugin = scores_by_plugin
         """Each plugin's scores of the ranking's nodes."""
         self.rejected = rejected
-
-    @property
-    def outcome(self) -> str:
-        return UNSCHEDULABLE if self.node is None else PLACED
+        self.outcome = outcome or (UNSCHEDULABLE if node is None else PLACED)
+        self.waits_for: Sequence[str] = ()
+        """Pods that must leave the node before this one can start there."""
 
     @property
     def devices(self) -> list[GrantedDevice]:
@@ -129,6 +156,10 @@ class Decision:
 
     def why_not(self) -> str:
         """In one line, why the pod waits."""
+        if self.node is not None:
+            return f"goes to {self.node} once {', '.join(self.waits_for)} left"
+        if self.outcome == WAITING:
+            return "; ".join(f"{rejected.reason}: {rejected.message}" for rejected in self.rejected)
         if not self.rejected:
             return "the cluster has no nodes"
         nodes = sum(r.count for r in self.rejected)
@@ -137,13 +168,15 @@ class Decision:
 
     def record(self) -> DecisionRecord:
         """The decision for the outside."""
+        placed = self.outcome == PLACED
         return DecisionRecord(
             pod=self.task.key,
-            job=self.task.key,
-            queue="default",
+            job=self.job.key,
+            queue=self.job.queue,
             outcome=self.outcome,
-            node=self.node,
-            devices=self.devices,
+            node=self.node if placed else None,
+            devices=self.devices if placed else [],
             scores=self.scores,
             rejected=[Rejection(r.reason, r.plugin, r.count, r.example, r.message) for r in self.rejected],
+            message=self.why_not() if self.outcome == WAITING else "",
         )

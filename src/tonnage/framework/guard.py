@@ -4,15 +4,33 @@ A callback that raises, or answers something else than it should, is named in a 
 a score that fails counts nothing, an event that fails is passed over.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.columns import Array, Cards, Nodes
 from tonnage.cluster.job import Job
+from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
+from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
-from tonnage.framework.points import Evaluate, NodeOrder, PrePredicate, Reduce, TaskEvent
+from tonnage.framework.points import (
+    JOB_ORDER,
+    JOB_READY,
+    JOB_VALID,
+    PREEMPTABLE,
+    CardPredicate,
+    Evaluate,
+    GpuOrder,
+    GpuSet,
+    NodeOrder,
+    Point,
+    PrePredicate,
+    Reduce,
+    TaskEvent,
+)
 from tonnage.model.problem import Problem
 
 FAILED = "PluginFailed"
@@ -95,6 +113,71 @@ class Guard:
 
         return guarded
 
+    def card_predicate(self, reject: CardPredicate) -> CardPredicate:
+        def guarded(task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
+            try:
+                answer = reject(task, request, cards)
+                if answer is None or (isinstance(answer, np.ndarray) and answer.shape == cards.model.shape):
+                    return answer
+                what: str | Exception = f"answered {_shown(answer)} instead of an array of {cards.model.shape}"
+            except Exception as error:
+                what = error
+            self.failed("card predicate", task.key, what)
+            return np.ones(cards.model.shape, np.bool_)
+
+        return guarded
+
+    def gpu_order(self, score: GpuOrder) -> GpuOrder:
+        def guarded(
+            task: Task,
+            request: DeviceRequest,
+            node: NodeState,
+            free: Sequence[Sequence[int]],
+            fitting: Sequence[int],
+        ) -> Sequence[float]:
+            try:
+                scores = [float(one) for one in score(task, request, node, free, fitting)]
+                if len(scores) == len(fitting) and all(map(math.isfinite, scores)):
+                    return scores
+                what: str | Exception = f"answered {_shown(scores)} instead of {len(fitting)} finite numbers"
+            except Exception as error:
+                what = error
+            self.failed("GPU order", f"{task.key} on {node.name}", what)
+            return [0.0] * len(fitting)
+
+        return guarded
+
+    def gpu_set(self, choose: GpuSet) -> GpuSet:
+        def guarded(task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]) -> Sequence[int] | None:
+            try:
+                chosen = choose(task, request, row, candidates)
+                if chosen is None or (len(chosen) == request.count and set(chosen) <= set(candidates)):
+                    return chosen
+                what: str | Exception = f"answered {chosen!r} instead of {request.count} of {list(candidates)}"
+            except Exception as error:
+                what = error
+            self.failed("GPU set", task.key, what)
+            return None
+
+        return guarded
+
+    def question(self, point: Point, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A question about queues, jobs or tasks; one that fails is answered so that nothing is placed or evicted."""
+        expected, accepts, fallback = _ANSWERS[point.answers]
+
+        def guarded(*about: Any) -> Any:
+            try:
+                answer = function(*about)
+                if accepts(answer):
+                    return answer
+                what: str | Exception = f"answered {answer!r} instead of {expected}"
+            except Exception as error:
+                what = error
+            message = self.failed(point.name, getattr(about[0], "key", "") or getattr(about[0], "name", ""), what)
+            return Reason(FAILED, message) if fallback is Reason else fallback
+
+        return guarded
+
     def event(self, told: TaskEvent) -> TaskEvent:
         def guarded(task: Task) -> None:
             try:
@@ -103,6 +186,31 @@ class Guard:
                 self.failed("event", task.key, error)
 
         return guarded
+
+
+def _is_order(answer: object) -> bool:
+    return isinstance(answer, int) and not isinstance(answer, bool)
+
+
+def _is_reason(answer: object) -> bool:
+    return answer is None or isinstance(answer, Reason)
+
+
+def _is_vote(answer: object) -> bool:
+    return answer is None or isinstance(answer, bool)
+
+
+def _is_tasks(answer: object) -> bool:
+    return answer is None or (isinstance(answer, Sequence) and all(isinstance(task, Task) for task in answer))
+
+
+_ANSWERS: dict[str, tuple[str, Callable[[object], bool], Any]] = {
+    JOB_ORDER.answers: ("-1, 0 or 1", _is_order, 0),
+    JOB_VALID.answers: ("a Reason or nothing", _is_reason, Reason),
+    JOB_READY.answers: ("True, False or None", _is_vote, False),
+    PREEMPTABLE.answers: ("a list of tasks or nothing", _is_tasks, ()),
+}
+"""By what a point answers: how to say it, how to check it, and what stands in for an answer that is missing."""
 
 
 def _fits(answer: object, nodes: Nodes) -> bool:

@@ -30,6 +30,10 @@ class Plugin(ABC):
 
     name: ClassVar[str]
     Arguments: ClassVar[type[PluginArguments]] = PluginArguments
+    tier = 1
+    """The tier of the configuration that names it."""
+    switched_off: frozenset[str] = frozenset()
+    """The extension points that the configuration keeps it from."""
 
     def __init__(self, args: PluginArguments | None = None) -> None:
         self.args: Any = self.Arguments() if args is None else args

@@ -1,31 +1,99 @@
-"""The callbacks that plugins register, as types.
-
-| extension point | answers | combine |
-|---|---|---|
-| pre-predicate (task, job) | nothing or a reason | all must pass |
-| predicate (task, job, node) | nothing or a reason | all must pass |
-| batch predicate (task, nodes) | a code per node, 0 for yes | all must pass, the first that says no is the reason |
-| node order (task, node) | a score | sum |
-| batch node order (task, nodes) | a score per node | sum |
-| card predicate (task, request, cards) | which cards not | all must pass |
-| GPU order (task, request, node, free, fitting) | a score per fitting card | sum, then the lower position |
-| GPU set (task, request, row, candidates) | which of the fitting cards, or no opinion | first that decides |
-| assign (task, row, remembered) | what the pod's containers get of a node's cards | one plugin only |
-| allocate and deallocate events (task) | nothing | all are told |
-"""
+"""The extension points: what each callback is asked, what it answers, and how several plugins' answers combine."""
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
 from tonnage.cluster.job import Job
+from tonnage.cluster.queue import Queue
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
 
+
+class Point(NamedTuple):
+    """An extension point."""
+
+    name: str
+    takes: str
+    answers: str
+    combine: str
+
+
+_FIRST = "first that decides, in the order of tiers and plugins"
+_VOTES = "any no is no; else the first tier with a yes decides; yes if nobody votes"
+_VICTIMS = "those that all plugins of a tier name; the next tier only if nobody in this one has a say"
+
+QUEUE_ORDER = Point("queue order", "queue, queue", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
+JOB_ORDER = Point("job order", "job, job", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
+TASK_ORDER = Point("task order", "task, task", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
+PRE_PREDICATE = Point("pre-predicate", "task, job", "nothing or a reason", "all must pass")
+PREDICATE = Point("predicate", "task, job, node", "nothing or a reason", "all must pass")
+BATCH_PREDICATE = Point(
+    "batch predicate",
+    "task, nodes",
+    "a code per node, 0 for yes",
+    "all must pass, the first that says no is the reason",
+)
+NODE_ORDER = Point("node order", "task, node", "a score", "sum")
+BATCH_NODE_ORDER = Point("batch node order", "task, nodes", "a score per node", "sum")
+CARD_PREDICATE = Point("card predicate", "task, request, cards", "which cards not", "all must pass")
+GPU_ORDER = Point(
+    "GPU order", "task, request, node, free, fitting", "a score per fitting card", "sum, then the lower position"
+)
+GPU_SET = Point(
+    "GPU set", "task, request, row, candidates", "which of the fitting cards, or no opinion", "first that decides"
+)
+ASSIGN = Point("assign", "task, row, remembered", "what the pod's containers get of a node's cards", "one plugin only")
+EVENTS = Point("allocate and deallocate events", "task", "nothing", "all are told")
+JOB_VALID = Point("job valid", "job", "nothing or a reason", "all must pass")
+JOB_READY = Point("job ready", "job", "yes, no or no opinion", "all must agree; yes if nobody has an opinion")
+JOB_PIPELINED = Point("job pipelined", "job", "yes, no or no opinion", _VOTES)
+JOB_ENQUEUEABLE = Point("job enqueueable", "job", "yes, no or no opinion", _VOTES)
+PREEMPTABLE = Point("preemptable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
+RECLAIMABLE = Point("reclaimable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
+OVERUSED = Point("overused", "queue", "nothing or a reason", "any reason means yes")
+ALLOCATABLE = Point("allocatable", "queue, task", "nothing or a reason", "all must pass")
+
+POINTS = (
+    QUEUE_ORDER,
+    JOB_ORDER,
+    TASK_ORDER,
+    PRE_PREDICATE,
+    PREDICATE,
+    BATCH_PREDICATE,
+    NODE_ORDER,
+    BATCH_NODE_ORDER,
+    CARD_PREDICATE,
+    GPU_ORDER,
+    GPU_SET,
+    ASSIGN,
+    EVENTS,
+    JOB_VALID,
+    JOB_READY,
+    JOB_PIPELINED,
+    JOB_ENQUEUEABLE,
+    PREEMPTABLE,
+    RECLAIMABLE,
+    OVERUSED,
+    ALLOCATABLE,
+)
+
+
+def points_table() -> str:
+    """All extension points as a table in Markdown."""
+    rows = [f"| {p.name} ({p.takes}) | {p.answers} | {p.combine} |" for p in POINTS]
+    return "\n".join(["| extension point | answers | combine |", "|---|---|---|", *rows]) + "\n"
+
+
 Key = Callable[[Task], Hashable]
 """Everything about a pod that an answer depends on."""
+QueueOrder = Callable[[Queue, Queue], int]
+"""Below 0 if the first comes before the second."""
+JobOrder = Callable[[Job, Job], int]
+TaskOrder = Callable[[Task, Task], int]
 PrePredicate = Callable[[Task, Job], Reason | None]
 Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
 """A code for each node, and what the predicate wants to remember beside it; nothing if all nodes fit."""
@@ -48,3 +116,8 @@ The result makes the sentence when somebody reads it."""
 Confirm = Callable[[Task, int], int]
 """Looks closely at one node: 0, or the code of the reason why not."""
 TaskEvent = Callable[[Task], None]
+JobCheck = Callable[[Job], Reason | None]
+JobVote = Callable[[Job], bool | None]
+Victims = Callable[[Job, Sequence[Task]], Sequence[Task] | None]
+QueueCheck = Callable[[Queue], Reason | None]
+QueueTaskCheck = Callable[[Queue, Task], Reason | None]

@@ -5,6 +5,7 @@ from importlib import import_module
 from tonnage.framework.plugin import Plugin
 
 BUILT_IN = {
+    "priority": "tonnage.plugins.priority:Priority",
     "noderesources": "tonnage.plugins.noderesources:NodeResources",
     "nodeselection": "tonnage.plugins.nodeselection:NodeSelection",
     "devices": "tonnage.plugins.devices:Devices",

@@ -7,10 +7,11 @@ from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.nodepolicy import NodePolicy
 from tonnage.plugins.noderesources import NodeResources
 from tonnage.plugins.nodeselection import NodeSelection
+from tonnage.plugins.priority import Priority
 
 
 def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa_order: str = "tie") -> list[Plugin]:
-    """HAMi's defaults: nodes are packed, the cards of a node are spread over."""
+    """HAMi's defaults: nodes are packed, the cards of a node are spread over; important pods go first."""
     nodes = convert({"policy": node_policy}, NodePolicy.Arguments)
     cards = convert({"policy": gpu_policy, "numa_order": numa_order}, GpuPolicy.Arguments)
-    return [NodeResources(), NodeSelection(), Devices(), NodePolicy(nodes), GpuPolicy(cards)]
+    return [NodeResources(), NodeSelection(), Devices(), Priority(), NodePolicy(nodes), GpuPolicy(cards)]

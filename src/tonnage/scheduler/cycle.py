@@ -1,10 +1,11 @@
-"""One scheduling cycle: every waiting pod is decided about in turn, and the document that says what came of it."""
+"""One scheduling cycle: the actions run one after another, and the document that says what came of it."""
 
 from collections.abc import Sequence
 
 import msgspec
 
-from tonnage.framework.decision import Decision, DecisionRecord
+from tonnage.framework.action import Action
+from tonnage.framework.decision import Decision, DecisionRecord, Eviction, Reason
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 
@@ -13,18 +14,23 @@ class CycleDocument(msgspec.Struct, frozen=True):
     """What one cycle did, for the outside."""
 
     decisions: list[DecisionRecord]
-    evictions: list[dict[str, str]]
+    evictions: list[Eviction]
     queues: list[dict[str, str]]
     problems: list[Problem]
 
 
-def run_cycle(session: Session) -> list[Decision]:
-    """Place the waiting pods: higher priority first, then the older, then by name."""
-    waiting = sorted(session.cluster.waiting.values(), key=lambda task: task.order)
-    return [session.place(task) for task in waiting]
+def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
+    """Run the actions; the result is what was decided about every pod that waited."""
+    for action in actions:
+        action.run(session)
+    names = ", ".join(action.name for action in actions)
+    reason = Reason("NotConsidered", f"none of the actions looks at the pod: {names or 'there are none'}")
+    for key in sorted(session.cluster.waiting.keys() - session.decisions.keys()):
+        session.decisions[key] = session.refuse(session.cluster.waiting[key], "", reason)
+    return list(session.decisions.values())
 
 
 def document(session: Session, decisions: Sequence[Decision], read_problems: Sequence[Problem] = ()) -> CycleDocument:
     """The document of a cycle, with the problems met while reading its objects in front."""
     problems = [*read_problems, *session.cluster.problems(), *session.problems()]
-    return CycleDocument([decision.record() for decision in decisions], [], [], problems)
+    return CycleDocument([decision.record() for decision in decisions], session.evictions, [], problems)

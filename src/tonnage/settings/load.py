@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.content import as_text, as_utf8, file_content
 from tonnage.manifests.written import ManifestError, TextError
 from tonnage.plugins.catalog import ALWAYS, plugin_class
@@ -94,11 +97,14 @@ class _Reader:
             if name not in given:
                 self._notes.warn(root.position, f"no {name} given; the default is used: {default}")
         actions = self._actions(given["actions"]) if "actions" in given else list(DEFAULT_ACTIONS)
-        plugins = (
-            complete(TiersReader(self._notes, self._finder).read(given["tiers"]))
-            if "tiers" in given
-            else stock_plugins()
-        )
+        if "tiers" not in given:
+            return stock_plugins(), actions
+        plugins = complete(TiersReader(self._notes, self._finder).read(given["tiers"]))
+        if not self._notes.errors:
+            try:
+                Session(Cluster(default_vendors()), plugins).close()
+            except SessionError as error:
+                self._notes.error(given["tiers"].position, str(error))
         return plugins, actions
 
     def _actions(self, part: Part) -> list[str]:
@@ -114,7 +120,7 @@ class _Reader:
                     self._notes.warn(position, f"the action {name} has no effect here yet: {ACTIONS[name]}")
         if not self._notes.errors and ALLOCATE not in found:
             self._notes.warn(
-                part.position, f"{ALLOCATE} is not among the actions; waiting pods are placed all the same"
+                part.position, f"{ALLOCATE} is not among the actions, so that pods which ask for anything stay waiting"
             )
         return found
 

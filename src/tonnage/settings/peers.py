@@ -9,7 +9,7 @@ ALLOCATE = "allocate"
 ACTIONS = {
     ALLOCATE: "",
     "enqueue": "Tonnage does not have queues yet; every waiting pod is looked at",
-    "backfill": "allocate places pods without requests too, in their turn",
+    "backfill": "",
     "preempt": _NO_EVICTION,
     "reclaim": _NO_EVICTION,
     "shuffle": "Tonnage does not evict yet; running pods stay where they are",
@@ -31,7 +31,6 @@ ALWAYS_ON = {
 ABSENT = {
     # Volcano
     "gang": _NO_GANGS,
-    "priority": "waiting pods are always ordered by priority; Tonnage does not evict for it yet",
     "conformance": _NO_EVICTION,
     "drf": _NO_QUEUES,
     "proportion": _NO_QUEUES,
@@ -112,6 +111,21 @@ SWITCHES = (
     "enabledSubJobOrder",
     "enabledHyperNodeGradient",
 )
+SWITCHED = {
+    "enableQueueOrder": ("queue order",),
+    "enableJobOrder": ("job order",),
+    "enableTaskOrder": ("task order",),
+    "enablePredicate": ("pre-predicate", "predicate", "batch predicate"),
+    "enableNodeOrder": ("node order", "batch node order"),
+    "enableJobReady": ("job ready",),
+    "enableJobPipelined": ("job pipelined",),
+    "enableJobEnqueued": ("job enqueueable",),
+    "enablePreemptable": ("preemptable",),
+    "enableReclaimable": ("reclaimable",),
+    "enabledOverused": ("overused",),
+    "enabledAllocatable": ("allocatable",),
+}
+"""The extension points that a switch turns off."""
 NODE_ORDER = "enableNodeOrder"
 OFF_BY_DEFAULT = ("enableHierarchy", "enabledClusterOrder")
 _BY_POINT = {name.removeprefix("enable").removeprefix("d"): name for name in SWITCHES}

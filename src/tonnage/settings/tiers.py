@@ -2,8 +2,11 @@
 
 from typing import Any, NamedTuple
 
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import ArgumentError, Plugin
-from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS
+from tonnage.framework.session import Session, SessionError
+from tonnage.plugins.catalog import ALWAYS, BUILT_IN, NODE_SCORERS
 from tonnage.settings.arguments import ArgumentReader
 from tonnage.settings.cancelling import Scorer, warn_of_cancelling
 from tonnage.settings.document import Part
@@ -14,6 +17,7 @@ from tonnage.settings.peers import (
     ALWAYS_ON,
     NODE_ORDER,
     OFF_BY_DEFAULT,
+    SWITCHED,
     SWITCHES,
     is_kai_switch,
     volcano_spelling,
@@ -33,6 +37,13 @@ class _Named(NamedTuple):
     scores: bool
 
 
+class _Switch(NamedTuple):
+    """A switch of a plugin, and where it stands."""
+
+    on: bool
+    position: Position
+
+
 class TiersReader:
     """Reads the plugins of all tiers, in their order."""
 
@@ -44,14 +55,14 @@ class TiersReader:
 
     def read(self, tiers: Part) -> list[Plugin]:
         """The plugins that the tiers name and that Tonnage has."""
-        for tier in self._items(tiers, "a list of tiers"):
+        for number, tier in enumerate(self._items(tiers, "a list of tiers"), start=1):
             fields = self._fields(tier, "a map with plugins")
             for name, (key, value) in fields.items():
                 if name != "plugins":
                     self._notes.error(key.position, f"a tier has no key {name}{advice(name, ['plugins'])}")
                 elif not value.is_null:
                     for plugin in self._items(value, "a list of plugins"):
-                        self._plugin(plugin)
+                        self._plugin(plugin, number)
         named = self._named.values()
         scorers = [Scorer(one.name, one.position, one.arguments) for one in named if one.scores]
         warn_of_cancelling(scorers, self._notes)
@@ -63,7 +74,7 @@ class TiersReader:
             self._notes.warn(tiers.position, f"{what}; binpack, noderesourcesfit and nodepolicy score nodes")
         return [one.plugin for one in named if one.plugin is not None]
 
-    def _plugin(self, part: Part) -> None:
+    def _plugin(self, part: Part, tier: int) -> None:
         fields = self._fields(part, "a map with a plugin's name")
         if not fields:
             if part.fields() is not None:
@@ -82,11 +93,34 @@ class TiersReader:
         if not isinstance(given, dict):
             self._notes.error(fields[_ARGUMENTS][1].position, f"expected a map of arguments, got {_words(written)}")
             written, given = None, {}
-        scores = switches.get(NODE_ORDER, True)
         plugin = self._build(name, position, written, given)
-        if name in NODE_SCORERS and not scores:
-            plugin = None
+        if plugin is not None:
+            plugin.tier = tier
+            self._switch(plugin, switches, position)
+        elif name in ALWAYS_ON:
+            self._say_without_effect(name, switches)
+        scores = switches[NODE_ORDER].on if NODE_ORDER in switches else True
         self._named.setdefault(name, _Named(name, position, given, plugin, scores))
+
+    def _switch(self, plugin: Plugin, switches: dict[str, "_Switch"], position: Position) -> None:
+        """Keep a plugin from the extension points that are switched off, with a word about switches without effect."""
+        try:
+            registers = set(registered_points(plugin))
+        except SessionError as error:
+            self._notes.error(position, str(error))
+            return
+        if plugin.name in ALWAYS:
+            registers = set()
+        effective = {name for name in switches if registers.intersection(SWITCHED.get(name, ()))}
+        self._say_without_effect(plugin.name, {n: s for n, s in switches.items() if n not in effective})
+        off = [SWITCHED[name] for name in effective if not switches[name].on]
+        plugin.switched_off = frozenset(point for points in off for point in points)
+
+    def _say_without_effect(self, plugin: str, switches: dict[str, "_Switch"]) -> None:
+        for name, switch in switches.items():
+            if switch.on == (name in OFF_BY_DEFAULT):
+                text = f"{name}: {str(switch.on).lower()} has no effect on {plugin} here"
+                self._notes.warn(switch.position, text)
 
     def _build(self, name: str, position: Position, written: Part | None, given: dict[str, Any]) -> Plugin | None:
         try:
@@ -123,9 +157,9 @@ class TiersReader:
             self._notes.error(value.position, f"expected the name of a plugin, got {'' if name == '' else value.words}")
         return name or None
 
-    def _switches(self, plugin: str | None, fields: Fields) -> dict[str, bool]:
-        """The plugin's switches by Volcano's spelling, with a word about each that does nothing."""
-        found: dict[str, bool] = {}
+    def _switches(self, plugin: str | None, fields: Fields) -> dict[str, "_Switch"]:
+        """The plugin's switches by Volcano's spelling."""
+        found: dict[str, _Switch] = {}
         for name, (key, value) in fields.items():
             if name in (_NAME, _ARGUMENTS):
                 continue
@@ -142,17 +176,8 @@ class TiersReader:
             else:
                 if switch != name:
                     self._notes.warn(key.position, f"{name} is read as {switch}, which is how Volcano spells it")
-                found[switch] = on
-                self._say_without_effect(plugin, switch, on, key.position)
+                found[switch] = _Switch(on, key.position)
         return found
-
-    def _say_without_effect(self, plugin: str | None, switch: str, on: bool, position: Position) -> None:
-        # What is said about an absent plugin covers its switches.
-        if plugin is None or (plugin not in BUILT_IN and plugin not in ALWAYS_ON):
-            return
-        is_usual = on != (switch in OFF_BY_DEFAULT)
-        if not is_usual and not (switch == NODE_ORDER and plugin in NODE_SCORERS):
-            self._notes.warn(position, f"{switch}: {str(on).lower()} has no effect on {plugin} here")
 
     def _items(self, part: Part, expected: str) -> list[Part]:
         items = part.items()
@@ -165,6 +190,12 @@ class TiersReader:
         if fields is None:
             self._notes.error(part.position, f"expected {expected}, got {part.words}")
         return fields or {}
+
+
+def registered_points(plugin: Plugin) -> list[str]:
+    """The extension points at which a plugin registers something; SessionError if it cannot be opened."""
+    with Session(Cluster(default_vendors()), [plugin]) as session:
+        return list(dict.fromkeys(point for _, point in session.registered))
 
 
 def _words(part: Part | None) -> str:

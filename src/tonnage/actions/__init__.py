@@ -1,0 +1,1 @@
+"""What a cycle does, one step after another; each file is one action."""

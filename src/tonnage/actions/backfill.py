@@ -1,0 +1,14 @@
+"""Backfill: give pods that ask for nothing a place."""
+
+from tonnage.actions.serving import Serving
+from tonnage.framework.action import Action
+from tonnage.framework.session import Session
+
+
+class Backfill(Action):
+    """Places the waiting pods that request nothing."""
+
+    name = "backfill"
+
+    def run(self, session: Session) -> None:
+        Serving(session, self.name, lambda task: task.is_best_effort).run()

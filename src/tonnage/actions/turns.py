@@ -1,0 +1,47 @@
+"""Whose turn it is: the queue that is to be served next, and in it the job."""
+
+from collections.abc import Iterable
+from functools import cmp_to_key
+
+from tonnage.cluster.job import Job
+from tonnage.cluster.queue import Queue
+from tonnage.framework.decision import Reason
+from tonnage.framework.session import Session
+
+
+class Turns:
+    """Jobs by queue. The order of queues is asked for again at every turn, because each placement changes it."""
+
+    def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
+        self._session = session
+        by_queue: dict[str, list[Job]] = {}
+        for job in jobs:
+            by_queue.setdefault(job.queue, []).append(job)
+        self._jobs: dict[str, list[Job]] = {
+            # The next one is the last, where it is taken off quickest.
+            name: sorted(waiting, key=cmp_to_key(session.compare_jobs), reverse=True)
+            for name, waiting in by_queue.items()
+        }
+        self._queues = [session.cluster.queues[name] for name in sorted(self._jobs)]
+
+    def next(self) -> tuple[Queue, Job] | None:
+        """The job to serve now; nothing if none is left."""
+        while self._queues:
+            queue = self._queues[0]
+            if len(self._queues) > 1:
+                queue = min(self._queues, key=cmp_to_key(self._session.compare_queues))
+            jobs = self._jobs[queue.name]
+            overused = self._session.why_overused(queue) if jobs else None
+            if jobs and overused is None:
+                return queue, jobs.pop()
+            self._queues.remove(queue)
+            if overused is not None:
+                self._conclude(jobs, *overused)
+        return None
+
+    def _conclude(self, jobs: list[Job], plugin: str, reason: Reason) -> None:
+        """The queue had its share: its jobs wait."""
+        for job in reversed(jobs):
+            for task in job.tasks.values():
+                if task.key in self._session.cluster.waiting:
+                    self._session.decisions[task.key] = self._session.refuse(task, plugin, reason)

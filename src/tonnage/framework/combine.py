@@ -1,0 +1,62 @@
+"""How the answers of several plugins become one; each rule is one that `points` states."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from tonnage.cluster.job import Job
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Reason
+
+
+class Registered(NamedTuple):
+    """A callback, and the plugin and tier it belongs to."""
+
+    plugin: str
+    tier: int
+    function: Callable[..., Any]
+
+
+def first_decides(functions: Sequence[Registered], one: object, other: object) -> int:
+    """Which of two comes first, by the first plugin that has an opinion; 0 if none has."""
+    for registered in functions:
+        order: int = registered.function(one, other)
+        if order:
+            return order
+    return 0
+
+
+def first_reason(functions: Sequence[Registered], *about: object) -> tuple[str, Reason] | None:
+    """The first reason against something, with the plugin that gives it."""
+    for registered in functions:
+        reason: Reason | None = registered.function(*about)
+        if reason is not None:
+            return registered.plugin, reason
+    return None
+
+
+def all_agree(functions: Sequence[Registered], job: Job) -> bool:
+    """Whether nobody says no."""
+    return not any(registered.function(job) is False for registered in functions)
+
+
+def by_vote(functions: Sequence[Registered], job: Job) -> bool:
+    """No as soon as one says no; yes after the first tier with a yes, or if nobody votes."""
+    for _, tier in groupby(functions, lambda registered: registered.tier):
+        votes = [registered.function(job) for registered in tier]
+        if False in votes:
+            return False
+        if True in votes:
+            return True
+    return True
+
+
+def common_victims(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> list[Task]:
+    """The victims that every plugin of the first tier with an opinion allows; none if nobody has one."""
+    for _, tier in groupby(functions, lambda registered: registered.tier):
+        answers = [registered.function(job, candidates) for registered in tier]
+        opinions = [{task.key for task in answer} for answer in answers if answer is not None]
+        if opinions:
+            allowed = set.intersection(*opinions)
+            return [task for task in candidates if task.key in allowed]
+    return []

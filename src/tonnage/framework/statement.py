@@ -1,0 +1,97 @@
+"""A statement: placements and evictions that belong together, taken as a whole or undone exactly.
+
+Each step changes the session's picture at once, so that the next one sees it, and is told to the plugins' event
+handlers; so is its undoing. Leaving the statement without `commit` undoes all of it.
+"""
+
+from types import TracebackType
+from typing import NamedTuple
+
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Decision, Eviction
+from tonnage.framework.session import Session
+
+
+class StatementError(Exception):
+    """A step that makes no sense: it would not be possible to undo it."""
+
+
+class _Step(NamedTuple):
+    """What was done: a placement, or an eviction if that is there."""
+
+    task: Task
+    waited: bool = False
+    """Whether the pod was among the waiting ones before it was placed."""
+    eviction: Eviction | None = None
+
+
+class Statement:
+    """Steps that can be undone. Use it in a `with` statement."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps: list[_Step] = []
+        self._committed = False
+
+    def __enter__(self) -> "Statement":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._committed:
+            self.undo()
+
+    def __len__(self) -> int:
+        """How many steps there are; a mark to undo back to."""
+        return len(self._steps)
+
+    def place(self, task: Task) -> Decision:
+        """Give a pod a place where it fits now."""
+        self._check(task)
+        waited = task.key in self._session.cluster.waiting
+        decision = self._session.place(task)
+        if decision.node is not None:
+            self._steps.append(_Step(task, waited))
+        return decision
+
+    def pipeline(self, task: Task) -> Decision:
+        """Give a pod a place where it fits once the pods that are leaving have left."""
+        with self._session.looking_ahead():
+            return self.place(task)
+
+    def evict(self, task: Task, beneficiary: str, reason: str) -> None:
+        """Stop a running pod for the job of that name."""
+        self._check(task)
+        cluster = self._session.cluster
+        if task.key not in cluster.running or task.key in cluster.leaving:
+            raise StatementError(f"{task.key} cannot be evicted: it does not run, or is leaving already")
+        self._session.evict(task)
+        self._steps.append(_Step(task, eviction=Eviction(task.key, cluster.holders[task.key], beneficiary, reason)))
+
+    def undo(self, mark: int = 0) -> None:
+        """Take back all steps after the mark, the last one first."""
+        if self._committed:
+            raise StatementError("the statement is committed")
+        session = self._session
+        while len(self._steps) > mark:
+            step = self._steps.pop()
+            if step.eviction is not None:
+                session.restore(step.task)
+                continue
+            session.unplace(step.task.key)
+            if not step.waited:
+                session.cluster.waiting.pop(step.task.key, None)
+
+    def commit(self) -> None:
+        """Keep everything."""
+        if self._committed:
+            raise StatementError("the statement is committed")
+        self._committed = True
+        self._session.evictions += [step.eviction for step in self._steps if step.eviction is not None]
+
+    def _check(self, task: Task) -> None:
+        if self._committed:
+            raise StatementError("the statement is committed")
+        if task.key in self._session.cluster.reserved:
+            raise StatementError(f"{task.key} has a place already; undo that first")
