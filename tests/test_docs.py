@@ -12,7 +12,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.guard import FAILED
 
 DOCS = ROOT / "docs"
-PLUGINS = ROOT / "src" / "tonnage" / "plugins"
+GIVE_REASONS = [ROOT / "src/tonnage" / name for name in ("plugins", "actions", "scheduler")]
 PAGES = sorted(
     page
     for folder, pattern in ((ROOT, "*.md"), (DOCS, "**/*.md"), (ROOT / "examples", "*.md"))
@@ -32,9 +32,9 @@ def named(page: Path) -> str:
 
 
 def reasons_in_code() -> set[tuple[str, str]]:
-    """Every reason that a plugin can give, with the plugin's module: the codes of REASONS, and each `Reason(...)`."""
+    """Every reason that can be given, with the module that does: the codes of REASONS, and each `Reason(...)`."""
     found: set[tuple[str, str]] = set()
-    for module in sorted(PLUGINS.glob("*.py")):
+    for module in sorted(path for folder in GIVE_REASONS for path in folder.glob("*.py")):
         for part in ast.walk(ast.parse(module.read_text())):
             if isinstance(part, ast.Assign) and any(
                 isinstance(t, ast.Name) and t.id == "REASONS" for t in part.targets
@@ -145,6 +145,6 @@ def test_the_table_of_extension_points_is_the_one_in_the_code():
 
 
 def test_the_plugin_shown_is_the_one_that_is_tried():
-    source = (ROOT / "examples/plugins/spot.py").read_text()
+    source = (ROOT / "examples/plugins/spot-instance-manager/spot_instance_manager.py").read_text()
     shown = (ROOT / "docs/plugins.md").read_text().split("```python\n")[1].split("```")[0]
     assert shown in source

@@ -1,0 +1,26 @@
+"""What a plugin imports: everything its author needs, in one place."""
+
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.job import Job
+from tonnage.cluster.queue import Queue
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Reason
+from tonnage.framework.pernode import NodeView
+from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
+from tonnage.framework.session import Session
+from tonnage.settings.finder import register_plugin
+
+__all__ = [
+    "ArgumentError",
+    "Array",
+    "Job",
+    "NodeView",
+    "Nodes",
+    "Plugin",
+    "PluginArguments",
+    "Queue",
+    "Reason",
+    "Session",
+    "Task",
+    "register_plugin",
+]
