@@ -24,12 +24,13 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines.append("")
     for decision in waiting:
         lines.append(f"{decision.pod} waits:")
-        lines += [_rejection(rejection, nodes) for rejection in decision.rejected]
-        if not decision.rejected:
-            lines.append("  there are no nodes")
+        lines += _why(decision, nodes)
+    if cycle.evictions:
+        header = ["EVICTED", "NODE", "FOR", "WHY"]
+        lines += ["", *table(header, [[e.pod, e.node, e.for_, e.reason] for e in cycle.evictions])]
     if wide:
         lines += [line for decision in placed for line in _wide(decision, nodes)]
-    if waiting or (wide and placed):
+    if waiting or cycle.evictions or (wide and placed):
         lines.append("")
     if cycle.problems:
         lines.append("Problems:")
@@ -78,6 +79,16 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
         yield f"  {name} scores {parts['total']:.4g}" + (f" ({details})" if details else "")
     for rejection in decision.rejected:
         yield _rejection(rejection, nodes)
+
+
+def _why(decision: DecisionRecord, nodes: int) -> Iterator[str]:
+    if decision.message:
+        yield f"  {decision.message}"
+        return
+    for rejection in decision.rejected:
+        yield _rejection(rejection, nodes)
+    if not decision.rejected:
+        yield "  there are no nodes"
 
 
 def _rejection(rejection: Rejection, nodes: int) -> str:
