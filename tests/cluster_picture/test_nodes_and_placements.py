@@ -1,7 +1,10 @@
 """Nodes that come, change and go, and placements that are reserved, confirmed and released."""
 
+from msgspec.structs import replace
+
 from tests.scenario import cards, decide, gpu, node, place, pod, problems, reasons, running, scenario, session, usage
 from tonnage.cluster.task import make_task
+from tonnage.model.meta import ObjectMeta
 
 
 def test_a_pod_on_an_unknown_node_counts_once_the_node_arrives():
@@ -131,3 +134,14 @@ def test_a_pod_that_turns_out_to_run_elsewhere_takes_its_reservation_along():
     assert usage(cluster, "a") == [(0, 0, 0)]
     assert usage(cluster, "b") == [(1, 200, 0)]
     assert not cluster.reserved
+
+
+def test_a_pod_of_the_same_name_gets_nothing_of_what_the_other_was_promised():
+    cluster = scenario(node("a", gpus=1, slots=1))
+    first, second = (replace(pod("p", 1), metadata=ObjectMeta(name="p", uid=uid)) for uid in ("1", "2"))
+    with session(cluster) as opened:
+        assert opened.place(make_task(first, cluster.vendors)).node == "a"
+        cluster.upsert_pod(first)
+        assert list(cluster.reserved) == ["default/p"]
+        cluster.upsert_pod(second)
+    assert (list(cluster.reserved), list(cluster.waiting), cluster.holders) == ([], ["default/p"], {})

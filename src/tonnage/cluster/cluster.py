@@ -4,7 +4,7 @@ Nodes and pods are added, changed and removed; placements are reserved, confirme
 rows it concerns; usage is never recounted for a decision. What is wrong with an object is kept as a problem beside it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -107,6 +107,14 @@ class Cluster:
         self.settle()
         return Nodes(self.columns)
 
+    def mask(self, names: Iterable[str]) -> Array:
+        """Which nodes have one of the names, as a column; names of unknown nodes are passed over."""
+        self.settle()
+        result = np.zeros(len(self.states), np.bool_)
+        nodes = self.nodes
+        result[[nodes[name].row for name in names if name in nodes]] = True
+        return result
+
     def label(self, key: str) -> LabelColumn:
         """A label of all nodes as a column."""
         return self.labels.column(key, lambda: (state.node for state in self.states))
@@ -124,9 +132,11 @@ class Cluster:
             # A device annotation without a node is a left-over of an attempt that came to nothing: it counts nothing.
             self.running.pop(key, None)
             self.restore(key)
-            if key in self.reserved:
+            # A pod of the same name that is not the same pod gets nothing of what the other one was promised.
+            if key in self.reserved and self.reserved[key].uid == task.uid:
                 self.reserved[key] = task
             else:
+                self.reserved.pop(key, None)
                 self._let_go(key)
                 self.waiting[key] = task
             self._pod_problems.pop(key, None)

@@ -53,6 +53,10 @@ class Task(msgspec.Struct, gc=False):
         return self.pod.metadata.namespace or "default"
 
     @property
+    def uid(self) -> str | None:
+        return self.pod.metadata.uid
+
+    @property
     def created(self) -> str:
         return self.pod.metadata.creationTimestamp or ""
 

@@ -124,17 +124,13 @@ class Standing:
         if verdict != FITS:
             self.totals[row] = _NOTHING
 
-    def best(self, most: int) -> list[int]:
+    def best(self, most: int, among: Array | None = None) -> list[int]:
         """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones."""
+        if among is not None:
+            return _highest(np.where(among, self.totals, _NOTHING), most)
         rows = self._guess(most) if self.floor != _NOTHING else None
         if rows is None:
-            left, rows = self.totals.copy(), []
-            while len(rows) < min(most, len(left)):
-                row = int(left.argmax())
-                if left.item(row) == _NOTHING:
-                    break
-                rows.append(row)
-                left[row] = _NOTHING
+            rows = _highest(self.totals.copy(), most)
         self.floor = self.totals[rows[-1]] if len(rows) == most else _NOTHING
         return rows
 
@@ -148,6 +144,18 @@ class Standing:
         if len(rows) < most:
             rows += (totals == self.floor).nonzero()[0][: most - len(rows)].tolist()
         return rows if len(rows) == most else None
+
+
+def _highest(left: Array, most: int) -> list[int]:
+    """Rows with the highest totals; uses the array up."""
+    rows: list[int] = []
+    while len(rows) < min(most, len(left)):
+        row = int(left.argmax())
+        if left.item(row) == _NOTHING:
+            break
+        rows.append(row)
+        left[row] = _NOTHING
+    return rows
 
 
 class PodClass:

@@ -8,8 +8,12 @@ undoing of each, is told to the plugins' event handlers; a `Statement` collects 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
 
 from tonnage.cluster.cluster import Cluster, Grant
+from tonnage.cluster.columns import Array
 from tonnage.cluster.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
@@ -18,7 +22,14 @@ from tonnage.framework.extensions import Extensions, SessionError
 from tonnage.framework.guard import Guard
 from tonnage.framework.plugin import Plugin
 
-__all__ = ["Session", "SessionError"]
+__all__ = ["Session", "SessionError", "Survey"]
+
+
+class Survey(NamedTuple):
+    """What is said about each of some nodes: its score, or the plugin and reason against it."""
+
+    fits: dict[str, float]
+    reasons: dict[str, tuple[str, str]]
 
 
 class Session(Extensions):
@@ -72,29 +83,50 @@ class Session(Extensions):
         """Jobs with a waiting pod that is wanted."""
         return [self.job_of(task) for task in self.cluster.waiting.values() if wants(task)]
 
-    def decide(self, task: Task) -> Decision:
-        """Where the pod should go, and why not elsewhere. Changes nothing."""
+    def decide(self, task: Task, among: Array | None = None) -> Decision:
+        """Where the pod should go, and why not elsewhere; `among` of all nodes only those. Changes nothing."""
         self.cluster.settle()
         job = self.job_of(task)
         for plugin, check in self._pre_predicates:
             reason = check(task, job)
             if reason is not None:
-                return self._refuse(task, job, plugin, reason)
+                return self._refuse(task, job, plugin, reason, among=among)
         pods = self._classes.current(task)
         while True:
-            rows = self._best_rows(task, pods)
+            rows = self._best_rows(task, pods, among)
             if not rows or self._assign is None or not task.demands:
-                return self._record(task, job, pods, rows, ())
+                return self._record(task, job, pods, rows, (), among)
             _, number, assign = self._assign
             grant = assign(task, rows[0], pods.extras.get(number))
             if not isinstance(grant, int):
-                return self._record(task, job, pods, rows, grant)
+                return self._record(task, job, pods, rows, grant, among)
             pods.settle_row(rows[0], self._classes.predicates[number], grant)
 
-    def place(self, task: Task) -> Decision:
+    def survey(self, task: Task, among: Array) -> Survey:
+        """Every node of those that the pod fits on, with its score, and why it does not fit on the others."""
+        job = self.job_of(task)
+        names = [self.cluster.states[row].name for row in among.nonzero()[0].tolist()]
+        for plugin, check in self._pre_predicates:
+            reason = check(task, job)
+            if reason is not None:
+                return Survey({}, dict.fromkeys(names, (plugin, reason.name)))
+        pods = self._classes.current(task)
+        self._confirm(task, pods, among.nonzero()[0].tolist())
+        survey = Survey({}, {})
+        rows = among.nonzero()[0]
+        totals, verdicts = pods.now.totals.take(rows).tolist(), pods.now.verdicts.take(rows).tolist()
+        for name, total, verdict in zip(names, totals, verdicts, strict=True):
+            meaning = self._classes.verdicts.meanings[verdict]
+            if meaning is None:
+                survey.fits[name] = total
+            else:
+                survey.reasons[name] = (meaning[0].plugin, meaning[0].reasons[meaning[1]])
+        return survey
+
+    def place(self, task: Task, among: Array | None = None) -> Decision:
         """Decide and, if a node was found, hold the placement; an earlier one of the same pod is given up first."""
         self.unplace(task.key)
-        decision = self.decide(task)
+        decision = self.decide(task, among)
         if decision.node is not None:
             self.cluster.reserve(task, decision.node, decision.grant)
             for told in self._on_allocate:
@@ -135,24 +167,29 @@ class Session(Extensions):
         """The decision about a pod that waits whatever the nodes are like, behind its job or its queue's share."""
         return self._refuse(task, self.job_of(task), plugin, reason, WAITING)
 
-    def _best_rows(self, task: Task, pods: PodClass) -> list[int]:
+    def _best_rows(self, task: Task, pods: PodClass, among: Array | None) -> list[int]:
         """The best nodes that certainly fit, best first."""
-        known = self._classes.verdicts
         while True:
-            rows = pods.now.best(MOST_SCORES)
-            verdicts = pods.now.verdicts.tobytes()
-            doubtful = [row for row in rows if verdicts[row] != FITS]
-            if not doubtful:
+            rows = pods.now.best(MOST_SCORES, among)
+            if not self._confirm(task, pods, rows):
                 return rows
-            for row in doubtful:
-                meaning = known.meanings[verdicts[row]]
-                if meaning is not None and meaning[0].confirm is not None:
-                    pods.settle_row(row, meaning[0], meaning[0].confirm(task, row))
 
-    def _record(self, task: Task, job: Job, pods: PodClass, rows: list[int], grant: Grant) -> Decision:
+    def _confirm(self, task: Task, pods: PodClass, rows: Sequence[int]) -> bool:
+        """Look closely at nodes that may fit; whether there were any."""
+        verdicts = pods.now.verdicts.tobytes()
+        doubtful = [row for row in rows if verdicts[row] != FITS]
+        for row in doubtful:
+            meaning = self._classes.verdicts.meanings[verdicts[row]]
+            if meaning is not None and meaning[1] == MAYBE and meaning[0].confirm is not None:
+                pods.settle_row(row, meaning[0], meaning[0].confirm(task, row))
+        return bool(doubtful)
+
+    def _record(
+        self, task: Task, job: Job, pods: PodClass, rows: list[int], grant: Grant, among: Array | None
+    ) -> Decision:
         states = self.cluster.states
         names = [states[row].name for row in rows]
-        rejected = self._rejections(task, pods)
+        rejected = self._rejections(task, pods, among)
         node = names[0] if names else None
         decision = Decision(task, job, node, grant, self.cluster.vendors, names, pods.scores_of(rows), rejected)
         if node is not None and self.cluster.is_ahead:
@@ -160,16 +197,20 @@ class Session(Extensions):
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self.cluster.leaving]
         return decision
 
-    def _rejections(self, task: Task, pods: PodClass) -> list[RejectedNodes]:
+    def _rejections(self, task: Task, pods: PodClass, among: Array | None) -> list[RejectedNodes]:
         """Why nodes were turned down, grouped by plugin and reason."""
-        known, verdicts = self._classes.verdicts, pods.now.verdicts.tobytes()
+        known, found, counts = self._classes.verdicts, pods.now.verdicts, pods.now.counts
+        if among is not None:
+            found = np.where(among, found, np.uint8(FITS))
+            counts = np.bincount(found)
+        verdicts = found.tobytes()
         groups: dict[tuple[str, str], RejectedNodes] = {}
-        for verdict in pods.now.counts.nonzero()[0].tolist():
+        for verdict in counts.nonzero()[0].tolist():
             meaning = known.meanings[verdict]
             if meaning is None or meaning[1] == MAYBE:
                 continue
             function, code = meaning
-            count = int(pods.now.counts[verdict])
+            count = int(counts[verdict])
             reason = function.reasons[code]
             group = groups.get((function.plugin, reason))
             if group is not None:
@@ -181,9 +222,17 @@ class Session(Extensions):
             groups[function.plugin, reason] = RejectedNodes(reason, function.plugin, count, name, render)
         return list(groups.values())
 
-    def _refuse(self, task: Task, job: Job, plugin: str, reason: Reason, outcome: str | None = None) -> Decision:
+    def _refuse(
+        self,
+        task: Task,
+        job: Job,
+        plugin: str,
+        reason: Reason,
+        outcome: str | None = None,
+        among: Array | None = None,
+    ) -> Decision:
         """A pod that no node can take, whatever the nodes are like."""
-        nodes = self.cluster.columns.size
-        example = self.cluster.states[0].name if nodes else ""
+        nodes = self.cluster.columns.size if among is None else int(among.sum())
+        example = self.cluster.states[0 if among is None else int(among.argmax())].name if nodes else ""
         refused = RejectedNodes(reason.name, plugin, nodes, example, lambda: reason.message)
         return Decision(task, job, None, (), self.cluster.vendors, (), (), [refused], outcome)
