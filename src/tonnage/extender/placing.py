@@ -1,0 +1,231 @@
+"""Filter, prioritize and the decision part of bind: which node and cards a pod gets, and for how long they are kept.
+
+A decision in `filter` is kept as a reservation until its pod is bound, deleted or filtered again, or until it expires.
+While a bind is on its way the reservation stays, whatever the clock says. Nothing here does I/O or tells the time.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task, make_task
+from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
+from tonnage.framework.decision import Decision
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session, Survey
+from tonnage.model.pod import Pod
+from tonnage.model.wire import WireError
+
+RESERVATION_SECONDS = 60.0
+HIGHEST = 10
+"""The best score that the protocol carries."""
+UNKNOWN_NODE = "NodeUnknown"
+SILENT_PLUGIN = "DevicePluginSilent"
+UNRESOLVABLE = frozenset(
+    (
+        "InvalidRequest",
+        "NodeUnregistered",
+        "CardNotHealth",
+        "CardCordoned",
+        "CardTypeMismatch",
+        "CardUuidMismatch",
+        "NodeInsufficientDevice",
+        "CardSetInfeasible",
+    )
+)
+"""Reasons that stay when other pods go, so that preemption does not help."""
+
+
+class State(Enum):
+    """How far a reservation has come."""
+
+    HELD = "held"
+    """Decided; expires if nobody binds it."""
+    BINDING = "binding"
+    """A bind is on its way, or its outcome is not known."""
+    BOUND = "bound"
+    """The API server said yes; the watch has not shown it yet."""
+
+
+class Reservation:
+    """A place that is kept for a pod."""
+
+    __slots__ = ("decided", "decision", "state")
+
+    def __init__(self, decision: Decision, decided: float) -> None:
+        self.decision = decision
+        self.decided = decided
+        self.state = State.HELD
+
+    @property
+    def task(self) -> Task:
+        return self.decision.task
+
+    @property
+    def node(self) -> str:
+        assert self.decision.node is not None
+        return self.decision.node
+
+
+class Filtered(msgspec.Struct):
+    """The answer to a filter call, and what was decided on the way."""
+
+    result: FilterResult
+    decision: Decision | None = None
+
+
+class Placing:
+    """Decisions on one cluster, as kube-scheduler asks for them."""
+
+    def __init__(self, session: Session, plugins: Sequence[Plugin], timeout: float = RESERVATION_SECONDS) -> None:
+        self._session = session
+        self._cluster = session.cluster
+        self._plugins = plugins
+        self._timeout = timeout
+        self._reservations: dict[str, Reservation] = {}
+        self.silent: set[str] = set()
+        """Nodes whose device plugin has not answered for too long: nothing new goes there."""
+
+    # -- filter
+
+    def filter(self, args: FilterArgs, now: float) -> Filtered:
+        """Decide, keep the place, and return its node as the only one."""
+        checked = self._check(args)
+        if not isinstance(checked, Task):
+            return Filtered(checked)
+        task, names = checked, args.node_names or []
+        kept = self.reservation(task.key, task.uid)
+        if kept is not None and kept.state is not State.HELD:
+            if kept.node in names:
+                return Filtered(FilterResult(node_names=[kept.node]), kept.decision)
+            return Filtered(FilterResult(node_names=[], error=f"a bind of {task.key} to {kept.node} is on its way"))
+        candidates = [name for name in names if name not in self.silent]
+        decision = self._session.place(task, self._cluster.mask(candidates))
+        if decision.node is None:
+            self._reservations.pop(task.key, None)
+            return Filtered(self._failed(task, names), decision)
+        self._reservations[task.key] = Reservation(decision, now)
+        return Filtered(FilterResult(node_names=[decision.node]), decision)
+
+    def feasible(self, args: FilterArgs) -> Filtered:
+        """Return all nodes that fit, and keep nothing."""
+        checked = self._check(args)
+        if not isinstance(checked, Task):
+            return Filtered(checked)
+        return Filtered(self._failed(checked, args.node_names or []))
+
+    def prioritize(self, args: FilterArgs) -> list[HostPriority]:
+        """How good each node is, as whole numbers from 0 to 10: the best gets 10, the worst 0."""
+        if args.pod is None:
+            return []
+        task = make_task(args.pod, self._cluster.vendors)
+        names = args.node_names or []
+        scores = self._session.survey(task, self._cluster.mask(names)).fits if task.demands else {}
+        low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+        span = high - low
+        scaled = {name: round((score - low) / span * HIGHEST) if span else 0 for name, score in scores.items()}
+        return [HostPriority(name, scaled.get(name, 0)) for name in names]
+
+    def _check(self, args: FilterArgs) -> Task | FilterResult:
+        """The pod to decide about; or the answer, if nothing needs to be decided."""
+        if args.pod is None:
+            return FilterResult(error="the request holds no Pod")
+        task = make_task(args.pod, self._cluster.vendors)
+        if not task.demands and not task.fault:
+            return FilterResult(nodes=args.nodes, node_names=args.node_names)
+        bound = self._cluster.running.get(task.key)
+        if bound is not None and bound.uid == task.uid:
+            return FilterResult(error=f"{task.key} is bound to {self._cluster.holders[task.key]} already")
+        if args.node_names is None and args.nodes is not None:
+            return self._simulated(task, args.nodes)
+        return task
+
+    def _failed(self, task: Task, names: Sequence[str]) -> FilterResult:
+        """All nodes that fit, and the bare reason of each that does not."""
+        survey = self._session.survey(task, self._cluster.mask(names))
+        reasons = {name: reason for name, (_, reason) in survey.reasons.items()}
+        reasons |= {name: UNKNOWN_NODE for name in names if name not in self._cluster.nodes}
+        reasons |= {name: SILENT_PLUGIN for name in names if name in self.silent}
+        fitting = [name for name in survey.fits if name not in reasons]
+        return _result(FilterResult(node_names=fitting), reasons)
+
+    def _simulated(self, task: Task, nodes: NodeItems) -> FilterResult:
+        """The answer about nodes that came whole, as the cluster autoscaler asks: nothing is kept.
+
+        A node that is known is taken as it is; one that is not, as an empty one.
+        """
+        items, readable = nodes.items or [], {}
+        reasons: dict[str, str] = {}
+        world = Cluster(self._cluster.vendors)
+        for position, item in enumerate(items):
+            try:
+                node = node_of(item)
+            except WireError as error:
+                return FilterResult(error=f"node {position + 1} of the request: {error.path}: {error.message}")
+            readable[node.name] = item
+            if node.name not in self._cluster.nodes:
+                world.upsert_node(node)
+        known = self._session.survey(task, self._cluster.mask(readable))
+        with Session(world, self._plugins) as empty:
+            new: Survey = empty.survey(task, world.mask(world.nodes))
+        for survey in (known, new):
+            reasons |= {name: reason for name, (_, reason) in survey.reasons.items()}
+        fitting = [item for name, item in readable.items() if name not in reasons]
+        return _result(FilterResult(nodes=NodeItems(fitting)), reasons)
+
+    # -- reservations
+
+    def reservation(self, key: str, uid: str | None) -> Reservation | None:
+        """The place kept for a pod; nothing if there is none any more."""
+        found = self._reservations.get(key)
+        if found is None:
+            return None
+        held = self._cluster.reserved.get(key)
+        if held is None or held.uid != found.task.uid or (uid and found.task.uid and uid != found.task.uid):
+            # The pod is bound, gone, or another one of the same name.
+            del self._reservations[key]
+            return None
+        return found
+
+    def decide_on(self, pod: Pod, node: str, now: float) -> Decision:
+        """Decide anew for a pod whose node is given, and keep the place."""
+        task = make_task(pod, self._cluster.vendors)
+        decision = self._session.place(task, self._cluster.mask([node]))
+        if decision.node is not None:
+            self._reservations[task.key] = Reservation(decision, now)
+        else:
+            self._reservations.pop(task.key, None)
+        return decision
+
+    def release(self, key: str) -> None:
+        """Give a place up: the bind was refused for certain."""
+        if self._reservations.pop(key, None) is not None:
+            self._session.unplace(key)
+
+    def expire(self, now: float) -> list[Reservation]:
+        """Give up places that nobody bound in time; the result are those."""
+        expired: list[Reservation] = []
+        for key in list(self._reservations):
+            found = self.reservation(key, None)
+            if found is not None and found.state is State.HELD and now - found.decided >= self._timeout:
+                self.release(key)
+                expired.append(found)
+        return expired
+
+    def count(self) -> dict[State, int]:
+        """How many places are kept, by state."""
+        counts = dict.fromkeys(State, 0)
+        for key in list(self._reservations):
+            found = self.reservation(key, None)
+            if found is not None:
+                counts[found.state] += 1
+        return counts
+
+
+def _result(result: FilterResult, reasons: dict[str, str]) -> FilterResult:
+    result.failed_nodes = {name: reason for name, reason in reasons.items() if reason not in UNRESOLVABLE}
+    unresolvable = {name: reason for name, reason in reasons.items() if reason in UNRESOLVABLE}
+    result.failed_and_unresolvable_nodes = unresolvable
+    return result

@@ -1,0 +1,224 @@
+"""What the extender answers to filter and prioritize, and how long it keeps a place."""
+
+import json
+
+import msgspec
+import pytest
+
+from tests.scenario import node, pod, running, scenario
+from tonnage.extender.placing import Placing, State
+from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult, read
+from tonnage.framework.session import Session
+from tonnage.model.wire import encode
+from tonnage.plugins.stock import stock_plugins
+
+
+def named(name, uid="1", **wants):
+    wanted = pod(name, **wants)
+    return msgspec.structs.replace(wanted, metadata=msgspec.structs.replace(wanted.metadata, uid=uid))
+
+
+def placing(cluster, **more):
+    plugins = stock_plugins()
+    return Placing(Session(cluster, plugins), plugins, **more)
+
+
+def asked(wanted, *names, nodes=None):
+    document = {"Pod": msgspec.to_builtins(wanted), "Nodes": nodes, "NodeNames": list(names) or None}
+    return read(json.dumps(document).encode(), FilterArgs)
+
+
+def three():
+    return scenario(
+        node("a", gpus=1), node("b", gpus=1), node("c"), running("x", on="a", memory=6000), pod("other", cpu="1")
+    )
+
+
+# -- filter
+
+
+def test_one_node_is_returned_and_its_place_kept():
+    cluster = three()
+    door = placing(cluster)
+    answer = door.filter(asked(named("p", gpus=1, memory=1000), "a", "b", "c"), now=0)
+    assert encode(answer.result) == (
+        b'{"Nodes":null,"NodeNames":["a"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}'
+    )
+    assert door.reservation("default/p", "1").node == "a"
+    assert list(cluster.reserved) == ["default/p"]
+
+
+def test_only_the_nodes_that_were_sent_count():
+    door = placing(three())
+    assert door.filter(asked(named("p", gpus=1, memory=1000), "b", "c"), 0).result.node_names == ["b"]
+
+
+def test_when_nothing_fits_every_node_has_its_bare_reason_and_those_that_preemption_cannot_cure_stand_apart():
+    door = placing(three())
+    answer = door.filter(asked(named("p", gpus=1, memory=7000), "a", "c", "gone"), 0)
+    assert answer.result.node_names == []
+    assert answer.result.failed_nodes == {"a": "CardInsufficientMemory", "gone": "NodeUnknown"}
+    assert answer.result.failed_and_unresolvable_nodes == {"c": "NodeUnregistered"}
+    assert answer.result.error == ""
+    assert door.reservation("default/p", "1") is None
+
+
+def test_a_pod_without_devices_gets_the_nodes_back():
+    door = placing(three())
+    assert door.filter(asked(named("p", cpu="1"), "c", "a"), 0).result == FilterResult(node_names=["c", "a"])
+
+
+def test_a_request_that_makes_no_sense_fits_nowhere():
+    answer = placing(three()).filter(asked(named("p", gpus=1, memory="8Gi"), "a", "b"), 0)
+    assert answer.result.failed_and_unresolvable_nodes == {"a": "InvalidRequest", "b": "InvalidRequest"}
+
+
+def test_a_repeated_filter_replaces_the_place():
+    cluster = three()
+    door = placing(cluster)
+    wanted = named("p", gpus=1, memory=1000)
+    door.filter(asked(wanted, "a", "b"), 0)
+    assert door.filter(asked(wanted, "b"), 1).result.node_names == ["b"]
+    assert cluster.holders == {"default/x": "a", "default/p": "b"}
+
+
+def test_while_a_bind_is_on_its_way_the_same_node_is_returned():
+    door = placing(three())
+    wanted = named("p", gpus=1, memory=1000)
+    door.filter(asked(wanted, "a", "b"), 0)
+    door.reservation("default/p", "1").state = State.BINDING
+    assert door.filter(asked(wanted, "a", "b"), 99).result.node_names == ["a"]
+    assert "on its way" in door.filter(asked(wanted, "b"), 99).result.error
+
+
+def test_nothing_goes_to_a_node_whose_plugin_is_silent():
+    door = placing(three())
+    door.silent.add("a")
+    assert door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0).result.node_names == ["b"]
+    answer = door.filter(asked(named("q", gpus=1, memory=1000), "a"), 0)
+    assert answer.result.failed_nodes == {"a": "DevicePluginSilent"}
+
+
+def test_a_pod_that_runs_already_keeps_its_place():
+    cluster = three()
+    bound = msgspec.structs.replace(
+        named("p", gpus=1, memory=1000), spec=msgspec.structs.replace(pod("p", 1).spec, nodeName="b")
+    )
+    cluster.upsert_pod(bound)
+    answer = placing(cluster).filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    assert answer.result.error == "default/p is bound to b already"
+    assert cluster.holders["default/p"] == "b"
+
+
+# -- other placement
+
+
+def test_all_nodes_that_fit_are_returned_and_nothing_is_kept():
+    cluster = three()
+    answer = placing(cluster).feasible(asked(named("p", gpus=1, memory=1000), "a", "b", "c"))
+    assert answer.result.node_names == ["a", "b"]
+    assert answer.result.failed_and_unresolvable_nodes == {"c": "NodeUnregistered"}
+    assert not cluster.reserved
+
+
+def test_scores_go_from_0_to_10_and_the_best_gets_10():
+    cluster = scenario(node("a", gpus=1), node("b", gpus=1), node("c", gpus=1), node("d"))
+    cluster.upsert_pod(running("x", on="a", memory=7000, cores=50))
+    cluster.upsert_pod(running("y", on="b", memory=4000))
+    door = placing(cluster)
+    scores = {p.host: p.score for p in door.prioritize(asked(named("p", gpus=1, memory=1000), *"abcd"))}
+    assert scores["a"] == 10
+    assert scores["c"] == scores["d"] == 0
+    assert 0 < scores["b"] < 10
+    assert {p.score for p in door.prioritize(asked(named("q", cpu="1"), "a", "b"))} == {0}
+
+
+def test_whole_nodes_are_answered_without_keeping_anything():
+    cluster = three()
+    nodes = [node("new", gpus=1), node("bare"), node("a", gpus=1)]
+    items = {"items": [msgspec.to_builtins(one) | {"extra": {"kept": True}} for one in nodes]}
+    answer = placing(cluster).filter(asked(named("p", gpus=1, memory=7000), nodes=items), 0).result
+    returned = json.loads(encode(answer))
+    assert [item["metadata"]["name"] for item in returned["Nodes"]["items"]] == ["new"]
+    assert returned["Nodes"]["items"][0]["extra"] == {"kept": True}
+    assert answer.failed_nodes == {"a": "CardInsufficientMemory"}
+    assert answer.failed_and_unresolvable_nodes == {"bare": "NodeUnregistered"}
+    assert not cluster.reserved
+
+
+# -- how long a place is kept
+
+
+def test_a_place_that_nobody_binds_expires():
+    cluster = three()
+    door = placing(cluster, timeout=60)
+    door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    assert door.expire(59) == []
+    assert [one.node for one in door.expire(60)] == ["a"]
+    assert not cluster.reserved
+    assert door.count()[State.HELD] == 0
+
+
+@pytest.mark.parametrize("state", [State.BINDING, State.BOUND])
+def test_a_place_whose_bind_is_on_its_way_does_not_expire(state):
+    cluster = three()
+    door = placing(cluster)
+    door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    door.reservation("default/p", "1").state = state
+    assert door.expire(1e9) == []
+    assert door.count()[state] == 1
+    assert list(cluster.reserved) == ["default/p"]
+
+
+def test_a_place_goes_when_its_pod_goes_or_is_another_one_or_runs():
+    for end in ("gone", "another", "runs"):
+        cluster = three()
+        door = placing(cluster)
+        wanted = named("p", gpus=1, memory=1000)
+        door.filter(asked(wanted, "a"), 0)
+        if end == "gone":
+            cluster.remove_pod("default/p")
+        elif end == "another":
+            cluster.upsert_pod(named("p", uid="2", gpus=1))
+        else:
+            cluster.upsert_pod(msgspec.structs.replace(wanted, spec=msgspec.structs.replace(wanted.spec, nodeName="a")))
+        assert door.reservation("default/p", "1") is None
+        assert not cluster.reserved
+
+
+def test_the_right_of_another_pod_of_the_same_name_is_not_used():
+    door = placing(three())
+    door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    assert door.reservation("default/p", "2") is None
+
+
+def test_a_bind_without_a_place_decides_on_its_node_anew():
+    cluster = three()
+    door = placing(cluster)
+    assert door.decide_on(named("p", gpus=1, memory=1000), "b", 5).node == "b"
+    assert door.reservation("default/p", "1").decided == 5
+    assert door.decide_on(named("q", gpus=1, memory=8000), "a", 5).node is None
+
+
+def test_a_place_that_was_refused_is_free_at_once():
+    cluster = three()
+    door = placing(cluster)
+    door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    door.release("default/p")
+    door.release("default/p")
+    assert not cluster.reserved
+
+
+# -- wire
+
+
+@pytest.mark.parametrize("case", [str, str.lower, str.upper, lambda key: key[0].lower() + key[1:]])
+def test_keys_are_read_in_any_case(case):
+    document = {case("PodName"): "p", case("PodNamespace"): "team", case("PodUID"): "1", case("Node"): "a"}
+    assert read(json.dumps(document).encode(), BindArgs) == BindArgs("p", "team", "1", "a")
+    filtered = {case("Pod"): msgspec.to_builtins(pod("p", 1)), case("NodeNames"): ["a"]}
+    assert read(json.dumps(filtered).encode(), FilterArgs).node_names == ["a"]
+
+
+def test_a_request_without_a_pod_says_so():
+    assert placing(three()).filter(read(b'{"NodeNames": ["a"]}', FilterArgs), 0).result.error
