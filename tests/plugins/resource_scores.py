@@ -20,13 +20,20 @@ def host(name: str, **offers: str | int) -> Node:
     return Node(ObjectMeta(name=name), status=NodeStatus(allocatable=named(offers)))
 
 
-def wants(name: str, *containers: Amounts, on: str | None = None, init: tuple[Amounts, ...] = ()) -> Pod:
+def wants(
+    name: str,
+    *containers: Amounts,
+    on: str | None = None,
+    init: tuple[Amounts, ...] = (),
+    annotations: dict[str, str] | None = None,
+) -> Pod:
     """A pod of containers that request this."""
     made = [
         [Container(f"c{i}", ResourceRequirements(named(c))) for i, c in enumerate(part)] for part in (containers, init)
     ]
     status = PodStatus("Running" if on else "Pending")
-    return Pod(ObjectMeta(name=name, namespace="default"), PodSpec(made[0], made[1], nodeName=on), status)
+    meta = ObjectMeta(name=name, namespace="default", annotations=annotations)
+    return Pod(meta, PodSpec(made[0], made[1], nodeName=on), status)
 
 
 def named(amounts: Amounts) -> dict[str, str | int | float]:

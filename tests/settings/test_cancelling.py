@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.settings.texts import VOLCANO_HELM, warnings
+from tests.settings.texts import VOLCANO_HELM, errors, warnings, with_plugin
 
 
 def cancelling(*plugins: str) -> list[str]:
@@ -50,3 +50,8 @@ def test_negative_binpack_beside_most_allocated() -> None:
 )
 def test_what_does_not_cancel_is_not_said_to(plugins: list[str]) -> None:
     assert cancelling(*plugins) == []
+
+
+def test_a_type_that_is_no_text_is_an_error_and_nothing_worse() -> None:
+    (said,) = errors(with_plugin("noderesourcesfit", "arguments: {scoringStrategy: {type: [x]}}"))
+    assert "scoringStrategy.type" in said

@@ -110,6 +110,8 @@ def command(
     cluster = Cluster(default_vendors())
     for node in manifests.nodes:
         cluster.upsert_node(node)
+    for hypernode in manifests.hypernodes:
+        cluster.upsert_hypernode(hypernode)
     for pod in manifests.pods:
         cluster.upsert_pod(pod)
     try:

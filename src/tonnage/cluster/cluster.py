@@ -15,7 +15,9 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Requests, Task, make_task
+from tonnage.cluster.topology import Membership, membership
 from tonnage.devices.base import MIG_MODE, DecodeError, PodUses, Vendor
+from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
@@ -49,6 +51,10 @@ class Cluster:
         """Whether the columns show the cluster as it will be once the leaving pods have left."""
         self.holders: dict[str, str] = {}
         """The node of each pod that holds something."""
+        self.hypernodes: dict[str, HyperNode] = {}
+        self.topology_version = 0
+        """Goes up whenever HyperNodes, nodes or their labels change."""
+        self._membership: tuple[int, Membership] = -1, Membership({}, [])
         self.queues = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.cards: dict[str, list[str]] = {}
         """Nodes that register a card of that UUID."""
@@ -67,9 +73,11 @@ class Cluster:
             self.nodes[node.name] = state
             state.holdings = self._orphans.pop(node.name, {})
             self.labels.forget()
+            self.topology_version += 1
         elif state.node == node:
             return
         else:
+            self.topology_version += state.node.labels != node.labels
             self._index_cards(state, -1)
             self._reset_foreign(state)
             self.labels.change(state.row, node)
@@ -86,6 +94,7 @@ class Cluster:
         state = self.nodes.pop(name, None)
         if state is None:
             return
+        self.topology_version += 1
         self._index_cards(state, -1)
         self._reset_foreign(state)
         self.columns.remove(state.row)
@@ -118,6 +127,32 @@ class Cluster:
     def label(self, key: str) -> LabelColumn:
         """A label of all nodes as a column."""
         return self.labels.column(key, lambda: (state.node for state in self.states))
+
+    # -- HyperNodes
+
+    def upsert_hypernode(self, hypernode: HyperNode) -> None:
+        """Add a HyperNode or take over its change."""
+        if self.hypernodes.get(hypernode.name) != hypernode:
+            self.hypernodes[hypernode.name] = hypernode
+            self._change_topology()
+
+    def remove_hypernode(self, name: str) -> None:
+        """Forget a HyperNode; its nodes stay."""
+        if self.hypernodes.pop(name, None) is not None:
+            self._change_topology()
+
+    def membership(self) -> Membership:
+        """Which nodes are in which HyperNode, and what is wrong with HyperNodes."""
+        version, known = self._membership
+        if version != self.topology_version:
+            known = membership(self.hypernodes, {name: state.node for name, state in self.nodes.items()})
+            self._membership = self.topology_version, known
+        return known
+
+    def _change_topology(self) -> None:
+        self.topology_version += 1
+        # What is known about pods may depend on it, although no row has changed.
+        self.columns.layout += 1
 
     # -- pods
 
@@ -232,7 +267,7 @@ class Cluster:
     # -- what is wrong
 
     def problems(self) -> Iterator[Problem]:
-        """Everything that is wrong with nodes and pods, in the order of names."""
+        """Everything that is wrong with nodes, HyperNodes and pods, each in the order of names."""
         for name in sorted(self.nodes):
             state = self.nodes[name]
             yield from state.problems
@@ -241,6 +276,7 @@ class Cluster:
                 if first != name:
                     message = f"{uuid} is registered on node {first} too; both count"
                     yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)
+        yield from self.membership().problems
         for key in sorted(self._pod_problems.keys() | self.holders.keys()):
             yield from self._pod_problems.get(key, ())
             if key in self.holders:

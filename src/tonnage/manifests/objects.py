@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from tonnage.manifests.check import Fault, mended_node, pod_faults
 from tonnage.manifests.written import Header, Written
+from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
@@ -33,21 +34,27 @@ class Manifests:
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
+    hypernodes: list[HyperNode] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     """How many objects of a kind that Tonnage does not use, by version and kind."""
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Where in its list each object stands, by kind and name."""
 
-    def add(self, name: str, thing: Node | Pod) -> bool:
+    def add(self, name: str, thing: Node | Pod | HyperNode) -> bool:
         """Keep an object; says whether it took the place of an earlier one of the same kind and name."""
-        things: list[Any] = self.nodes if isinstance(thing, Node) else self.pods
+        things: list[Any] = self._things_like(thing)
         place = self._places.setdefault(name, len(things))
         if place < len(things):
             things[place] = thing
             return True
         things.append(thing)
         return False
+
+    def _things_like(self, thing: Node | Pod | HyperNode) -> list[Any]:
+        if isinstance(thing, Node):
+            return self.nodes
+        return self.pods if isinstance(thing, Pod) else self.hypernodes
 
 
 class Reader:
@@ -93,7 +100,7 @@ class Reader:
         else:
             self._keep(written, kind, type_)
 
-    def _keep(self, written: Written, kind: str, type_: type[Node] | type[Pod]) -> None:
+    def _keep(self, written: Written, kind: str, type_: type[Node] | type[Pod] | type[HyperNode]) -> None:
         try:
             thing = _decode(written, type_)
         except WireError as error:
@@ -104,10 +111,9 @@ class Reader:
             return
         if isinstance(thing, Node):
             thing, faults = mended_node(thing)
-            key = thing.name
         else:
-            faults = pod_faults(thing)
-            key = thing.key
+            faults = pod_faults(thing) if isinstance(thing, Pod) else []
+        key = thing.key if isinstance(thing, Pod) else thing.name
         for fault in faults:
             self._tell(written, kind, fault)
         if self.into.add(f"{kind}/{key}", thing):

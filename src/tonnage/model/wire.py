@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 
@@ -42,7 +43,12 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-KINDS: dict[tuple[str, str], type[Node] | type[Pod]] = {("v1", "Node"): Node, ("v1", "Pod"): Pod}
+KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode]] = {
+    ("v1", "Node"): Node,
+    ("v1", "Pod"): Pod,
+    ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
+}
+"""The objects that are read, by version and kind."""
 
 
 _OFFSET = re.compile(r" \(byte (\d+)\)$")

@@ -8,7 +8,7 @@ in 64-bit floats, without rounding. A node that lacks a resource gets nothing fo
 node on which one of them would overflow scores 0 altogether; a resource of weight 0 is not looked at.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,8 +19,9 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.model.problem import Problem
 from tonnage.model.resources import CPU, MEMORY
+from tonnage.plugins.unoffered import Named, Unoffered
+from tonnage.plugins.weights import Warn, check_keys, integer, resource_weights, weight_in
 
 WEIGHT_KEY = "binpack.weight"
 CPU_KEY = "binpack.cpu"
@@ -28,9 +29,7 @@ MEMORY_KEY = "binpack.memory"
 RESOURCES_KEY = "binpack.resources"
 RESOURCE_PREFIX = RESOURCES_KEY + "."
 _MOST = 100
-_LARGEST_WEIGHT = 2**63 - 1
-
-Warn = Callable[[str, str], None]
+_OWN = {CPU: CPU_KEY, MEMORY: MEMORY_KEY}
 
 
 class Weighted(NamedTuple):
@@ -68,18 +67,13 @@ class Binpack(Plugin):
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> Arguments:
         """Volcano's keys; where Volcano falls back to a default it is applied, with a warning."""
-        listed = _listed(given.get(RESOURCES_KEY, ""))
-        for key in given:
-            _check_key(str(key), listed)
+        check_keys(cls.name, given, (WEIGHT_KEY, CPU_KEY, MEMORY_KEY, RESOURCES_KEY), RESOURCES_KEY)
         args = cls.Arguments(
-            weight=_integer(given, WEIGHT_KEY),
-            cpu=_weight(given, CPU_KEY, warn),
-            memory=_weight(given, MEMORY_KEY, warn),
-            resources={name: _weight(given, RESOURCE_PREFIX + name, warn) for name in listed},
+            weight=integer(given, WEIGHT_KEY),
+            cpu=weight_in(given, CPU_KEY, warn),
+            memory=weight_in(given, MEMORY_KEY, warn),
+            resources=resource_weights(given, RESOURCES_KEY, _OWN, warn),
         )
-        for name, key in ((CPU, CPU_KEY), (MEMORY, MEMORY_KEY)):
-            if args.resources.pop(name, None) is not None:
-                warn(RESOURCES_KEY, f"{name} has no effect here; its weight is {key}")
         if args.weight < 0:
             warn(WEIGHT_KEY, f"{args.weight} is below 0, so that emptier nodes are preferred")
         if args.weight == 0:
@@ -96,26 +90,15 @@ class Binpack(Plugin):
     def on_session_open(self, session: Session) -> None:
         if self.args.weight == 0:
             return
-        self._session = session
         self._cluster = session.cluster
         self._known: Memo[Requests, Weighted] = Memo()
-        self._reported = False
-        self._report_missing()
+        effect = "its weight {} only lowers the score of pods that request it"
+        named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight]
+        self._unoffered = Unoffered(session, self.name, named)
         session.add_batch_node_order(self._score, key=lambda task: task.requests)
 
-    def _report_missing(self) -> None:
-        """Say which weights stand for something that no node has, as soon as there are nodes."""
-        states = self._cluster.nodes.values()
-        if self._reported or not states:
-            return
-        self._reported = True
-        for name, weight in self.weights.items():
-            if weight and not any(state.offers.get(name) for state in states):
-                message = f"no node offers {name}; its weight {weight} only lowers the score of pods that request it"
-                self._session.report(Problem(f"Plugin/{self.name}", _key_of(name), "", "a resource of a node", message))
-
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._report_missing()
+        self._unoffered.report()
         wanted = self._weighted(task.requests)
         if not wanted.weight_sum:
             return None
@@ -147,40 +130,4 @@ class Binpack(Plugin):
 
 
 def _key_of(name: str) -> str:
-    return {CPU: CPU_KEY, MEMORY: MEMORY_KEY}.get(name, RESOURCE_PREFIX + name)
-
-
-def _listed(value: object) -> list[str]:
-    """The names in `binpack.resources`."""
-    if not isinstance(value, str):
-        example = ", ".join(map(str, value)) if isinstance(value, list) and value else "nvidia.com/gpu, example.com/foo"
-        raise ArgumentError(RESOURCES_KEY, f"expects a comma-separated string; write {example!r}")
-    return list(dict.fromkeys(name for part in value.split(",") if (name := part.strip())))
-
-
-def _check_key(key: str, listed: list[str]) -> None:
-    if key in (WEIGHT_KEY, CPU_KEY, MEMORY_KEY, RESOURCES_KEY):
-        return
-    name = key.removeprefix(RESOURCE_PREFIX)
-    if name == key:
-        taken = ", ".join((WEIGHT_KEY, CPU_KEY, MEMORY_KEY, RESOURCES_KEY))
-        raise ArgumentError(key, f"is no argument of binpack, which takes {taken} and {RESOURCE_PREFIX}<name>")
-    if name not in listed:
-        raise ArgumentError(key, f"{name!r} is not listed in {RESOURCES_KEY}, so that its weight would not count")
-
-
-def _integer(given: Mapping[str, Any], key: str) -> int:
-    value = given.get(key, 1)
-    if type(value) is not int:
-        raise ArgumentError(key, f"expects an integer, not {value!r}")
-    if abs(value) > _LARGEST_WEIGHT:
-        raise ArgumentError(key, f"{value} does not fit into 64 bits")
-    return value
-
-
-def _weight(given: Mapping[str, Any], key: str, warn: Warn) -> int:
-    value = _integer(given, key)
-    if value < 0:
-        warn(key, f"{value} is below 0; 1 is used, as in Volcano")
-        return 1
-    return value
+    return _OWN.get(name, RESOURCE_PREFIX + name)

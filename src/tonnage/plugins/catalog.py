@@ -11,13 +11,15 @@ BUILT_IN = {
     "devices": "tonnage.plugins.devices:Devices",
     "binpack": "tonnage.plugins.binpack:Binpack",
     "noderesourcesfit": "tonnage.plugins.noderesourcesfit:NodeResourcesFit",
+    "resource-strategy-fit": "tonnage.plugins.resourcestrategyfit:ResourceStrategyFit",
+    "network-topology-aware": "tonnage.plugins.networktopologyaware:NetworkTopologyAware",
     "nodepolicy": "tonnage.plugins.nodepolicy:NodePolicy",
     "gpupolicy": "tonnage.plugins.gpupolicy:GpuPolicy",
 }
 ALWAYS = ("noderesources", "nodeselection", "devices")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
-NODE_SCORERS = ("binpack", "noderesourcesfit", "nodepolicy")
-"""Plugins that score nodes and do nothing else, so that without node order nothing is left of them."""
+NODE_SCORERS = ("binpack", "noderesourcesfit", "resource-strategy-fit", "network-topology-aware", "nodepolicy")
+"""Plugins that score nodes."""
 
 
 def plugin_class(name: str) -> type[Plugin] | None:

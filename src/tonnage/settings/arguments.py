@@ -13,7 +13,7 @@ from tonnage.settings.notes import Notes, Position, advice
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
 _NO_CHOICE = re.compile(r"Invalid enum value (.*)$")
 _QUOTE = "'"
-_WORD = re.compile(r"[\w./-]+")
+_WORD = re.compile(r"[\w./*-]+")
 _MOST_TAKEN_OUT = 100
 """After so many errors about one plugin nobody wants more, and looking for them takes longer each time."""
 _LIST_STEP = re.compile(r"\[(\d+)\]\.?")
@@ -81,7 +81,8 @@ class ArgumentReader:
         is_about_key = message.startswith("is no argument")
         if is_about_key:
             # A plugin that reads its arguments itself names those that it takes.
-            message += _nearest(path, [word for word in _WORD.findall(message) if "." in word])
+            words = _WORD.findall(message.partition("which takes ")[2])
+            message += _nearest(path, [word for word in words if word not in ("and", "name")])
         self._notes.error(self._position(path, value=not is_about_key), _joined(path, message))
 
     def _position(self, path: str, value: bool = False) -> Position:

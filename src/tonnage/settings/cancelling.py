@@ -84,7 +84,7 @@ def _node_resources_fit(given: Mapping[str, Any]) -> _Pull | None:
     strategy = given.get("scoringStrategy") or {}
     if not isinstance(strategy, dict):
         return None
-    kind, weight = strategy.get("type", "LeastAllocated"), _number(given.get("weight"), 1)
+    kind, weight = str(strategy.get("type", "LeastAllocated")), _number(given.get("weight"), 1)
     listed = [part for part in strategy.get("resources") or () if isinstance(part, dict)]
     resources = {str(part.get("name")): _number(part.get("weight"), 1) or 1 for part in listed}
     label = f"noderesourcesfit with {kind}" + (f" of weight {weight:g}" if "weight" in given else "")
@@ -92,8 +92,26 @@ def _node_resources_fit(given: Mapping[str, Any]) -> _Pull | None:
     return _Pull(label, *slopes[kind], resources or {"cpu": 1, "memory": 1}) if kind in slopes else None
 
 
+def _resource_strategy_fit(given: Mapping[str, Any]) -> _Pull | None:
+    """Only where one type is meant for all resources: otherwise it pulls both ways."""
+    weight = _number(given.get("resourceStrategyFitWeight"), 10)
+    weight = 10 if weight < 0 else weight
+    listed = given.get("resources") or {"cpu": {}, "memory": {}}
+    if not isinstance(listed, dict) or not all(isinstance(part, dict) for part in listed.values()):
+        return None
+    kinds = {str(part.get("type", "LeastAllocated")) for part in listed.values()}
+    if len(kinds) != 1:
+        return None
+    resources = {str(name): max(1, _number(part.get("weight"), 1)) for name, part in listed.items()}
+    (kind,) = kinds
+    label = f"resource-strategy-fit with {kind} of weight {weight:g}"
+    slope, base = (weight, 0.0) if kind == "MostAllocated" else (-weight, weight)
+    return _Pull(label, slope, base, resources)
+
+
 _PULLS: dict[str, Callable[[Mapping[str, Any]], _Pull | None]] = {
     "binpack": _binpack,
     "nodeorder": _node_order,
     "noderesourcesfit": _node_resources_fit,
+    "resource-strategy-fit": _resource_strategy_fit,
 }

@@ -37,8 +37,6 @@ ABSENT = {
     "capacity": _NO_QUEUES,
     "overcommit": _NO_QUEUES,
     "nodeorder": "Tonnage does not have it yet; nodes are scored as if it were absent",
-    "resource-strategy-fit": "Tonnage does not have it yet; noderesourcesfit is the nearest",
-    "network-topology-aware": _ABSENT,
     "numa-aware": _ABSENT,
     "task-topology": _ABSENT,
     "sla": _NO_QUEUES,

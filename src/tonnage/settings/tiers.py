@@ -71,7 +71,7 @@ class TiersReader:
         may_score += [one for one in named if one.scores and one.name in NODE_SCORERS]
         if not self._notes.errors and not may_score:
             what = "no plugin scores nodes, so that a pod goes to the first node by name that it fits on"
-            self._notes.warn(tiers.position, f"{what}; binpack, noderesourcesfit and nodepolicy score nodes")
+            self._notes.warn(tiers.position, f"{what}; these plugins score nodes: {', '.join(NODE_SCORERS)}")
         return [one.plugin for one in named if one.plugin is not None]
 
     def _plugin(self, part: Part, tier: int) -> None:

@@ -1,0 +1,68 @@
+"""Domains: groups of nodes, such as racks or what is below one switch, and how full each of them is as a whole.
+
+A node may be in several domains. What a node does not state of a resource counts nothing for its domains.
+"""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import UNLIMITED, Array
+
+_FEW = 32
+"""Up to so many changed rows are added one by one; for more it is faster to count everything."""
+
+
+class Domains:
+    """Membership as (domains, nodes), and sums over the members as (resources, domains), kept current row by row.
+
+    Good for one layout of the columns and one membership.
+    """
+
+    def __init__(self, cluster: Cluster, nodes: Mapping[str, Collection[str]]) -> None:
+        """The domains by name, in that order, and the names of their nodes; nodes that are not known are left out."""
+        cluster.settle()
+        self._columns = columns = cluster.columns
+        self.names = tuple(nodes)
+        self.member = np.zeros((len(self.names), columns.size), np.bool_)
+        """Which nodes are in which domain."""
+        for domain, names in enumerate(nodes.values()):
+            self.member[domain] = cluster.mask(names)
+        self._of_node = np.ascontiguousarray(self.member.T).astype(np.int64)
+        self._clock = -1
+        self._counted = np.zeros((2, len(columns.resources), columns.size), np.int64)
+        """What of each node is in the sums: offered and in use."""
+        self._sums = np.zeros((2, len(columns.resources), len(self.names)), np.int64)
+
+    @property
+    def offered(self) -> Array:
+        """What the nodes of each domain offer together."""
+        offered: Array = self._current()[0]
+        return offered
+
+    @property
+    def used(self) -> Array:
+        """How much of it is in use."""
+        used: Array = self._current()[1]
+        return used
+
+    def _current(self) -> Array:
+        columns = self._columns
+        if self._clock < columns.clock:
+            changed = (columns.version > np.int64(self._clock)).nonzero()[0]
+            now = self._stated(changed)
+            if len(changed) <= _FEW:
+                self._sums += (now - self._counted.take(changed, axis=-1)) @ self._of_node.take(changed, axis=0)
+                self._counted[..., changed] = now
+            else:
+                self._counted[..., changed] = now
+                for domain, member in enumerate(self.member):
+                    self._sums[..., domain] = self._counted.compress(member, axis=-1).sum(axis=-1)
+            self._clock = columns.clock
+        return self._sums
+
+    def _stated(self, rows: Array) -> Array:
+        """What nodes offer and what of it is in use; nothing where they do not say."""
+        offered, free = (column.take(rows, axis=-1) for column in (self._columns.allocatable, self._columns.free))
+        return np.where(offered < UNLIMITED, np.stack([offered, offered - free]), 0)
