@@ -7,17 +7,17 @@ import textwrap
 
 import pytest
 
-SPOT = "examples/plugins/spot.py"
+SPOT = "examples/plugins/spot-instance-manager/spot_instance_manager.py"
 
 NODES = """
 apiVersion: v1
 kind: Node
-metadata: {name: a, labels: {instance-type: spot}}
+metadata: {name: a, labels: {kai.scheduler/instance-type: spot}}
 status: {allocatable: {cpu: 8, memory: 8Gi, pods: 10}}
 ---
 apiVersion: v1
 kind: Node
-metadata: {name: b, labels: {instance-type: on-demand}}
+metadata: {name: b, labels: {kai.scheduler/instance-type: on-demand}}
 status: {allocatable: {cpu: 8, memory: 8Gi, pods: 10}}
 ---
 apiVersion: v1
@@ -66,7 +66,7 @@ def test_a_plugin_in_a_file_just_runs(cluster):
     assert found["scores"]["b"]["spot-instance-manager"] == 1000.0
     (rejection,) = found["rejected"]
     assert (rejection["reason"], rejection["plugin"]) == ("SpotInstance", "spot-instance-manager")
-    assert rejection["message"] == "default/p must not be interrupted and a is a spot instance"
+    assert rejection["message"] == "default/p must not be preempted and a is a spot instance"
 
 
 def test_a_configuration_gives_it_arguments(cluster, tmp_path):
