@@ -189,5 +189,5 @@ def test_all_plugins_are_listed_with_arguments_and_extension_points():
     assert found["spot-instance-manager"]["arguments"]["value"] == "spot"
     assert all("error" not in about for about in found.values())
     text = tonnage("plugins", "--plugin", SPOT).stdout
-    assert "spot-instance-manager: Pods of a high priority stay off spot nodes" in text
+    assert "spot-instance-manager: Jobs that must not be preempted stay off spot nodes" in text
     assert "  extension points: predicate, node order\n" in text
