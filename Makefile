@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint bench clean
+.PHONY: help install run test lint bench cluster-parts clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -36,7 +36,11 @@ lint: $(VENV)/.development  ## formatting, lint, types and layering
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+cluster-parts: $(VENV)/.runtime  ## build etcd, kube-apiserver and kube-scheduler for the cluster tests, once (needs Go)
+	@$(BIN)/python -m tonnage.lab.parts
+
 test: lint  ## everything that must hold before a change lands
+	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
 	$(BIN)/python -m pytest -q $(ARGS)
 
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="-o json")

@@ -41,7 +41,9 @@ def test_help_of_schedule_names_its_options_and_shows_examples_on_lines_of_their
     assert "\\b" not in text
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["schedule", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["schedule", "--help"], ["lab", "--help"], ["debug", "compare", "--help"]]
+)
 def test_asking_for_help_does_not_import_the_engine(arguments: list[str]) -> None:
     done = subprocess.run(
         [COMMAND[0], "-X", "importtime", *COMMAND[1:], *arguments],
@@ -52,7 +54,7 @@ def test_asking_for_help_does_not_import_the_engine(arguments: list[str]) -> Non
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "click" in imported
-    heavy = {"numpy", "rich", "msgspec", "yaml", "tonnage.cluster", "tonnage.framework"}
+    heavy = {"numpy", "rich", "msgspec", "yaml", "aiohttp", "kubernetes", "tonnage.cluster", "tonnage.framework"}
     assert not heavy & imported
 
 

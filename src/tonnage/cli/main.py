@@ -15,6 +15,8 @@ _COMMANDS = {
     "check": "Say whether a scheduler configuration is valid, with the place of every error.",
     "plugins": "List the plugins that can be used, with their arguments and extension points.",
     "up": "Watch an invented GPU cluster being packed.",
+    "debug": "Look into how Tonnage sees a live cluster.",
+    "lab": "Start a practice cluster: a real API server with invented GPU nodes.",
 }
 _INTERRUPTED = 130
 """The exit status that shells give a command ended by Ctrl-C."""

@@ -187,13 +187,17 @@ class Cluster:
             self._pod_problems[key] = problems
         else:
             self._pod_problems.pop(key, None)
-        if self._held(key) != holding:
+        if self.held(key) != holding:
             self._let_go(key)
             self._hold(key, holding)
         if pod.is_leaving:
             self.evict(key)
         else:
             self.restore(key)
+
+    def pods(self) -> set[str]:
+        """Every pod that waits, or holds something, or has something reserved."""
+        return {*self.waiting, *self.reserved, *self.holders}
 
     def remove_pod(self, key: str) -> None:
         """Forget a pod and free what it held."""
@@ -207,13 +211,17 @@ class Cluster:
 
     def reserve(self, task: Task, node: str, grant: Grant) -> None:
         """Hold a decided placement; an earlier one of the same pod is given up first."""
+        vendors = tuple([VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant])
+        self.reserve_holding(task, Holding(node, task.requests, vendors))
+
+    def reserve_holding(self, task: Task, holding: Holding) -> None:
+        """Hold for a pod what a reservation of it holds elsewhere."""
         self._let_go(task.key)
         self.leaving.discard(task.key)
         self.waiting.pop(task.key, None)
         self.running.pop(task.key, None)
         self.reserved[task.key] = task
-        vendors = tuple([VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant])
-        self._hold(task.key, Holding(node, task.requests, vendors))
+        self._hold(task.key, holding)
 
     def confirm(self, key: str) -> None:
         """A reserved placement has become real: the pod runs."""
@@ -427,7 +435,8 @@ class Cluster:
             elif counts.get(vendor.count_resource, 0) > 0:
                 yield VendorUse(number, unknown=counts[vendor.count_resource])
 
-    def _held(self, key: str) -> Holding | None:
+    def held(self, key: str) -> Holding | None:
+        """What a pod holds, on a node that may not be known."""
         node = self.holders.get(key)
         if node is None:
             return None

@@ -10,7 +10,7 @@ from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.model.wire import KINDS, WireError, convert
+from tonnage.model.wire import KINDS, WireError, convert, is_about_null, without_nulls
 
 T = TypeVar("T")
 
@@ -148,16 +148,9 @@ def _decode(written: Written, type_: type[T]) -> T:
     try:
         return written.decode(type_)
     except WireError as error:
-        if "got `null`" not in error.message:
+        if not is_about_null(error):
             raise
-    # Kubernetes takes a null for an absent field; only objects that hold one pay for taking it out.
-    return convert(_without_nulls(written.plain()), type_)
-
-
-def _without_nulls(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _without_nulls(below) for name, below in value.items() if below is not None}
-    return [_without_nulls(below) for below in value] if isinstance(value, list) else value
+    return convert(without_nulls(written.plain()), type_)
 
 
 def _fault(error: WireError) -> Fault:

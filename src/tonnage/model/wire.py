@@ -77,6 +77,28 @@ def decode(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
         raise _malformed(error) from error
 
 
+def decode_object(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
+    """Typed data from the JSON text of a Kubernetes object, in which a null stands for an absent field."""
+    try:
+        return decode(data, kind)
+    except WireError as error:
+        if not is_about_null(error):
+            raise
+    return convert(without_nulls(decode(data, object)), kind)
+
+
+def is_about_null(error: WireError) -> bool:
+    """Whether the data is wrong only because of a null."""
+    return "got `null`" in error.message
+
+
+def without_nulls(value: object) -> object:
+    """Plain data without entries that are null; only objects that hold one are worth the effort."""
+    if isinstance(value, dict):
+        return {name: without_nulls(below) for name, below in value.items() if below is not None}
+    return [without_nulls(below) for below in value] if isinstance(value, list) else value
+
+
 def texts(data: bytes) -> Iterator[tuple[int, msgspec.Raw]]:
     """Every JSON text in a stream that holds one after another, with the byte at which each begins."""
     view = memoryview(data)

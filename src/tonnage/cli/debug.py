@@ -1,0 +1,116 @@
+"""`tonnage debug`: looking into how Tonnage sees a live cluster."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tonnage.kube.client import Client
+    from tonnage.kube.compare import Difference
+    from tonnage.kube.picture import Picture
+
+_PATIENCE = 60.0
+
+
+@click.group("debug")
+def command() -> None:
+    """Look into how Tonnage sees a live cluster."""
+
+
+@command.command("compare")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster's kubeconfig file.  [default: as kubectl finds it]")
+@click.option("--context", metavar="NAME", help="The context in that file.  [default: its current one]")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 86400),
+    default=10.0,
+    show_default=True,
+    help="How long to follow the cluster before comparing.",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def compare(kubeconfig: str | None, context: str | None, seconds: float, output: str) -> None:
+    """Compare the live picture with a fresh list.
+
+    The cluster's nodes and pods are listed and watched for some time, as the scheduler extender does it; then
+    everything is listed anew, and whatever the two have otherwise is printed. Nothing is written to the cluster.
+
+    The exit status is 1 if there are differences.
+    """
+    from tonnage.cli.inputs import BadInput
+    from tonnage.kube.errors import AccessError, KubeError
+
+    try:
+        text, differs = asyncio.run(_compare(kubeconfig, context, seconds, output))
+    except AccessError as error:
+        raise BadInput(str(error)) from error
+    except KubeError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(text)
+    if differs:
+        raise click.exceptions.Exit(1)
+
+
+async def _compare(kubeconfig: str | None, context: str | None, seconds: float, output: str) -> tuple[str, bool]:
+    from random import random
+
+    from tonnage.devices.catalog import default_vendors
+    from tonnage.kube.client import connect
+    from tonnage.kube.compare import fresh_cluster, lasting_differences
+    from tonnage.kube.picture import Picture
+    from tonnage.kube.watch import Pace
+
+    client = await connect(kubeconfig, context)
+    try:
+        # What keeps a list from working is told at once instead of being tried again and again.
+        picture = Picture(client, await fresh_cluster(client, default_vendors()), Pace(random))
+        following = asyncio.create_task(picture.run())
+        try:
+            await _synced(picture)
+            await asyncio.sleep(seconds)
+            differences = await lasting_differences(client, picture.cluster)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+    finally:
+        await client.close()
+    shown = _as_json if output == "json" else _as_text
+    return shown(client, picture, differences), bool(differences)
+
+
+async def _synced(picture: "Picture") -> None:
+    from tonnage.kube.errors import KubeError
+
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await picture.synced.wait()
+    except TimeoutError as error:
+        trouble = "; ".join(f"{kind}: {text}" for kind, text in picture.trouble.items())
+        raise KubeError(f"the cluster could not be listed within {_PATIENCE:.0f} s; {trouble}") from error
+
+
+def _as_json(client: "Client", picture: "Picture", differences: list["Difference"]) -> str:
+    from tonnage.model.wire import encode_pretty
+
+    document = {
+        "server": client.server,
+        "nodes": len(picture.cluster.nodes),
+        "pods": len(picture.cluster.pods()),
+        "changes": picture.applied,
+        "differences": differences,
+        "problems": list(picture.problems.values()),
+    }
+    return encode_pretty(document).decode()
+
+
+def _as_text(client: "Client", picture: "Picture", differences: list["Difference"]) -> str:
+    cluster = picture.cluster
+    found = f"{len(differences)} differences" if differences else "no difference"
+    return "\n".join(
+        [
+            *(str(difference) for difference in differences),
+            *(f"cannot be read: {problem}" for problem in picture.problems.values()),
+            f"{client.server}: {len(cluster.nodes)} nodes, {len(cluster.pods())} pods, "
+            f"{picture.applied} changes taken over: {found}",
+        ]
+    )

@@ -1,0 +1,155 @@
+"""Comparing the live picture with one made from nothing but a fresh list: what differs, by object.
+
+Two pictures of the same world may number resources, card models and taints differently, so these are compared by what
+they mean. What is only reserved is not in any list; it is taken over from the live picture before comparing.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import UNLIMITED, Array
+from tonnage.devices.base import Vendor
+from tonnage.kube.client import Client
+from tonnage.kube.picture import KINDS, Kind
+from tonnage.kube.watch import listing
+
+_CARD_ARRAYS = ("card_total", "card_free")
+_NODE_ARRAYS = ("foreign", "node_used", "node_total", "vendor_cards", "particular")
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Something that the live picture has otherwise than a fresh list."""
+
+    object: str
+    field: str
+    live: str
+    fresh: str
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.field} is {self.live}, a fresh list says {self.fresh}"
+
+
+async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequence[Kind] = KINDS) -> Cluster:
+    """A cluster as a complete list shows it now; KubeError if it cannot be listed."""
+    cluster = Cluster(vendors)
+    for kind in kinds:
+        async for batch, _ in listing(client, kind.resource):
+            for change in batch.changes:
+                if change.object is not None:
+                    kind.put(cluster, change.object)
+    return cluster
+
+
+async def lasting_differences(client: Client, live: Cluster, tries: int = 5, pause: float = 1.0) -> list[Difference]:
+    """Differences that stay: what is only on its way differs in one comparison and not, or otherwise, in the next."""
+    lasting: list[Difference] | None = None
+    for attempt in range(tries):
+        if attempt:
+            await asyncio.sleep(pause)
+        found = compare(live, await fresh_cluster(client, live.vendors))
+        lasting = found if lasting is None else [difference for difference in lasting if difference in found]
+        if not lasting:
+            break
+    return lasting or []
+
+
+def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
+    """All differences, in the order of nodes and pods; the fresh cluster is given what is reserved in the live one."""
+    for key, task in sorted(live.reserved.items()):
+        holding = live.held(key)
+        if holding is not None and key not in fresh.holders:
+            fresh.reserve_holding(task, holding)
+    live.settle()
+    fresh.settle()
+    differences = [*_nodes(live, fresh), *_pods(live, fresh)]
+    if live.nodes.keys() == fresh.nodes.keys():
+        differences += _columns(live, fresh)
+    return differences
+
+
+def _nodes(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
+    for name in sorted(live.nodes.keys() | fresh.nodes.keys()):
+        one, other = live.nodes.get(name), fresh.nodes.get(name)
+        if one is None or other is None:
+            yield Difference(f"Node/{name}", "node", _presence(one), _presence(other))
+        elif one.node != other.node:
+            yield Difference(f"Node/{name}", "node", repr(one.node), repr(other.node))
+
+
+def _pods(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
+    for key in sorted(live.pods() | fresh.pods()):
+        mine, theirs = _state_of(live, key), _state_of(fresh, key)
+        if mine != theirs:
+            yield Difference(f"Pod/{key}", "state", mine, theirs)
+        elif live.held(key) != fresh.held(key):
+            yield Difference(f"Pod/{key}", "what it holds", repr(live.held(key)), repr(fresh.held(key)))
+        elif key in live.waiting and live.waiting[key] != fresh.waiting[key]:
+            yield Difference(f"Pod/{key}", "pod", repr(live.waiting[key].pod), repr(fresh.waiting[key].pod))
+
+
+def _state_of(cluster: Cluster, key: str) -> str:
+    if key in cluster.reserved:
+        return "reserved"
+    if key in cluster.holders:
+        return f"on {cluster.holders[key]}"
+    return "waiting" if key in cluster.waiting else "absent"
+
+
+def _presence(thing: object) -> str:
+    return "absent" if thing is None else "present"
+
+
+def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
+    """Every column, node by node; both clusters have the same nodes in the same rows."""
+    mine, theirs = live.columns, fresh.columns
+    for name in sorted(mine.resources.keys() | theirs.resources.keys()):
+        here, there = mine.resources.get(name), theirs.resources.get(name)
+        if here is None or there is None:
+            # A column is made when the first node offers the resource, and stays when the last such node goes.
+            columns, position = (mine, here) if here is not None else (theirs, there)
+            offered = columns.allocatable[position]
+            missing = np.where(offered >= UNLIMITED, offered, 0)
+            yield from _rows(live, f"allocatable[{name}]", offered, missing)
+            continue
+        yield from _rows(live, f"allocatable[{name}]", mine.allocatable[here], theirs.allocatable[there])
+        yield from _rows(live, f"free[{name}]", mine.free[here], theirs.free[there])
+    width = max(mine.width, theirs.width)
+    for name in _CARD_ARRAYS:
+        ones, others = _widened(getattr(mine, name), width), _widened(getattr(theirs, name), width)
+        yield from _rows(live, name, ones, others)
+    for name in _NODE_ARRAYS:
+        yield from _rows(live, name, getattr(mine, name), getattr(theirs, name))
+    for row, (one, other) in enumerate(zip(live.states, fresh.states, strict=True)):
+        meant = [
+            (
+                [
+                    cluster.columns.models[number]
+                    for number in cluster.columns.model[: len(state.devices), row].tolist()
+                ],
+                cluster.labels.taint_sets[cluster.columns.taints[row]],
+                {card: sorted(taken, key=repr) for card, taken in state.mig.items() if taken},
+            )
+            for cluster, state in ((live, one), (fresh, other))
+        ]
+        if meant[0] != meant[1]:
+            yield Difference(f"Node/{one.name}", "card models, taints or instances", repr(meant[0]), repr(meant[1]))
+    if mine.foreign_total != theirs.foreign_total:
+        totals = str(mine.foreign_total), str(theirs.foreign_total)
+        yield Difference("Cluster", "cards held by pods that do not say which", *totals)
+
+
+def _widened(cards: Array, width: int) -> Array:
+    """Card columns with room for more cards, as `Columns.widen` would make them."""
+    return np.pad(cards, ((0, 0), (0, width - cards.shape[1]), (0, 0)))
+
+
+def _rows(cluster: Cluster, field: str, ones: Array, others: Array) -> Iterator[Difference]:
+    """The nodes in whose row two columns differ."""
+    unlike = ones != others
+    for row in np.flatnonzero(unlike.any(axis=tuple(range(unlike.ndim - 1))) if unlike.ndim > 1 else unlike).tolist():
+        values = str(ones[..., row].tolist()), str(others[..., row].tolist())
+        yield Difference(f"Node/{cluster.states[row].name}", field, *values)

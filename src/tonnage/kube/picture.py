@@ -1,0 +1,190 @@
+"""The live picture: the one `Cluster`, kept current from the API server.
+
+One task per kind of object follows it; everything that reads or writes the cluster runs on the same event loop and
+does not wait in between, so that there is one writer and no lock. Long batches are taken in slices, so that decisions
+are not kept waiting behind them.
+
+Reservations are the only thing in the cluster that does not come from the API server. Events never take one away from
+a pod that still exists unbound, and old news about an earlier pod of the same name does not touch it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.kube.client import Client
+from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.resource import Change, Resource
+from tonnage.kube.watch import SILENCE, Batch, Follower, Pace
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.problem import Problem
+
+log = logging.getLogger(__name__)
+
+SLICE = 64
+"""Changes taken over in one go: some milliseconds."""
+_NOT_FOUND = 404
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What the cluster does with one kind of object."""
+
+    resource: Resource
+    put: Callable[[Cluster, Any], None]
+    drop: Callable[[Cluster, str, Any], None]
+    """Forget an object; with it as it was last, if that is known."""
+    known: Callable[[Cluster], Iterable[str]]
+    in_doubt: Callable[[Cluster], Iterable[str]]
+    """Known objects that a list may not show yet, because the cluster learned of them by another way."""
+
+
+def _put_pod(cluster: Cluster, pod: Pod) -> None:
+    reserved = cluster.reserved.get(pod.key)
+    if reserved is not None and _is_another(reserved.pod, pod):
+        if (pod.metadata.creationTimestamp or "") < (reserved.pod.metadata.creationTimestamp or ""):
+            return
+        cluster.remove_pod(pod.key)
+    cluster.upsert_pod(pod)
+
+
+def _drop_pod(cluster: Cluster, key: str, pod: Pod | None) -> None:
+    reserved = cluster.reserved.get(key)
+    if reserved is not None and pod is not None and _is_another(reserved.pod, pod):
+        return
+    cluster.remove_pod(key)
+
+
+def _is_another(one: Pod, other: Pod) -> bool:
+    """Whether two pods of one name are not the same pod."""
+    return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid
+
+
+NODES = Kind(
+    Resource("Node", "/api/v1/nodes", Node, is_namespaced=False),
+    put=Cluster.upsert_node,
+    drop=lambda cluster, key, _node: cluster.remove_node(key),
+    known=lambda cluster: cluster.nodes,
+    in_doubt=lambda cluster: (),
+)
+PODS = Kind(
+    Resource("Pod", "/api/v1/pods", Pod),
+    put=_put_pod,
+    drop=_drop_pod,
+    known=Cluster.pods,
+    in_doubt=lambda cluster: cluster.reserved,
+)
+KINDS = (NODES, PODS)
+
+Listener = Callable[[Kind, Sequence[Change]], None]
+
+
+class Picture:
+    """Keeps a cluster current for as long as `run` runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        pace: Pace,
+        kinds: Sequence[Kind] = KINDS,
+        silence: float = SILENCE,
+    ) -> None:
+        self.cluster = cluster
+        self.problems: dict[str, Problem] = {}
+        """Objects that cannot be read, by kind and name."""
+        self.synced = asyncio.Event()
+        """Set once every kind was listed."""
+        self.listeners: list[Listener] = []
+        """Told about changes after they were taken over; must be quick and not raise."""
+        self.applied = 0
+        """How many changes were taken over."""
+        self._client = client
+        self._kinds = tuple(kinds)
+        self.followers = {kind.resource.kind: Follower(client, kind.resource, pace, silence) for kind in kinds}
+        self._unlisted = set(self.followers)
+
+    @property
+    def trouble(self) -> dict[str, str]:
+        """What keeps a kind of object from being current, by kind."""
+        return {kind: follower.trouble for kind, follower in self.followers.items() if follower.trouble}
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in self._kinds:
+                tasks.create_task(self._follow(kind))
+
+    async def _follow(self, kind: Kind) -> None:
+        async with aclosing(self.followers[kind.resource.kind].batches()) as batches:
+            async for batch in batches:
+                await self._take(kind, batch)
+
+    async def _take(self, kind: Kind, batch: Batch) -> None:
+        for start in range(0, len(batch.changes), SLICE):
+            part = batch.changes[start : start + SLICE]
+            for change in part:
+                self._take_one(kind, change)
+            self._tell(kind, part)
+            await asyncio.sleep(0)
+        if batch.listed is not None:
+            await self._drop_unlisted(kind, batch.listed)
+
+    def _take_one(self, kind: Kind, change: Change) -> None:
+        self.applied += 1
+        name = f"{kind.resource.kind}/{change.key}"
+        if change.problem is not None:
+            self.problems[name] = change.problem
+            log.warning("%s", change.problem)
+        else:
+            self.problems.pop(name, None)
+        try:
+            if change.is_gone and change.key:
+                self.problems.pop(name, None)
+                kind.drop(self.cluster, change.key, change.object)
+            elif change.object is not None:
+                kind.put(self.cluster, change.object)
+        except Exception:
+            # A mistake of ours about one object must not end the picture of all others.
+            self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
+            log.exception("%s could not be taken over", name)
+
+    async def _drop_unlisted(self, kind: Kind, listed: frozenset[str]) -> None:
+        """Forget what a complete list does not show."""
+        missing = set(kind.known(self.cluster)) - listed
+        doubtful = missing & set(kind.in_doubt(self.cluster))
+        gone = [Change(key, is_gone=True) for key in sorted(missing - doubtful)]
+        for change in gone:
+            self._take_one(kind, change)
+        prefix = f"{kind.resource.kind}/"
+        for name in [name for name in self.problems if name.startswith(prefix)]:
+            if name.removeprefix(prefix) not in listed:
+                del self.problems[name]
+        self._tell(kind, gone)
+        for key in sorted(doubtful):
+            await self._look_up(kind, key)
+        self._unlisted.discard(kind.resource.kind)
+        if not self._unlisted:
+            self.synced.set()
+
+    async def _look_up(self, kind: Kind, key: str) -> None:
+        """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
+        try:
+            await self._client.get(kind.resource.path_of(key))
+        except StatusError as error:
+            if error.status == _NOT_FOUND and key in kind.in_doubt(self.cluster):
+                gone = Change(key, is_gone=True)
+                self._take_one(kind, gone)
+                self._tell(kind, (gone,))
+        except KubeError as error:
+            log.warning("%s: %s", key, error)
+
+    def _tell(self, kind: Kind, changes: Sequence[Change]) -> None:
+        if changes:
+            for listener in self.listeners:
+                listener(kind, changes)

@@ -1,0 +1,204 @@
+"""Following the objects of one kind: a list, then a watch from there, and again when that can no longer go on.
+
+A watch that breaks is continued from the last version heard of, so nothing between is missed. Where the server no
+longer knows that version, or a line cannot be read, everything is listed anew; the list ends with the names of all
+that exist, so that what was deleted meanwhile is noticed too.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+
+import msgspec
+
+from tonnage.kube.client import Client
+from tonnage.kube.errors import ConnectionLostError, KubeError, OutdatedError, StatusError
+from tonnage.kube.resource import GONE, Change, Page, Resource, read_lines, read_page
+from tonnage.model.wire import WireError
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+SILENCE = 120.0
+"""Seconds without a word, not even a bookmark, after which a connection is given up; servers send one each minute."""
+LONGEST_LINE = 64 * 2**20
+"""The API server refuses objects of more than a few megabytes."""
+_MOST_CONTINUED = 5
+"""Breaks in a row after which a list is tried instead: the server may have been restored to an older state."""
+_SHORTEST_WATCH, _SPREAD_OF_WATCH = 300, 300
+"""Seconds for which a watch is asked, so that no connection lives for ever and not all end together."""
+
+
+class Pace(msgspec.Struct):
+    """How long to wait before trying again: not at all the first time, then twice as long each time, with jitter."""
+
+    draw: Callable[[], float]
+    """A random number from 0 up to 1."""
+    first: float = 0.1
+    most: float = 10.0
+    steady: float = 10.0
+    """Seconds a watch must last for its end to count as the first one."""
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait after that many failures in a row."""
+        if failures <= 1:
+            return 0.0
+        longest: float = min(self.most, self.first * 2.0 ** min(failures - 2, 60))
+        return longest * (0.5 + 0.5 * self.draw())
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Changes that became known together, in their order."""
+
+    changes: Sequence[Change]
+    listed: frozenset[str] | None = None
+    """With the end of a list: the names of all objects that exist."""
+
+
+class Follower:
+    """Follows one kind of objects without end."""
+
+    def __init__(
+        self, client: Client, resource: Resource, pace: Pace, silence: float = SILENCE, page: int = PAGE
+    ) -> None:
+        self.resource = resource
+        self.lists = 0
+        """How often everything was listed."""
+        self.breaks = 0
+        """How often a connection broke or the server refused."""
+        self.trouble = ""
+        """What went wrong last, empty while all is well."""
+        self._client = client
+        self._pace = pace
+        self._silence = silence
+        self._page = page
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        """Everything that becomes known, for ever; what goes wrong is told in `trouble` and tried again."""
+        clock = asyncio.get_running_loop().time
+        version, failures, page = "", 0, self._page
+        while True:
+            begun = clock()
+            problem: KubeError | None
+            try:
+                if not version:
+                    async for batch, listed_at in listing(self._client, self.resource, page):  # noqa: B007
+                        yield batch
+                    version, page, begun = listed_at, self._page, clock()
+                    self.lists += 1
+                    self.trouble = ""
+                async with aclosing(self._watch(version)) as watch:
+                    async for changes, reached in watch:
+                        version = reached or version
+                        self.trouble = ""
+                        if changes:
+                            yield Batch(changes)
+                problem = None
+            except OutdatedError as error:
+                # A list that went out of date between its pages is taken in one piece.
+                version, page, problem = "", self._page if version else 0, error
+            except KubeError as error:
+                problem = error
+            except Exception as error:
+                # A mistake of ours; begin anew, as a restart of the process would.
+                log.exception("%s: following failed", self.resource.kind)
+                version, problem = "", KubeError(f"{type(error).__name__}: {error}")
+            if problem is not None:
+                self.breaks += 1
+                self.trouble = str(problem)
+                log.warning("%s: %s", self.resource.kind, problem)
+            failures = 1 if clock() - begun >= self._pace.steady else failures + 1
+            if failures > _MOST_CONTINUED:
+                version = ""
+            await asyncio.sleep(self._pace.delay(failures))
+
+    async def _watch(self, version: str) -> AsyncGenerator[tuple[list[Change], str], None]:
+        """Changes as they come, with the version to continue from, until the server ends the watch."""
+        seconds = _SHORTEST_WATCH + int(_SPREAD_OF_WATCH * self._pace.draw())
+        query: dict[str, str | int] = {
+            "watch": 1,
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": seconds,
+        }
+        splitter = Lines()
+        with _outdated_if_gone():
+            async with self._client.stream(self.resource.path, query, self._silence) as chunks:
+                yield [], ""
+                async for chunk in chunks:
+                    lines = splitter.feed(chunk)
+                    if not lines:
+                        continue
+                    events = read_lines(self.resource, lines)
+                    yield events.changes, events.version
+                    if events.failure is not None:
+                        raise events.failure
+
+
+async def listing(client: Client, resource: Resource, size: int = PAGE) -> AsyncIterator[tuple[Batch, str]]:
+    """Everything there is, page by page, each with the version that all pages show; all names come last.
+
+    KubeError where it cannot be listed.
+    """
+    names: set[str] = set()
+    following, version = "", ""
+    while following or not version:
+        page = await _read_page(client, resource, following, size)
+        names.update(change.key for change in page.changes)
+        following, version = page.following, version or page.version
+        yield Batch(page.changes), version
+    yield Batch((), frozenset(names)), version
+
+
+async def _read_page(client: Client, resource: Resource, following: str, size: int) -> Page:
+    query: dict[str, str | int] = {"limit": size} if size else {}
+    if following:
+        query["continue"] = following
+    with _outdated_if_gone():
+        body = await client.get(resource.path, query)
+    try:
+        page = read_page(resource, body)
+    except WireError as error:
+        raise ConnectionLostError(f"the list cannot be read: {error.message}") from error
+    if not page.version:
+        raise ConnectionLostError("the list has no version; is this an API server?")
+    return page
+
+
+class Lines:
+    """Puts lines together from pieces that end anywhere; the last, unfinished one is never handed out."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this piece completes; OutdatedError for one that grows without end."""
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            self._keep(chunk)
+            return []
+        whole = b"".join((*self._pieces, chunk[:end])) if self._pieces else chunk[:end]
+        self._pieces, self._size = [], 0
+        if end + 1 < len(chunk):
+            self._keep(chunk[end + 1 :])
+        return [line for line in whole.split(b"\n") if line.strip()]
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self._longest:
+            raise OutdatedError(f"a line of the watch is longer than {self._longest} bytes")
+
+
+@contextmanager
+def _outdated_if_gone() -> Iterator[None]:
+    """410 Gone, whichever way it comes, means that only a new list helps."""
+    try:
+        yield
+    except StatusError as error:
+        if error.status == GONE:
+            raise OutdatedError(str(error)) from error
+        raise

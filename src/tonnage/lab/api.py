@@ -1,0 +1,158 @@
+"""Talking to the practice cluster: plain calls for tests and for filling it, several at a time.
+
+The doors have a client of their own (`tonnage.kube`). This one shares nothing with it, so that what tests say about
+the API server's objects does not rest on what they test.
+"""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.wire import encode
+
+AT_ONCE = 8
+_TIMEOUT = 30.0
+_IMAGE = "practice"
+_MERGE = "application/merge-patch+json"
+_OVERLOADED = 429
+
+
+class ApiError(Exception):
+    """The API server said no."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+
+
+class Api:
+    """One user's access to an API server."""
+
+    def __init__(self, server: str, token: str, authority: str) -> None:
+        place = urlsplit(server)
+        assert place.hostname, server
+        self._host, self._port = place.hostname, place.port
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._authority = authority
+        self._idle: list[http.client.HTTPSConnection] = []
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        type_: str = "application/json",
+        query: Mapping[str, str | int] | None = None,
+    ) -> Any:
+        """The decoded answer; ApiError for one that is no success."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        data = None if body is None else encode(body)
+        headers = self._headers if data is None else {**self._headers, "Content-Type": type_}
+        status, text = self._exchange(method, target, data, headers)
+        while status == _OVERLOADED:
+            status, text = self._exchange(method, target, data, headers)
+        try:
+            answer = json.loads(text) if text else None
+        except ValueError:
+            answer = text.decode(errors="replace")
+        if status >= 400:
+            said: dict[str, Any] = answer if isinstance(answer, dict) else {"message": answer}
+            raise ApiError(status, said.get("reason", ""), said.get("message", ""))
+        return answer
+
+    def _exchange(self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
+        try:
+            connection.request(method, target, data, dict(headers))
+            response = connection.getresponse()
+            answer = response.status, response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return answer
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self._authority)
+
+    def close(self) -> None:
+        """Close the connections that wait for the next call."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def get(self, path: str, **query: str | int) -> Any:
+        return self.request("GET", path, query=query)
+
+    def create(self, path: str, body: object) -> Any:
+        return self.request("POST", path, body)
+
+    def patch(self, path: str, body: object, type_: str = _MERGE) -> Any:
+        return self.request("PATCH", path, body, type_=type_)
+
+    def delete(self, path: str, grace: int = 0) -> Any:
+        """Delete an object; with no grace a pod is gone at once, since no kubelet would confirm its end."""
+        return self.request("DELETE", path, query={"gracePeriodSeconds": grace})
+
+    # -- objects of the model
+
+    def create_nodes(self, nodes: Iterable[Node]) -> None:
+        """Create nodes with the status they have."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda node: self.create("/api/v1/nodes", node_manifest(node)), nodes))
+
+    def create_pods(self, pods: Iterable[Pod]) -> None:
+        """Create pods, with the node and the phase they have."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._create_pod, pods))
+
+    def _create_pod(self, pod: Pod) -> None:
+        made = self.create(pods_path(pod.metadata.namespace), pod_manifest(pod))
+        if (pod.status.phase or "Pending") != "Pending":
+            path = f"{pods_path(pod.metadata.namespace)}/{made['metadata']['name']}/status"
+            self.patch(path, {"status": {"phase": pod.status.phase}})
+
+
+def pods_path(namespace: str | None = None) -> str:
+    """Where the pods of a namespace are."""
+    return f"/api/v1/namespaces/{namespace or 'default'}/pods"
+
+
+def node_manifest(node: Node) -> dict[str, Any]:
+    """A node as the API server takes it."""
+    return {"apiVersion": "v1", "kind": "Node", **_plain(node)}
+
+
+def pod_manifest(pod: Pod) -> dict[str, Any]:
+    """A pod as the API server takes it: every container needs an image, and only classes give priorities."""
+    manifest = {"apiVersion": "v1", "kind": "Pod", **_plain(pod)}
+    spec = manifest["spec"]
+    spec.pop("priority", None)
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        container["image"] = _IMAGE
+    return manifest
+
+
+def _plain(thing: Node | Pod) -> dict[str, Any]:
+    plain: dict[str, Any] = _without_nothing(json.loads(encode(thing)))
+    for name in ("uid", "creationTimestamp", "deletionTimestamp"):
+        plain["metadata"].pop(name, None)
+    return plain
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nothing(below) for name, below in value.items() if below is not None}
+    return [_without_nothing(below) for below in value] if isinstance(value, list) else value

@@ -1,0 +1,216 @@
+"""A control plane of one's own: etcd and kube-apiserver on free loopback ports, in a folder of their own.
+
+Nothing of it outlives the process that started it, except the folder with the logs if that process is killed.
+"""
+
+import http.client
+import json
+import secrets
+import shutil
+import ssl
+import tempfile
+from base64 import encodebytes
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tonnage.lab import parts
+from tonnage.lab.api import Api, ApiError
+from tonnage.lab.program import LabError, Program, free_ports
+
+ADMIN = "admin"
+_HOST = "127.0.0.1"
+_PATIENCE = 60.0
+_ATTEMPTS = 3
+"""Another process may take a port between our finding it free and the program listening on it."""
+
+
+class ControlPlane:
+    """A running API server with its database; a context manager that ends both."""
+
+    def __init__(self, keep: Path | None = None) -> None:
+        self._programs = parts.find()
+        self._keep = keep
+        self.folder = keep or Path(tempfile.mkdtemp(prefix="tonnage-lab-"))
+        self.running: list[Program] = []
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._start(attempt)
+                return
+            except BaseException as error:
+                # The folder stays: the error names a log in it.
+                self._stop_programs()
+                if not isinstance(error, LabError) or attempt == _ATTEMPTS or not self._port_was_taken():
+                    raise
+
+    def __enter__(self) -> "ControlPlane":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End everything; the folder goes too, unless it was given."""
+        self._stop_programs()
+        self.api.close()
+        if self._keep is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def check(self) -> None:
+        """LabError if a program has ended by itself."""
+        for program in self.running:
+            program.check()
+
+    # -- access
+
+    def kubeconfig(self, user: str = ADMIN, token: str | None = None) -> Path:
+        """A kubeconfig file for a user with that token, by default the administrator."""
+        named = {
+            "clusters": {"cluster": {"server": self.server, "certificate-authority": str(self.authority)}},
+            "users": {"user": {"token": token or self.token}},
+            "contexts": {"context": {"cluster": "lab", "user": "lab"}},
+        }
+        config = {name: [{"name": "lab", **content}] for name, content in named.items()}
+        content = {"apiVersion": "v1", "kind": "Config", "current-context": "lab", **config}
+        return self._secret(f"{user}.kubeconfig", json.dumps(content, indent=2))
+
+    def kubeconfig_of(self, namespace: str, service_account: str) -> Path:
+        """A kubeconfig file for a service account, which must exist."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        answer = self.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+        return self.kubeconfig(f"{namespace}-{service_account}", answer["status"]["token"])
+
+    # -- starting
+
+    def _start(self, attempt: int) -> None:
+        """Start the database and the server on ports of their own."""
+        self._database, peers, self._port = free_ports(3)
+        self.server = f"https://{_HOST}:{self._port}"
+        self.token = secrets.token_urlsafe(24)
+        self.authority = self.folder / "certificates" / "apiserver.crt"
+        self.api = Api(self.server, self.token, str(self.authority))
+        self._secret("service-accounts.pem", _elliptic_key())
+        self._secret("tokens.csv", f'{self.token},{ADMIN},{ADMIN},"system:masters"\n')
+        database = self._run(
+            "etcd",
+            {
+                "data-dir": self.folder / f"etcd-{attempt}",
+                "listen-client-urls": f"http://{_HOST}:{self._database}",
+                "advertise-client-urls": f"http://{_HOST}:{self._database}",
+                "listen-peer-urls": f"http://{_HOST}:{peers}",
+                "initial-advertise-peer-urls": f"http://{_HOST}:{peers}",
+                "initial-cluster": f"default=http://{_HOST}:{peers}",
+                "log-level": "warn",
+                "unsafe-no-fsync": "true",
+            },
+        )
+        database.wait_until(lambda: _answers(self._database, "/health"), "not healthy", _PATIENCE)
+        self.start_server()
+
+    def start_server(self) -> None:
+        """Start the API server on the database as it is; returns when it answers."""
+        self.api.close()
+        keys = self.folder / "service-accounts.pem"
+        self.api_server = self._run(
+            "kube-apiserver",
+            {
+                "etcd-servers": f"http://{_HOST}:{self._database}",
+                "secure-port": self._port,
+                "bind-address": _HOST,
+                "cert-dir": self.authority.parent,
+                "service-account-issuer": self.server,
+                "service-account-key-file": keys,
+                "service-account-signing-key-file": keys,
+                "token-auth-file": self.folder / "tokens.csv",
+                "authorization-mode": "RBAC",
+                "service-cluster-ip-range": "10.0.0.0/24",
+                # Nobody here takes away the taint of a new node, and nobody makes service accounts.
+                "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
+            },
+        )
+        self.api_server.wait_until(self.authority.is_file, "no certificate", _PATIENCE)
+        self.api_server.wait_until(self._is_ready, "not ready", _PATIENCE)
+
+    def run_scheduler(self, configuration: Mapping[str, Any] | None = None, user: Path | None = None) -> Program:
+        """kube-scheduler with this configuration (KubeSchedulerConfiguration v1), as that user."""
+        (port,) = free_ports(1)
+        kubeconfig = user or self.kubeconfig()
+        content = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            **(configuration or {}),
+            "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000},
+        }
+        file = self.folder / f"scheduler-{port}.json"
+        file.write_text(json.dumps(content, indent=2))
+        scheduler = self._run(
+            "kube-scheduler",
+            {
+                "config": file,
+                "secure-port": port,
+                "bind-address": _HOST,
+                "cert-dir": self.folder / f"scheduler-{port}",
+                "authentication-kubeconfig": kubeconfig,
+                "authorization-kubeconfig": kubeconfig,
+            },
+        )
+        scheduler.wait_until(lambda: _answers(port, "/healthz", secure=True), "not healthy", _PATIENCE)
+        return scheduler
+
+    def _run(self, program: str, flags: Mapping[str, object]) -> Program:
+        command = [str(self._programs / program), *(f"--{name}={value}" for name, value in flags.items())]
+        started = Program(command, self.folder / f"{program}.log")
+        self.running.append(started)
+        return started
+
+    def _secret(self, name: str, content: str) -> Path:
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_text(content)
+        return path
+
+    def _is_ready(self) -> bool:
+        try:
+            self.api.get("/readyz")
+            self.api.get("/api/v1/namespaces/default")
+        except (ApiError, OSError, http.client.HTTPException):
+            return False
+        return True
+
+    def _stop_programs(self) -> None:
+        while self.running:
+            self.running.pop().stop()
+
+    def _port_was_taken(self) -> bool:
+        return any("address already in use" in log.read_text(errors="replace") for log in self.folder.glob("*.log"))
+
+
+def _answers(port: int, path: str, secure: bool = False) -> bool:
+    """Whether something on that loopback port says that it is well."""
+    if secure:
+        # The certificate was made by the program itself a moment ago; this asks for health only.
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(_HOST, port, timeout=5, context=context)
+    else:
+        connection = http.client.HTTPConnection(_HOST, port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _elliptic_key() -> str:
+    """A new private key on the curve P-256, in PEM; the public half is worked out by whoever reads it."""
+    secret = (secrets.randbelow(2**255) + 1).to_bytes(32, "big")
+    curve = bytes.fromhex("06082a8648ce3d030107")
+    content = b"\x02\x01\x01" + b"\x04\x20" + secret + b"\xa0" + bytes([len(curve)]) + curve
+    body = encodebytes(b"\x30" + bytes([len(content)]) + content).decode()
+    return f"-----BEGIN EC PRIVATE KEY-----\n{body}-----END EC PRIVATE KEY-----\n"

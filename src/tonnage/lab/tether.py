@@ -1,0 +1,25 @@
+"""Runs a program that ends when the process that started it ends, however that ends.
+
+Called as a script with the parent's process number and the command. Linux sends a signal to a process whose parent
+dies; elsewhere the program just runs.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+def main(parent: int, command: list[str]) -> None:
+    """Become the program, unless the parent is gone already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            sys.exit(1)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,90 @@
+"""A live picture of a fake server, and waiting until it shows something."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.kube.fake_server import FakeServer, fake_server
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
+from tonnage.kube.client import Client, connect
+from tonnage.kube.compare import Difference, compare, fresh_cluster
+from tonnage.kube.picture import Picture
+from tonnage.kube.watch import Pace
+
+QUICK = Pace(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5)
+PATIENCE = 15.0
+
+
+@dataclass
+class Live:
+    server: FakeServer
+    client: Client
+    picture: Picture
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.picture.cluster
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        await until(true)
+
+    async def until_same(self) -> None:
+        await until_same(self.client, self.cluster)
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a scenario to its end, which must come soon."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(4 * PATIENCE):
+            await main
+
+    asyncio.run(limited())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def until_same(client: Client, cluster: Cluster) -> None:
+    """Wait until the picture shows what a fresh list shows; fails with the differences that stay."""
+    differences: list[Difference] = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while differences := compare(cluster, await fresh_cluster(client, cluster.vendors)):
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError("\n".join(map(str, differences))) from None
+
+
+@asynccontextmanager
+async def following(client: Client, pace: Pace = QUICK, silence: float = 5.0) -> AsyncIterator[Picture]:
+    """A picture that is kept current meanwhile."""
+    picture = Picture(client, Cluster(default_vendors()), pace, silence=silence)
+    task = asyncio.create_task(picture.run())
+    try:
+        await until(picture.synced.is_set)
+        yield picture
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def live(folder: Path, prepare: Callable[[FakeServer], None] = id, **options: Any) -> AsyncIterator[Live]:  # type: ignore[assignment]
+    """A fake server, prepared by `prepare`, and a picture of it."""
+    async with fake_server() as server:
+        prepare(server)
+        client = await connect(server.kubeconfig(folder))
+        try:
+            async with following(client, **options) as picture:
+                yield Live(server, client, picture)
+        finally:
+            await client.close()

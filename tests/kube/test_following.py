@@ -1,0 +1,298 @@
+"""The live picture against a server that misbehaves: nothing is missed, and nothing takes it down."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.kube.fake_server import NODES, PODS, FakeServer, Plan, Stream, error_line, status
+from tests.kube.live import live, run
+from tests.scenario import node, pod, running
+from tonnage.kube.picture import PODS as POD_KIND
+from tonnage.kube.picture import Kind
+from tonnage.kube.resource import Change
+from tonnage.kube.watch import Follower, Pace, listing
+
+
+def some_objects(server: FakeServer) -> None:
+    for thing in (node("a", gpus=2), node("b"), running("x", on="a", gpu=1, memory=100), pod("y", 1)):
+        server.put(thing)
+
+
+def test_what_is_there_at_the_start_is_listed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            assert now.cluster.nodes.keys() == {"a", "b"}
+            assert now.cluster.holders == {"default/x": "a"}
+            assert now.cluster.waiting.keys() == {"default/y"}
+            await now.until_same()
+
+    run(main())
+
+
+def test_objects_come_change_and_go(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            now.server.put(node("c", gpus=1))
+            now.server.put(node("a", gpus=1))
+            now.server.put(pod("y", 1, on="b"))
+            now.server.put(pod("z", 1))
+            now.server.delete(PODS, "x")
+            now.server.delete(NODES, "b")
+            await now.until(lambda: now.picture.applied == 10)
+            assert now.cluster.nodes.keys() == {"a", "c"}
+            assert len(now.cluster.nodes["a"].devices) == 1
+            assert now.cluster.holders == {"default/y": "b"}
+            assert now.cluster.waiting.keys() == {"default/z"}
+            assert now.server.watches(PODS)
+            assert all(query["allowWatchBookmarks"] == "true" for _, query in now.server.asked if "watch" in query)
+            await now.until_same()
+
+    run(main())
+
+
+def test_listeners_are_told_after_the_picture_changed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path) as now:
+            told: list[tuple[str, str, bool]] = []
+
+            def listen(kind: Kind, changes: Sequence[Change]) -> None:
+                told.extend((kind.resource.kind, change.key, change.key in now.cluster.nodes) for change in changes)
+
+            now.picture.listeners.append(listen)
+            now.server.put(node("new"))
+            await now.until(lambda: bool(told))
+            assert told == [("Node", "new", True)]
+
+    run(main())
+
+
+# -- breaks
+
+
+async def cut_in_a_line(stream: Stream) -> None:
+    lines = await stream.lines()
+    await stream.send(b"".join(lines[:-1]) + lines[-1][:40])
+    stream.hang_up()
+
+
+async def end_without_a_word(stream: Stream) -> None:
+    stream.hang_up()
+
+
+async def end_as_agreed(stream: Stream) -> None:
+    for line in await stream.lines():
+        await stream.send(line)
+
+
+async def fall_silent(stream: Stream) -> None:
+    await asyncio.sleep(60)
+
+
+async def say_everything_twice(stream: Stream) -> None:
+    for line in await stream.lines():
+        await stream.send(line + line)
+    await stream.honest()
+
+
+async def one_byte_at_a_time(stream: Stream) -> None:
+    for line in await stream.lines():
+        for byte in line:
+            await stream.send(bytes([byte]))
+    await stream.honest()
+
+
+@pytest.mark.parametrize(
+    "plan", [cut_in_a_line, end_without_a_word, end_as_agreed, fall_silent, say_everything_twice, one_byte_at_a_time]
+)
+def test_a_watch_that_breaks_is_continued_without_a_new_list(tmp_path: Path, plan: Plan) -> None:
+    def prepare(server: FakeServer) -> None:
+        some_objects(server)
+        server.plans.append(plan)
+
+    async def main() -> None:
+        async with live(tmp_path, prepare, silence=0.3) as now:
+            now.server.put(pod("p", 1, on="a"))
+            now.server.put(pod("q", 1))
+            now.server.delete(PODS, "x")
+            await now.until(lambda: now.cluster.pods() == {"default/y", "default/p", "default/q"})
+            await now.until_same()
+            assert now.picture.followers["Pod"].lists == 1
+            assert not now.picture.problems
+
+    run(main())
+
+
+def test_after_a_bookmark_the_watch_is_continued_from_there(tmp_path: Path) -> None:
+    async def bookmark(stream: Stream) -> None:
+        marked = {"kind": "Pod", "metadata": {"resourceVersion": "170", "creationTimestamp": None}, "spec": {}}
+        await stream.send(json.dumps({"type": "BOOKMARK", "object": marked}).encode() + b"\n")
+        stream.server.version = 200
+
+    async def main() -> None:
+        async with live(tmp_path, lambda server: server.plans.append(bookmark)) as now:
+            await now.until(lambda: len(now.server.watches(PODS)) == 2)
+            assert now.server.watches(PODS) == [100, 170]
+
+    run(main())
+
+
+def test_a_server_that_is_away_is_found_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            now.server.token = "another"
+            now.server.stop_connections()
+            await now.until(lambda: "Unauthorized" in now.picture.trouble.get("Pod", ""))
+            now.server.put(pod("late"))
+            # The file with the credentials is read again when they are refused.
+            now.server.kubeconfig(tmp_path)
+            await now.until(lambda: "default/late" in now.cluster.waiting)
+            await now.until(lambda: not now.picture.trouble)
+
+    run(main())
+
+
+# -- only a new list helps
+
+
+async def gone_as_an_event(stream: Stream) -> None:
+    await stream.send(error_line(410, "Expired"))
+    await asyncio.sleep(60)
+
+
+async def garbage(stream: Stream) -> None:
+    await stream.send(b'{"type": "ADDED", "object": {"meta\n')
+    await asyncio.sleep(60)
+
+
+async def not_an_event(stream: Stream) -> None:
+    await stream.send(b'["surprise"]\n')
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("plan", [None, gone_as_an_event, garbage, not_an_event])
+def test_what_was_deleted_meanwhile_is_noticed_by_a_new_list(tmp_path: Path, plan: Plan | None) -> None:
+    """Without a plan the server answers 410 when the watch is asked for."""
+
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            now.server.stop_connections()
+            now.server.delete(PODS, "x")
+            now.server.put(pod("p", 1, on="a"))
+            now.server.forget_history()
+            if plan:
+                now.server.plans.append(plan)
+            await now.until(lambda: now.cluster.pods() == {"default/y", "default/p"})
+            assert now.picture.followers["Pod"].lists == 2
+            await now.until_same()
+
+    run(main())
+
+
+def test_a_list_comes_in_pages_and_in_one_piece_if_it_goes_out_of_date_between_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            for number in range(5):
+                now.server.put(pod(f"p{number}"))
+            pages = [batch async for batch, _ in listing(now.client, POD_KIND.resource, 2)]
+            assert [len(page.changes) for page in pages] == [2, 2, 2, 1, 0]
+            assert pages[-1].listed == {change.key for page in pages for change in page.changes}
+            now.server.asked.clear()
+            before = now.server._answer
+
+            def expire(path: str, query: dict[str, str]) -> tuple[int, dict[str, object]]:
+                return (410, status(410, "Expired")) if "continue" in query else before(path, query)
+
+            now.server._answer = expire  # type: ignore[method-assign]
+            follower = Follower(now.client, POD_KIND.resource, Pace(draw=lambda: 0.0), page=2)
+            async with aclosing(follower.batches()) as batches:
+                async for batch in batches:
+                    if batch.listed is not None:
+                        break
+            assert len(batch.listed or ()) == 7
+            assert [query.get("limit") for query in now.server.lists(PODS)] == ["2", "2", None]
+
+    run(main())
+
+
+# -- objects that cannot be read
+
+
+def test_an_object_that_cannot_be_read_is_a_problem_and_hides_no_other(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            broken = {"metadata": {"name": "x", "namespace": "default"}, "spec": {"containers": "none"}}
+            now.server.put_plain(PODS, broken)
+            now.server.put_plain(PODS, {"metadata": {"name": 7}})
+            now.server.put(pod("z", 1))
+            await now.until(lambda: "default/z" in now.cluster.waiting)
+            assert now.cluster.holders == {"default/x": "a"}, "what was known before stays"
+            problem = now.picture.problems["Pod/default/x"]
+            assert (problem.object, problem.field) == ("Pod/default/x", "spec.containers")
+            assert "Expected `array`, got `str`" in problem.message
+            assert now.picture.followers["Pod"].lists == 1
+            now.server.put(running("x", on="a", gpu=0))
+            await now.until(lambda: "Pod/default/x" not in now.picture.problems)
+
+    run(main())
+
+
+def test_an_object_that_cannot_be_read_is_not_taken_for_deleted_by_a_list_and_can_be_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            broken = {"metadata": {"name": "x", "namespace": "default"}, "spec": {"containers": "none"}}
+            now.server.put_plain(PODS, broken)
+            now.server.plans.append(gone_as_an_event)
+            now.server.stop_connections()
+            await now.until(lambda: now.picture.followers["Pod"].lists == 2)
+            assert now.cluster.holders == {"default/x": "a"}
+            now.server.delete(PODS, "x")
+            await now.until(lambda: not now.cluster.holders)
+            assert not now.picture.problems
+
+    run(main())
+
+
+def test_a_null_stands_for_an_absent_field(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path) as now:
+            spec = {"containers": [{"name": "main", "resources": None}], "nodeName": None}
+            now.server.put_plain(PODS, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+            await now.until(lambda: "default/p" in now.cluster.waiting)
+            assert not now.picture.problems
+
+    run(main())
+
+
+def test_a_very_long_line_is_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with live(tmp_path) as now:
+            now.server.put(pod("long", annotations={"essay": "x" * 8_000_000}))
+            await now.until(lambda: "default/long" in now.cluster.waiting)
+            assert now.picture.followers["Pod"].breaks == 0
+
+    run(main())
+
+
+def test_a_mistake_of_ours_about_one_object_is_a_problem_of_that_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            real = now.cluster.upsert_pod
+
+            def stumble(thing: object) -> None:
+                if thing.metadata.name == "odd":  # type: ignore[attr-defined]
+                    raise ZeroDivisionError
+                real(thing)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(now.cluster, "upsert_pod", stumble)
+            now.server.put(pod("odd"))
+            now.server.put(pod("even"))
+            await now.until(lambda: "default/even" in now.cluster.waiting)
+            assert "the log says why" in now.picture.problems["Pod/default/odd"].message
+
+    run(main())

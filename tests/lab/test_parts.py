@@ -1,0 +1,116 @@
+"""Building the Kubernetes parts, with a Go that is played by a script; and what is said where they are missing."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import ROOT
+from tonnage.lab import parts
+
+PLAYED_GO = """#!/bin/sh
+echo "$@" >> "$CALLS"
+while [ "$1" != -o ]; do shift; done
+{effect}
+echo program > "$2"
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with an empty cache and no Go."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    return tmp_path
+
+
+def install_go(machine: Path, effect: str = "") -> None:
+    go = machine / "bin" / "go"
+    go.write_text(PLAYED_GO.format(effect=effect))
+    go.chmod(0o755)
+
+
+def silent(_line: str) -> None:
+    pass
+
+
+def test_the_programs_are_built_once_into_the_cache(machine: Path) -> None:
+    install_go(machine)
+    told: list[str] = []
+    built = parts.build(told.append)
+    assert built.is_relative_to(machine / "cache" / "tonnage")
+    assert sorted(program.name for program in built.iterdir()) == sorted(parts.PROGRAMS)
+    assert parts.find() == parts.build(told.append) == built
+    assert len((machine / "calls").read_text().splitlines()) == len(told) == len(parts.PROGRAMS)
+
+
+def test_the_folder_is_named_after_the_pinned_version(machine: Path) -> None:
+    full, major, minor = parts.version()
+    assert full.startswith(f"v{major}.{minor}.")
+    assert parts.folder().name.startswith(f"{full}-")
+
+
+def test_without_go_it_is_said_what_to_install(machine: Path) -> None:
+    with pytest.raises(parts.PartsError, match="Go is not installed; install Go"):
+        parts.build(silent)
+    with pytest.raises(parts.PartsError, match="not built, and Go, which builds them, is not installed"):
+        parts.find()
+
+
+def test_with_go_it_is_said_how_to_build(machine: Path) -> None:
+    install_go(machine)
+    with pytest.raises(parts.PartsError, match="make cluster-parts"):
+        parts.find()
+
+
+def test_a_build_that_fails_is_remembered_with_what_go_said_until_one_works(machine: Path) -> None:
+    install_go(machine, "echo 'no such module' >&2; exit 3")
+    with pytest.raises(parts.PartsError, match="go build of etcd ended with status 3\nno such module"):
+        parts.build(silent)
+    with pytest.raises(parts.PartsError, match=r"could not be built: .*\nno such module"):
+        parts.find()
+    install_go(machine)
+    assert parts.build(silent) == parts.find()
+
+
+def test_a_build_that_is_killed_leaves_nothing_half_done(machine: Path) -> None:
+    install_go(machine, "sleep 30")
+    process = subprocess.Popen([sys.executable, "-m", "tonnage.lab.parts"], cwd=ROOT, stderr=subprocess.PIPE)
+    assert process.stderr
+    process.stderr.readline()
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    with pytest.raises(parts.PartsError):
+        parts.find()
+    install_go(machine)
+    built = parts.build(silent)
+    assert sorted(kept.name for kept in built.parent.iterdir()) == [".lock", built.name]
+
+
+def test_of_two_builds_at_once_the_second_waits_and_finds_it_done(machine: Path) -> None:
+    install_go(machine, "sleep 0.1")
+    other = threading.Thread(target=parts.build, args=(silent,))
+    other.start()
+    while not (machine / "calls").exists():
+        time.sleep(0.01)
+    assert parts.build(silent) == parts.find()
+    other.join()
+    assert len((machine / "calls").read_text().splitlines()) == len(parts.PROGRAMS)
+
+
+def test_a_run_without_the_parts_says_in_its_last_lines_what_was_not_tested(machine: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/cluster"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0
+    banner, last = done.stdout.splitlines()[-2:]
+    assert "NOT TESTED ON KUBERNETES" in banner
+    assert "tests on real Kubernetes parts were skipped: the Kubernetes parts are not built, and Go" in last
