@@ -1,0 +1,175 @@
+"""The extender over HTTP: what kube-scheduler and the API server ask, and the answers.
+
+A request that cannot be read is answered with a sentence in its `Error`, as kube-scheduler expects; it shows in the
+pod's events.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tonnage.extender.binding import Binder, BindError, BindUnknownError
+from tonnage.extender.placing import Placing
+from tonnage.extender.preempting import PreemptArgs, PreemptResult, preempt
+from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
+from tonnage.extender.telling import Telling
+from tonnage.framework.session import Session
+from tonnage.model.wire import WireError, encode
+
+log = logging.getLogger(__name__)
+
+LARGEST_BODY = 256 * 2**20
+"""Whole nodes of a large cluster come to some fifty megabytes."""
+SYNC_SECONDS = 25.0
+"""How long a question waits for the first complete picture: kube-scheduler gives its extender 30 seconds."""
+_JSON = "application/json"
+
+Review = Callable[[bytes], bytes]
+
+
+class Extender:
+    """Answers questions about one cluster."""
+
+    def __init__(
+        self,
+        session: Session,
+        placing: Placing,
+        binder: Binder,
+        synced: asyncio.Event,
+        clock: Callable[[], float],
+        telling: Telling,
+        review: Review,
+        decides: bool = True,
+    ) -> None:
+        self._session = session
+        self._placing = placing
+        self._binder = binder
+        self._synced = synced
+        self._clock = clock
+        self._telling = telling
+        self._review = review
+        self._decides = decides
+        """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
+
+    def app(self) -> Starlette:
+        """The routes."""
+        return Starlette(
+            routes=[
+                Route("/filter", self.filter, methods=["POST"]),
+                Route("/prioritize", self.prioritize, methods=["POST"]),
+                Route("/preempt", self.preempt, methods=["POST"]),
+                Route("/bind", self.bind, methods=["POST"]),
+                Route("/webhook", self.webhook, methods=["POST"]),
+                Route("/healthz", self.healthz),
+                Route("/readyz", self.readyz),
+            ]
+        )
+
+    async def filter(self, request: Request) -> Response:
+        async def answer(body: bytes) -> object:
+            args = read(body, FilterArgs)
+            if not await self._is_synced():
+                return FilterResult(error="the picture of the cluster is not complete yet")
+            started = self._clock()
+            filtered = self._placing.filter(args, started) if self._decides else self._placing.feasible(args)
+            self._telling.filtered(args, filtered, self._clock() - started)
+            return filtered.result
+
+        return await self._answer(request, answer, lambda text: FilterResult(error=text))
+
+    async def prioritize(self, request: Request) -> Response:
+        async def answer(body: bytes) -> object:
+            args = read(body, FilterArgs)
+            return self._placing.prioritize(args) if await self._is_synced() else []
+
+        nothing: list[HostPriority] = []
+        return await self._answer(request, answer, lambda text: nothing)
+
+    async def preempt(self, request: Request) -> Response:
+        async def answer(body: bytes) -> object:
+            args = read(body, PreemptArgs)
+            return preempt(self._session, args) if await self._is_synced() else PreemptResult()
+
+        return await self._answer(request, answer, lambda text: PreemptResult())
+
+    async def bind(self, request: Request) -> Response:
+        async def answer(body: bytes) -> object:
+            args = read(body, BindArgs)
+            if not args.name or not args.node:
+                return BindResult("the request names no pod or no node")
+            if not await self._is_synced():
+                return BindResult("the picture of the cluster is not complete yet")
+            started = self._clock()
+            try:
+                decision = await self._binder.bind(args)
+            except (BindError, BindUnknownError) as error:
+                self._telling.not_bound(args, str(error), self._clock() - started)
+                return BindResult(str(error))
+            self._telling.bound(args, decision, self._clock() - started)
+            return BindResult()
+
+        return await self._answer(request, answer, BindResult)
+
+    async def webhook(self, request: Request) -> Response:
+        body = await _body(request)
+        if body is None:
+            return PlainTextResponse("the request is too large", 413)
+        return Response(self._review(body), media_type=_JSON)
+
+    async def healthz(self, request: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(self, request: Request) -> Response:
+        if self._synced.is_set():
+            return PlainTextResponse("ok")
+        return PlainTextResponse("the picture of the cluster is not complete yet", 503)
+
+    async def _is_synced(self) -> bool:
+        if self._synced.is_set():
+            return True
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                await self._synced.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _answer(
+        self, request: Request, answer: Callable[[bytes], Awaitable[object]], failed: Callable[[str], object]
+    ) -> Response:
+        body = await _body(request)
+        if body is None:
+            return self._json(failed(f"the request is larger than {LARGEST_BODY} bytes"))
+        try:
+            return self._json(await answer(body))
+        except WireError as error:
+            where = f" at {error.path}" if error.path else ""
+            return self._json(failed(f"the request cannot be read{where}: {error.message}"))
+        except Exception as error:
+            log.exception("%s failed", request.url.path)
+            return self._json(failed(f"{type(error).__name__}: {error}"))
+
+    @staticmethod
+    def _json(result: Any) -> Response:
+        return Response(encode(result), media_type=_JSON)
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; nothing if it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > LARGEST_BODY:
+                return None
+            parts.append(part)
+    except ClientDisconnect:
+        return b""
+    return b"".join(parts)

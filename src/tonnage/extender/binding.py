@@ -1,0 +1,243 @@
+"""Bind: one write gives a pod its node and its devices.
+
+A refusal that is certain frees the place at once. When the outcome is not known (time-out, reset, an error of the
+server's) the write is repeated: it can only succeed once, and its answer then says what happened; until that is known
+the place is kept.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
+from tonnage.extender.gates import ALLOCATING, BIND_PHASE, PENDING, Gates
+from tonnage.extender.placing import Placing, Reservation, State
+from tonnage.extender.protocol import BindArgs
+from tonnage.framework.decision import Decision
+from tonnage.kube.client import MERGE_PATCH, Client
+from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.model.pod import Pod
+from tonnage.model.wire import WireError, decode
+
+log = logging.getLogger(__name__)
+
+NODE_ANNOTATION = "hami.io/vgpu-node"
+TIME_ANNOTATION = "hami.io/vgpu-time"
+BIND_TIME = "hami.io/bind-time"
+LOCK = "hami.io/mutex.lock"
+TURN_SECONDS = 25.0
+"""How long a bind waits for its node: kube-scheduler gives its extender 30 seconds."""
+_TRIES = 4
+_LATE_SECONDS = 10.0
+"""How long a write without an answer may still take effect."""
+_LONGEST_LABEL = 63
+_CONFLICT, _NOT_FOUND = 409, 404
+
+
+class BindError(Exception):
+    """Why a pod was not bound, in words for kube-scheduler and its event."""
+
+
+class Binder:
+    """Binds pods whose place was decided."""
+
+    def __init__(
+        self, client: Client, cluster: Cluster, placing: Placing, gates: Gates, now: Callable[[], float]
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._placing = placing
+        self._gates = gates
+        self._now = now
+        """Seconds since 1970."""
+        self._background: set[asyncio.Task[None]] = set()
+        self.writes = 0
+        """How many writes were made on the way of placing pods."""
+
+    async def bind(self, args: BindArgs) -> Decision:
+        """Write the Binding; BindError if the pod is not bound, or if that is not known."""
+        reservation = await self._reserved(args)
+        if reservation.state is not State.HELD:
+            raise BindError(f"a bind of {args.key} to {reservation.node} is on its way already")
+        reservation.state = State.BINDING
+        task = reservation.task
+        try:
+            if not await self._gates.enter(args.node, task.key, TURN_SECONDS):
+                holder = self._gates.inside(args.node)
+                raise BindError(f"{args.node} is busy: {holder} waits for its devices there")
+        except (BindError, asyncio.CancelledError):
+            self._placing.release(task.key)
+            raise
+        try:
+            await self._write(reservation)
+        except BindError:
+            self._give_up(reservation)
+            raise
+        self._later(self._label(task, args.node))
+        return reservation.decision
+
+    async def close(self) -> None:
+        """Wait for what goes on behind binds."""
+        if self._background:
+            await asyncio.wait(self._background, timeout=5)
+
+    async def _reserved(self, args: BindArgs) -> Reservation:
+        """The pod's place on that node; decided anew if there is none."""
+        kept = self._placing.reservation(args.key, args.uid)
+        if kept is not None and kept.node == args.node:
+            return kept
+        if kept is not None and kept.state is not State.HELD:
+            raise BindError(f"a bind of {args.key} to {kept.node} is on its way already")
+        pod = await self._pod(args)
+        decision = self._placing.decide_on(pod, args.node, self._now())
+        reservation = self._placing.reservation(args.key, args.uid)
+        if decision.node is None or reservation is None:
+            raise BindError(f"{args.key} does not fit on {args.node}: {decision.why_not()}")
+        return reservation
+
+    async def _pod(self, args: BindArgs) -> Pod:
+        waiting = self._cluster.waiting.get(args.key)
+        if waiting is not None and (not args.uid or waiting.uid == args.uid):
+            return waiting.pod
+        try:
+            pod = decode(await self._client.get(_path(args.namespace, args.name)), Pod)
+        except (KubeError, WireError) as error:
+            raise BindError(f"{args.key} cannot be read: {error}") from error
+        if args.uid and pod.metadata.uid != args.uid:
+            raise BindError(f"{args.key} is another pod now")
+        if pod.node is not None:
+            raise BindError(f"{args.key} is bound to {pod.node} already")
+        return pod
+
+    async def _write(self, reservation: Reservation) -> None:
+        """BindError if the pod is certainly not bound; BindUnknownError if that is not known."""
+        task, node = reservation.task, reservation.node
+        if self._needs_lock(task, node):
+            await self._lock(task, node)
+        body = self._binding(reservation)
+        failure: Exception | None = None
+        for attempt in range(_TRIES):
+            if attempt:
+                await asyncio.sleep(0.1 * 2**attempt)
+            try:
+                self.writes += 1
+                await self._client.request("POST", f"{_path(task.namespace, task.name)}/binding", body=body, timeout=10)
+                reservation.state = State.BOUND
+                return
+            except StatusError as error:
+                if error.is_definite and not (failure is not None and error.status == _CONFLICT):
+                    raise BindError(f"the API server refuses to bind {task.key} to {node}: {error}") from error
+                failure = error
+                if error.status == _CONFLICT:
+                    # An earlier try may have been the one that succeeded.
+                    break
+            except ConnectionLostError as error:
+                failure = error
+        self._later(self._find_out(reservation))
+        # Not given up: the place is kept until it is known what happened.
+        raise BindUnknownError(f"whether {task.key} is bound to {node} is not known yet: {failure}")
+
+    def _binding(self, reservation: Reservation) -> dict[str, Any]:
+        task, decision = reservation.task, reservation.decision
+        seconds = int(self._now())
+        state = self._cluster.nodes.get(reservation.node)
+        devices = {device.uuid: device for device in state.devices} if state is not None else {}
+        annotations = {
+            NODE_ANNOTATION: reservation.node,
+            TIME_ANNOTATION: str(seconds),
+            BIND_PHASE: ALLOCATING,
+            BIND_TIME: str(seconds),
+        }
+        for vendor, uses in decision.grant:
+            annotations |= self._cluster.vendors[vendor].encode_pod(uses, devices, seconds)
+        metadata = {"name": task.name, "namespace": task.namespace, "annotations": annotations}
+        if task.uid:
+            metadata["uid"] = task.uid
+        return {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": reservation.node},
+        }
+
+    # -- the node's lock
+
+    def _needs_lock(self, task: Task, node: str) -> bool:
+        """Whether the node's plugin could take another pod for this one."""
+        state = self._cluster.nodes.get(node)
+        if state is None:
+            return False
+        lock = state.node.annotations.get(LOCK, "")
+        if lock and not lock.endswith(f",{task.namespace},{task.name}"):
+            return True
+        others = (self._cluster.running.get(key) for key in state.holdings if key != task.key)
+        return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
+
+    async def _lock(self, task: Task, node: str) -> None:
+        stamp = _rfc3339(self._now())
+        body = {"metadata": {"annotations": {LOCK: f"{stamp},{task.namespace},{task.name}"}}}
+        try:
+            self.writes += 1
+            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=10)
+        except KubeError as error:
+            raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
+
+    # -- afterwards
+
+    def _give_up(self, reservation: Reservation) -> None:
+        """The pod is certainly not bound: its place is free, and the next one's turn comes."""
+        self._placing.release(reservation.task.key)
+        self._gates.leave(reservation.node, reservation.task.key)
+
+    async def _find_out(self, reservation: Reservation) -> None:
+        """Read the pod until it is certain whether it was bound."""
+        task, delay, trusted = reservation.task, 0.5, self._now() + _LATE_SECONDS
+        while self._placing.reservation(task.key, task.uid) is reservation:
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, 10.0)
+            try:
+                pod = decode(await self._client.get(_path(task.namespace, task.name)), Pod)
+            except StatusError as error:
+                if error.status == _NOT_FOUND:
+                    self._give_up(reservation)
+                    return
+                continue
+            except (KubeError, WireError):
+                continue
+            if pod.metadata.uid == task.uid and pod.node is not None:
+                reservation.state = State.BOUND
+                return
+            if pod.metadata.uid != task.uid or self._now() >= trusted:
+                self._give_up(reservation)
+                return
+
+    async def _label(self, task: Task, node: str) -> None:
+        """HAMi's monitor finds its pods by this label; nothing waits for it."""
+        if len(node) > _LONGEST_LABEL:
+            return
+        body = {"metadata": {"uid": task.uid, "labels": {NODE_ANNOTATION: node}}}
+        try:
+            path = _path(task.namespace, task.name)
+            await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
+        except KubeError as error:
+            log.info("%s: the label %s could not be set: %s", task.key, NODE_ANNOTATION, error)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+class BindUnknownError(Exception):
+    """The outcome of a bind is not known; the pod's place is kept until it is."""
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace or 'default'}/pods/{name}"
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

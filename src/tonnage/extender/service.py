@@ -1,0 +1,100 @@
+"""Everything that runs for one cluster: the live picture, the decisions on it, and the small work beside them."""
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Sequence
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.base import Vendor
+from tonnage.extender.app import Extender, Review
+from tonnage.extender.binding import Binder
+from tonnage.extender.gates import Gates
+from tonnage.extender.placing import RESERVATION_SECONDS, Placing
+from tonnage.extender.telling import Telling
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.kube.client import Client
+from tonnage.kube.picture import PODS, Kind, Picture
+from tonnage.kube.resource import Change
+from tonnage.kube.watch import Pace
+
+log = logging.getLogger(__name__)
+
+_BEAT = 1.0
+KUBE_SCHEDULERS_OWN = ("noderesources", "nodeselection", "predicates")
+"""Plugins whose rules kube-scheduler has applied, to a newer picture than ours, before it asks its extender."""
+
+
+def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
+    """The plugins, those that repeat kube-scheduler's rules about nodes kept from doing so."""
+    for plugin in plugins:
+        if plugin.name in KUBE_SCHEDULERS_OWN:
+            plugin.switched_off |= {"batch predicate", "predicate"}
+    return list(plugins)
+
+
+class Service:
+    """The extender of one cluster; `run` keeps it current, `extender` answers."""
+
+    def __init__(
+        self,
+        client: Client,
+        vendors: Sequence[Vendor],
+        plugins: Sequence[Plugin],
+        pace: Pace,
+        telling: Telling,
+        review: Review,
+        decides: bool = True,
+        reservation_seconds: float = RESERVATION_SECONDS,
+    ) -> None:
+        self.cluster = Cluster(vendors)
+        self.picture = Picture(client, self.cluster, pace)
+        self.gates = Gates(time.monotonic)
+        kept = without_kube_schedulers_own(plugins)
+        self.session = Session(self.cluster, kept)
+        self.placing = Placing(self.session, kept, reservation_seconds)
+        self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time)
+        self.picture.listeners.append(self._seen)
+        self.extender = Extender(
+            self.session,
+            self.placing,
+            self.binder,
+            self.picture.synced,
+            time.monotonic,
+            telling,
+            review,
+            decides,
+        )
+
+    async def run(self) -> None:
+        """Keep everything current until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.picture.run())
+                tasks.create_task(self._settle())
+                tasks.create_task(self._beat())
+        finally:
+            await self.binder.close()
+            self.session.close()
+
+    async def _settle(self) -> None:
+        """Once the picture is complete, what it is made of need not be looked at for garbage any more."""
+        await self.picture.synced.wait()
+        self.cluster.settle()
+        gc.collect()
+        gc.freeze()
+        log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT)
+            for expired in self.placing.expire(time.monotonic()):
+                log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
+            self.placing.silent = self.gates.silent()
+
+    def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+        if kind is PODS:
+            for change in changes:
+                self.gates.seen(change.key, change.object, change.is_gone)

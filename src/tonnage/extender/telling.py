@@ -1,0 +1,17 @@
+"""What the extender tells the outside about its decisions; metrics, events and log lines hang on here."""
+
+from typing import Protocol
+
+from tonnage.extender.placing import Filtered
+from tonnage.extender.protocol import BindArgs, FilterArgs
+from tonnage.framework.decision import Decision
+
+
+class Telling(Protocol):
+    """Told of every decision and how many seconds it took."""
+
+    def filtered(self, args: FilterArgs, filtered: Filtered, seconds: float) -> None: ...
+
+    def bound(self, args: BindArgs, decision: Decision, seconds: float) -> None: ...
+
+    def not_bound(self, args: BindArgs, why: str, seconds: float) -> None: ...
