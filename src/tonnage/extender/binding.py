@@ -82,7 +82,7 @@ class Binder:
     async def close(self) -> None:
         """Wait for what goes on behind binds."""
         if self._background:
-            await asyncio.wait(self._background, timeout=5)
+            await asyncio.wait(self._background, timeout=2)
 
     async def _reserved(self, args: BindArgs) -> Reservation:
         """The pod's place on that node; decided anew if there is none."""

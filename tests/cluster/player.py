@@ -1,0 +1,121 @@
+"""Plays kubelets and HAMi's device plugins: takes the pods that are bound, hands out their cards, and lets them run.
+
+A real plugin is told no pod's name; it takes the pod that the node's lock names, or else the first pending one that is
+being handed its devices. The player guesses in the same way and remembers when the guess is not the pod it is about.
+"""
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from tonnage.lab.api import Api, ApiError, pods_path
+from tonnage.lab.control_plane import ControlPlane
+
+LOCK = "hami.io/mutex.lock"
+PHASE = "hami.io/bind-phase"
+ALLOCATED = "-devices-allocated"
+TO_ALLOCATE = "-devices-to-allocate"
+
+
+class Player:
+    """Answers for every node."""
+
+    def __init__(self, plane: ControlPlane, delay: float = 0.0) -> None:
+        self._plane = plane
+        self._api = Api(plane.server, plane.token, str(plane.authority))
+        self._delay = delay
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(8)
+        self._seen: set[str] = set()
+        self._nodes: dict[str, threading.Lock] = {}
+        self.mixed_up: list[str] = []
+        self.started: list[str] = []
+        self._connection: HTTPSConnection | None = None
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            connection.sock.close()
+        self._thread.join(10)
+        self._pool.shutdown(cancel_futures=True)
+        self._api.close()
+
+    def _watch(self) -> None:
+        place = urlsplit(self._plane.server)
+        tls = ssl.create_default_context(cafile=str(self._plane.authority))
+        while not self._stopped.is_set():
+            self._connection = HTTPSConnection(place.hostname or "", place.port, timeout=600, context=tls)
+            try:
+                headers = {"Authorization": f"Bearer {self._plane.token}"}
+                self._connection.request("GET", "/api/v1/pods?watch=1", headers=headers)
+                response = self._connection.getresponse()
+                while line := response.readline():
+                    self._look(json.loads(line))
+            except (OSError, HTTPException, ValueError, AttributeError):
+                self._stopped.wait(0.05)
+
+    def _look(self, event: dict[str, Any]) -> None:
+        pod = event["object"]
+        if event["type"] == "DELETED" or pod.get("kind") != "Pod" or "nodeName" not in pod["spec"]:
+            return
+        if pod["status"].get("phase") != "Pending" or pod["metadata"]["uid"] in self._seen:
+            return
+        self._seen.add(pod["metadata"]["uid"])
+        self._pool.submit(self._admit, pod)
+
+    def _admit(self, pod: dict[str, Any]) -> None:
+        """One admission at a time on each node, as in a kubelet."""
+        with self._nodes.setdefault(pod["spec"]["nodeName"], threading.Lock()):
+            try:
+                self._serve(pod)
+            except (ApiError, OSError, HTTPException):
+                if not self._stopped.is_set():
+                    self._seen.discard(pod["metadata"]["uid"])
+
+    def _serve(self, pod: dict[str, Any]) -> None:
+        if self._delay:
+            time.sleep(self._delay)
+        name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+        path = f"{pods_path(pod['metadata']['namespace'])}/{name}"
+        annotations = pod["metadata"].get("annotations", {})
+        if annotations.get(PHASE) == "allocating":
+            guess = self._guess(node)
+            if guess != name:
+                self.mixed_up.append(f"{name} on {node} is taken for {guess}")
+            emptied = {key: ";" for key in annotations if key.endswith(TO_ALLOCATE)}
+            self._api.patch(path, {"metadata": {"annotations": {**emptied, PHASE: "success"}}})
+            self._release(node, name)
+        self._api.patch(f"{path}/status", {"status": {"phase": "Running"}})
+        self.started.append(name)
+
+    def _guess(self, node: str) -> str | None:
+        lock = self._api.get(f"/api/v1/nodes/{node}")["metadata"].get("annotations", {}).get(LOCK, "")
+        if lock.count(",") == 2:
+            return str(lock.split(",")[2])
+        pods = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node},status.phase=Pending")["items"]
+        fitting = [p for p in pods if p["metadata"].get("annotations", {}).get(PHASE) in ("allocating", "success")]
+        return fitting[0]["metadata"]["name"] if fitting else None
+
+    def _release(self, node: str, name: str) -> None:
+        lock = self._api.get(f"/api/v1/nodes/{node}")["metadata"].get("annotations", {}).get(LOCK, "")
+        if lock.endswith(f",{name}"):
+            self._api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {LOCK: None}}})
+
+
+@contextmanager
+def playing(plane: ControlPlane, delay: float = 0.0) -> Iterator[Player]:
+    player = Player(plane, delay)
+    try:
+        yield player
+    finally:
+        player.stop()

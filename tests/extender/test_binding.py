@@ -1,0 +1,257 @@
+"""Bind: what is written, and what becomes of the place when the API server refuses, fails or says nothing."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.extender.test_placing import asked, named, placing
+from tests.scenario import node, pod, running, scenario
+from tonnage.extender.binding import Binder, BindError, BindUnknownError
+from tonnage.extender.gates import Gates
+from tonnage.extender.placing import State
+from tonnage.extender.protocol import BindArgs
+from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.model.wire import encode
+
+
+class Api:
+    """Remembers what is written; answers with what is planned, then with success."""
+
+    def __init__(self, *planned, pods=()):
+        self.planned = list(planned)
+        self.pods = dict(pods)
+        self.written = []
+
+    async def request(self, method, path, *, query=None, body=None, type_="", timeout=0):
+        self.written.append((method, path, body))
+        answer = self.planned.pop(0) if self.planned else None
+        if isinstance(answer, Exception):
+            raise answer
+        return b"{}"
+
+    async def get(self, path, query=None, timeout=0):
+        found = self.pods.get(path.rpartition("/")[2])
+        if found is None:
+            raise StatusError(404, "NotFound", "no such pod")
+        return found
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    async def at_once(seconds):
+        for _ in range(3):
+            await original(0)
+
+    original = asyncio.sleep
+    monkeypatch.setattr("tonnage.extender.binding.asyncio.sleep", at_once)
+
+
+class World:
+    """A cluster, the extender's decisions on it, and a bind of the pod `p` to the node `a`."""
+
+    def __init__(self, *objects, api=None, wanted=None):
+        self.cluster = scenario(node("a", gpus=1), *objects)
+        self.door = placing(self.cluster)
+        self.api = api or Api()
+        self.now = 1_700_000_000.0
+        self.gates = Gates(lambda: self.now)
+        self.wanted = wanted or named("p", gpus=1, memory=1000)
+
+    def filter(self):
+        assert self.door.filter(asked(self.wanted, "a"), self.now).result.node_names == ["a"]
+        return self
+
+    def bind(self, **changed):
+        async def main():
+            binder = Binder(self.api, self.cluster, self.door, self.gates, lambda: self.now)
+            args = {"name": "p", "namespace": "default", "uid": "1", "node": "a"} | changed
+            try:
+                return await binder.bind(BindArgs(**args))
+            finally:
+                self.state = self.door.reservation("default/p", "1")
+                self.kept = None if self.state is None else self.state.state
+                await binder.close()
+
+        return asyncio.run(main())
+
+    def bindings(self):
+        return [body for method, path, body in self.api.written if path.endswith("/binding")]
+
+
+def test_one_write_gives_the_pod_its_node_and_its_devices():
+    world = World().filter()
+    decision = world.bind()
+    assert decision.node == "a"
+    (written, label) = world.api.written
+    assert written[:2] == ("POST", "/api/v1/namespaces/default/pods/p/binding")
+    assert json.loads(encode(written[2])) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": "p",
+            "namespace": "default",
+            "uid": "1",
+            "annotations": {
+                "hami.io/vgpu-node": "a",
+                "hami.io/vgpu-time": "1700000000",
+                "hami.io/bind-phase": "allocating",
+                "hami.io/bind-time": "1700000000",
+                "hami.io/vgpu-devices-to-allocate": "a/0,NVIDIA,1000,0:;",
+                "hami.io/vgpu-devices-allocated": "a/0,NVIDIA,1000,0:;",
+            },
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "a"},
+    }
+    assert label == (
+        "PATCH",
+        "/api/v1/namespaces/default/pods/p",
+        {"metadata": {"uid": "1", "labels": {"hami.io/vgpu-node": "a"}}},
+    )
+    assert world.kept is State.BOUND
+
+
+def test_a_definite_refusal_frees_the_place_at_once():
+    world = World(api=Api(StatusError(404, "NotFound", "the pod is gone"))).filter()
+    with pytest.raises(BindError, match="refuses to bind default/p to a: 404 NotFound: the pod is gone"):
+        world.bind()
+    assert world.state is None
+    assert not world.cluster.reserved
+    assert world.gates.inside("a") is None
+    assert len(world.api.written) == 1
+
+
+@pytest.mark.parametrize("failure", [ConnectionLostError("reset"), StatusError(503, "Unavailable", "")])
+def test_an_unknown_outcome_is_tried_again(failure):
+    world = World(api=Api(failure)).filter()
+    assert world.bind().node == "a"
+    assert len(world.bindings()) == 2
+    assert world.bindings()[0] == world.bindings()[1]
+
+
+def shown(**more):
+    return encode(named("p", gpus=1, memory=1000, **more))
+
+
+def test_a_conflict_after_an_unknown_outcome_may_be_our_own_success():
+    api = Api(ConnectionLostError("reset"), StatusError(409, "Conflict", "already assigned"), pods={"p": shown(on="a")})
+    world = World(api=api).filter()
+    with pytest.raises(BindUnknownError, match="not known yet"):
+        world.bind()
+    assert world.kept is State.BINDING
+    assert world.state.state is State.BOUND
+    assert list(world.cluster.reserved) == ["default/p"]
+
+
+def test_a_conflict_at_the_first_try_is_a_refusal():
+    world = World(api=Api(StatusError(409, "Conflict", "already assigned"))).filter()
+    with pytest.raises(BindError):
+        world.bind()
+    assert not world.cluster.reserved
+
+
+def test_while_nobody_knows_the_place_is_kept():
+    world = World(api=Api(*[ConnectionLostError("time-out")] * 4)).filter()
+    world.api.pods = {"p": shown()}
+    with pytest.raises(BindUnknownError):
+        world.bind()
+    assert world.kept is State.BINDING
+    assert world.door.expire(1e12) == []
+
+
+def test_a_place_goes_when_the_pod_turns_out_to_be_gone():
+    world = World(api=Api(*[ConnectionLostError("time-out")] * 4)).filter()
+    with pytest.raises(BindUnknownError):
+        world.bind()
+    assert world.door.reservation("default/p", "1") is None
+    assert not world.cluster.reserved
+
+
+# -- without a place
+
+
+def test_a_bind_without_a_place_decides_anew_on_its_node():
+    world = World(api=Api(pods={"p": shown()}))
+    assert world.bind().node == "a"
+    assert len(world.bindings()) == 1
+
+
+@pytest.mark.parametrize(
+    ("pods", "words"),
+    [
+        ({}, "cannot be read: 404"),
+        ({"p": shown(uid="2")}, "is another pod now"),
+        ({"p": shown(on="b")}, "is bound to b already"),
+        ({"p": b"nonsense"}, "cannot be read"),
+    ],
+)
+def test_a_pod_that_cannot_be_bound_is_refused_in_words(pods, words):
+    world = World(api=Api(pods=pods))
+    with pytest.raises(BindError, match=words):
+        world.bind()
+    assert not world.api.written
+
+
+def test_a_bind_to_a_node_that_has_no_room_is_refused_with_the_reason():
+    world = World(running("x", on="a", memory=8000), api=Api(pods={"p": shown()}))
+    with pytest.raises(BindError, match="does not fit on a: 0 of 1 nodes fit: 1 CardInsufficientMemory"):
+        world.bind()
+
+
+def test_a_second_bind_of_the_same_pod_waits_for_the_first():
+    world = World().filter()
+    world.door.reservation("default/p", "1").state = State.BINDING
+    with pytest.raises(BindError, match="on its way already"):
+        world.bind()
+    assert list(world.cluster.reserved) == ["default/p"]
+
+
+# -- the node's lock
+
+
+def test_the_lock_is_left_out_while_no_other_sharing_pod_is_pending_there():
+    world = World(running("x", on="a", memory=10), pod("cpu", on="a", cpu="1", phase="Pending")).filter()
+    world.bind()
+    assert [method for method, *_ in world.api.written] == ["POST", "PATCH"]
+
+
+def test_the_lock_names_the_pod_before_its_binding_is_written():
+    world = World(running("x", on="a", memory=10, phase="Pending")).filter()
+    world.bind()
+    (lock, binding, _) = world.api.written
+    assert lock == (
+        "PATCH",
+        "/api/v1/nodes/a",
+        {"metadata": {"annotations": {"hami.io/mutex.lock": "2023-11-14T22:13:20Z,default,p"}}},
+    )
+    assert binding[0] == "POST"
+
+
+def test_a_lock_that_a_dead_process_left_is_taken_over():
+    world = World()
+    world.cluster.upsert_node(
+        node("a", gpus=1, annotations={"hami.io/mutex.lock": "2023-11-14T20:00:00Z,default,forgotten"})
+    )
+    world.filter().bind()
+    assert world.api.written[0][1] == "/api/v1/nodes/a"
+
+
+def test_without_the_lock_nothing_is_bound():
+    world = World(running("x", on="a", memory=10, phase="Pending"), api=Api(StatusError(403, "Forbidden", ""))).filter()
+    with pytest.raises(BindError, match="the lock of a cannot be taken for default/p"):
+        world.bind()
+    assert not world.bindings()
+    assert not world.cluster.reserved
+
+
+def test_a_busy_node_is_said_after_waiting():
+    async def main(world):
+        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now)
+        await world.gates.enter("a", "default/first", 1)
+        await binder.bind(BindArgs("p", "default", "1", "a"))
+
+    world = World().filter()
+    world.gates = Gates(iter(range(0, 1000, 20)).__next__)
+    with pytest.raises(BindError, match="a is busy: default/first waits for its devices there"):
+        asyncio.run(main(world))
+    assert not world.cluster.reserved
