@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import CLUSTER, COMMAND, decided, tonnage
+from tests.settings.device_texts import FULL, NVIDIA
 from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, with_plugin
 
 BROKEN = "actions: alocate, preempt\ntiers:\n- plugins:\n  - name: binpak\n"
@@ -139,3 +140,25 @@ def test_standard_input_is_read_once() -> None:
     done = tonnage("schedule", "-f", "-", "--config", "-")
     assert done.returncode == 2
     assert "standard input can be read only once" in done.stderr
+
+
+# -- device configurations
+
+
+def test_a_device_configuration_is_recognised_and_checked(tmp_path: Path) -> None:
+    good, bad = written(tmp_path, NVIDIA, "good.yaml"), written(tmp_path, NVIDIA + "  defaultMem: 5\n", "bad.yaml")
+    done = tonnage("check", good, bad)
+    assert done.returncode == 2
+    assert done.stdout == f"{good}: valid\n"
+    assert done.stderr.splitlines() == [
+        f"{bad}: not valid, 1 error",
+        f"{bad}:4:3: nvidia has no key defaultMem; did you mean defaultMemory?",
+    ]
+
+
+def test_a_device_configuration_may_come_from_standard_input_and_go_to_a_machine() -> None:
+    done = tonnage("check", "-", "-o", "json", stdin=FULL)
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["valid"] is True
+    assert len(found["warnings"]) == 8

@@ -1,11 +1,11 @@
-"""`tonnage check`: says whether a scheduler configuration is valid, with the place of everything that is not."""
+"""`tonnage check`: says whether a configuration is valid, with the place of everything that is not."""
 
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import STANDARD_INPUT, find_plugins, load_settings, plugin_files
+from tonnage.cli.inputs import STANDARD_INPUT, configuration, find_plugins, plugin_files
 
 if TYPE_CHECKING:
     from tonnage.settings.finder import PluginFinder
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  tonnage check scheduler.yaml
+  tonnage check scheduler.yaml device-config.yaml
   kubectl get configmap volcano-scheduler-configmap -n volcano-system -o yaml | tonnage check -
   tonnage check --defaults > scheduler.yaml
 """
@@ -25,11 +25,11 @@ Examples:
 @plugin_files
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(files: tuple[str, ...], defaults: bool, plugins: tuple[str, ...], output: str) -> None:
-    """Say whether scheduler configurations are valid, and what in them does not do what one might think.
+    """Say whether configurations are valid, and what in them does not do what one might think.
 
-    A configuration is a document of Volcano or KAI (actions, tiers, plugins, arguments), or a ConfigMap that holds
-    one; - is standard input. The exit status is 2 if a file has errors; warnings do not change it. With -o json there
-    is one JSON object for each file.
+    A configuration is a scheduler's document of Volcano or KAI (actions, tiers, plugins, arguments), HAMi's device
+    configuration (nvidia, vnpus and other sections), or a ConfigMap that holds one; - is standard input. The exit
+    status is 2 if a file has errors; warnings do not change it. With -o json there is one JSON object for each file.
     """
     if defaults == bool(files):
         raise click.UsageError("give either the files to check or --defaults")
@@ -56,12 +56,17 @@ def _show_defaults(output: str) -> None:
 
 def _check(file: str, output: str, finder: "PluginFinder") -> bool:
     from tonnage.model.wire import encode_pretty
+    from tonnage.settings.deviceconfig import is_device_configuration, load_devices
+    from tonnage.settings.load import load_text
     from tonnage.settings.notes import SettingsError
 
     errors: list[Note] = []
     try:
-        settings = load_settings(file, finder)
-        source, warnings = settings.source, settings.warnings
+        text, source = configuration(file)
+        if is_device_configuration(text, source):
+            warnings = load_devices(text, source).warnings
+        else:
+            warnings = load_text(text, source, finder).warnings
     except SettingsError as error:
         source, errors, warnings = error.source, error.errors, error.warnings
     if output == "json":

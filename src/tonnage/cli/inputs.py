@@ -44,6 +44,15 @@ def load_settings(file: str, finder: "PluginFinder") -> "Settings":
     return load_file(file, finder)
 
 
+def configuration(file: str) -> tuple[str, str]:
+    """The text of a file, or of standard input, and how messages name it; SettingsError if it cannot be read."""
+    from tonnage.settings.source import text_of, text_of_file
+
+    if file == STANDARD_INPUT:
+        return text_of(standard_input().read(), "standard input"), "standard input"
+    return text_of_file(file), file
+
+
 plugin_files = click.option(
     "--plugin",
     "plugins",

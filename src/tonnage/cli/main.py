@@ -12,9 +12,10 @@ from tonnage import __version__
 
 _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
-    "check": "Say whether a scheduler configuration is valid, with the place of every error.",
+    "check": "Say whether a scheduler or device configuration is valid, with the place of every error.",
     "plugins": "List the plugins that can be used, with their arguments and extension points.",
     "up": "Watch an invented GPU cluster being packed.",
+    "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
     "debug": "Look into how Tonnage sees a live cluster.",
     "lab": "Start a practice cluster: a real API server with invented GPU nodes.",
 }

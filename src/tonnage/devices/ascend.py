@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tonnage.devices.base import AdmissionError, Change, Device, DeviceRequest, PodUses, RequestError, limit
+from tonnage.devices.base import Admission, AdmissionError, Change, Device, DeviceRequest, PodUses, RequestError, limit
 from tonnage.devices.plain import PlainVendor
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode
 
 NETWORK = "NetworkID"
 """The fact by which a card says to which network group it belongs."""
+VISIBLE = "ASCEND_VISIBLE_DEVICES"
+"""The variable that says to the runtime which NPUs a container sees."""
 
 
 class Template(msgspec.Struct, gc=False, frozen=True):
@@ -92,18 +94,36 @@ class Ascend(PlainVendor):
 
     has_set_rules = True
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(
+        self,
+        chip: Chip,
+        *,
+        count_resource: str | None = None,
+        memory_resource: str | None = None,
+        cores_resource: str | None = None,
+        memory_factor: int = 1,
+        runtime_class: str = "",
+        hidden_without: Sequence[str] = (),
+    ) -> None:
+        """Where names are left out, they follow from the chip's.
+
+        `hidden_without` are the counting resources of all chips, if NPUs are to be hidden from containers that name
+        none of them.
+        """
         super().__init__(
             name=chip.name,
-            count_resource=f"huawei.com/{chip.name}",
-            memory_resource=f"huawei.com/{chip.name}-memory",
-            cores_resource=f"huawei.com/{chip.name}-core",
+            count_resource=f"huawei.com/{chip.name}" if count_resource is None else count_resource,
+            memory_resource=f"huawei.com/{chip.name}-memory" if memory_resource is None else memory_resource,
+            cores_resource=f"huawei.com/{chip.name}-core" if cores_resource is None else cores_resource,
+            memory_unit=max(1, memory_factor),
             record=f"hami.io/{chip.name}-devices",
             register=f"hami.io/node-register-{chip.name}",
             use_uuids=f"hami.io/use-{chip.name}-uuid",
             refuse_uuids=f"hami.io/no-use-{chip.name}-uuid",
         )
         self.chip = chip
+        self.runtime_class = runtime_class
+        self.hidden_without = hidden_without
 
     def memory(self, container: Container) -> int | None:
         asked = super().memory(container)
@@ -120,6 +140,12 @@ class Ascend(PlainVendor):
     def _template(self, memory: int) -> Template | None:
         """The smallest part that holds that much; nothing if only a whole card does."""
         return next((template for template in self.chip.templates if template.memory >= memory), None)
+
+    def admit(self, container: Container) -> Admission:
+        admission = super().admit(container)
+        if self.hidden_without and all(limit(container, name) is None for name in self.hidden_without):
+            return Admission(admission.matched, (*admission.changes, Change("env", VISIBLE, "")))
+        return admission
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
         changes = []
@@ -139,8 +165,12 @@ class Ascend(PlainVendor):
                 f"container {container.name!r}: {self.memory_resource}: {limit(container, self.memory_resource)} is "
                 f"part of a card, but {count} cards are given as whole ones only; leave {self.memory_resource} out"
             )
-        amount = str(memory)
-        changes += [Change(field, self.memory_resource, amount) for field in ("limits", "requests")]
+        if self.memory_resource:
+            # Rounded down, as the rest of a unit could make it the next larger part.
+            amount = str(memory // self.memory_unit)
+            changes += [Change(field, self.memory_resource, amount) for field in ("limits", "requests")]
+        if self.runtime_class:
+            changes.append(Change("runtimeClassName", "runtimeClassName", self.runtime_class))
         return tuple(changes)
 
     def is_particular(self, request: DeviceRequest) -> bool:
@@ -157,7 +187,7 @@ class Ascend(PlainVendor):
 
     def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
         cards = [self._runtime(use.uuid, use.memory, use.cores) for container in uses for use in container]
-        return {"predicate-time": str(now), self.count_resource: encode(cards).decode()}
+        return {"predicate-time": str(now), f"huawei.com/{self.name}": encode(cards).decode()}
 
     def _runtime(self, uuid: str, memory: int, cores: int) -> _Runtime:
         template = self._template(memory)

@@ -149,6 +149,12 @@ class Vendor(ABC):
     """The resource that counts cards and that the kubelet accounts for."""
     side_resources: tuple[str, ...]
     """Resources that only qualify the count (memory, cores, ...) and that no node offers."""
+    memory_resource: str = ""
+    """Which of them is the memory on each card; empty if there is none."""
+    memory_unit: int = 1
+    """MiB in one unit of it."""
+    cores_resource: str = ""
+    """Which of them is the compute on each card, in percent; empty if there is none."""
     to_allocate: str
     """The pod annotation that the device plugin consumes."""
     allocated: str

@@ -18,6 +18,7 @@ class Hygon(PlainVendor):
         count_resource: str = "hygon.com/dcunum",
         memory_resource: str = "hygon.com/dcumem",
         cores_resource: str = "hygon.com/dcucores",
+        memory_factor: int = 1,
     ) -> None:
         super().__init__(
             name="DCU",
@@ -28,6 +29,7 @@ class Hygon(PlainVendor):
             register="hami.io/node-dcu-register",
             use_uuids="hygon.com/use-gpuuuid",
             refuse_uuids="hygon.com/nouse-gpuuuid",
+            memory_unit=max(1, memory_factor),
             default_cores=WHOLE_CARD,
         )
         self.policy_annotations = (*self.policy_annotations, USE_TYPE, REFUSE_TYPE)

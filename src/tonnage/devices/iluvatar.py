@@ -13,9 +13,12 @@ CONTAINER_NAME = "SOL_CONTINER_NAME"
 """The environment variable by which the driver tells containers apart, misspelt as the driver has it."""
 
 
-def _whole_cards(cores_resource: str, request: DeviceRequest) -> tuple[Change, ...]:
-    """Several cards are always whole ones."""
-    return (Change("limits", cores_resource, str(request.count * WHOLE_CARD)),) if request.count > 1 else ()
+def _whole_cards(container: Container, cores_resource: str, request: DeviceRequest) -> tuple[Change, ...]:
+    """Several cards are always whole ones; a request beside the limit must stay equal to it."""
+    if request.count == 1 or not cores_resource:
+        return ()
+    fields = ("limits", "requests") if cores_resource in (container.resources.requests or {}) else ("limits",)
+    return tuple(Change(field, cores_resource, str(request.count * WHOLE_CARD)) for field in fields)
 
 
 class IluvatarLegacy(CapacityVendor):
@@ -43,7 +46,7 @@ class IluvatarLegacy(CapacityVendor):
         )
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
-        return _whole_cards(self.cores_resource, request)
+        return _whole_cards(container, self.cores_resource, request)
 
     def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
         return {
@@ -56,12 +59,19 @@ class IluvatarLegacy(CapacityVendor):
 class Iluvatar(PlainVendor):
     """Iluvatar GPUs of one chip, as registered since HAMi 2.7.1."""
 
-    def __init__(self, chip: str) -> None:
+    def __init__(
+        self,
+        chip: str,
+        *,
+        count_resource: str | None = None,
+        memory_resource: str | None = None,
+        cores_resource: str | None = None,
+    ) -> None:
         super().__init__(
             name=chip,
-            count_resource=f"iluvatar.ai/{chip}-vgpu",
-            memory_resource=f"iluvatar.ai/{chip}.vMem",
-            cores_resource=f"iluvatar.ai/{chip}.vCore",
+            count_resource=f"iluvatar.ai/{chip}-vgpu" if count_resource is None else count_resource,
+            memory_resource=f"iluvatar.ai/{chip}.vMem" if memory_resource is None else memory_resource,
+            cores_resource=f"iluvatar.ai/{chip}.vCore" if cores_resource is None else cores_resource,
             record=f"hami.io/{chip}-devices",
             register=f"hami.io/node-{chip}-register",
             use_uuids=f"hami.io/use-{chip}-uuid",
@@ -70,7 +80,7 @@ class Iluvatar(PlainVendor):
         )
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
-        changes = _whole_cards(self.cores_resource, request)
+        changes = _whole_cards(container, self.cores_resource, request)
         named = any(variable.name == CONTAINER_NAME for variable in container.env or ())
         if named or not container.name:
             return changes

@@ -22,7 +22,7 @@ from tonnage.devices.base import (
     words,
 )
 from tonnage.devices.codec import boolean, decode_json
-from tonnage.devices.plain import PlainVendor, refusing_nonsense
+from tonnage.devices.plain import PlainVendor, named, refusing_nonsense
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 
@@ -79,7 +79,7 @@ class Nvidia(PlainVendor):
         )
         self.percentage_resource = percentage_resource
         self.priority_resource = priority_resource
-        self.side_resources = (memory_resource, percentage_resource, cores_resource, priority_resource)
+        self.side_resources = named(memory_resource, percentage_resource, cores_resource, priority_resource)
         self.register_annotations = (REGISTER, CORDON, SCORES)
         self.policy_annotations = (USE_TYPE, REFUSE_TYPE, USE_UUID, REFUSE_UUID, ONE_NUMA, MODE)
         self.default_memory = default_memory

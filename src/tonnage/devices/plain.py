@@ -43,6 +43,11 @@ def by_container(uses: PodUses, pod: Pod) -> PodUses:
     return ((),) * init + uses if init and len(uses) == len(pod.spec.containers) else uses
 
 
+def named(*resources: str) -> tuple[str, ...]:
+    """The resources that there are; one without a name cannot be asked for."""
+    return tuple(name for name in resources if name)
+
+
 class PlainVendor(Vendor):
     """Cards that are counted, with memory and cores on each."""
 
@@ -64,7 +69,7 @@ class PlainVendor(Vendor):
         self.count_resource = count_resource
         self.memory_resource = memory_resource
         self.cores_resource = cores_resource
-        self.side_resources = (memory_resource, cores_resource)
+        self.side_resources = named(memory_resource, cores_resource)
         self.to_allocate = f"{record}-to-allocate"
         self.allocated = f"{record}-allocated"
         self.use_uuids = use_uuids

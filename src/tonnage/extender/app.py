@@ -18,6 +18,7 @@ from tonnage.extender.binding import Binder, BindError, BindUnknownError
 from tonnage.extender.placing import Placing
 from tonnage.extender.preempting import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
+from tonnage.extender.review import ReviewError
 from tonnage.extender.telling import Telling
 from tonnage.framework.session import Session
 from tonnage.model.wire import WireError, encode
@@ -120,7 +121,10 @@ class Extender:
         body = await _body(request)
         if body is None:
             return PlainTextResponse("the request is too large", 413)
-        return Response(self._review(body), media_type=_JSON)
+        try:
+            return Response(self._review(body), media_type=_JSON)
+        except ReviewError as error:
+            return PlainTextResponse(str(error), 400)
 
     async def healthz(self, request: Request) -> Response:
         return PlainTextResponse("ok")

@@ -5,6 +5,7 @@ still be looked at.
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -14,8 +15,17 @@ from tonnage.manifests.yaml_text import documents
 from tonnage.model.wire import WireError
 from tonnage.settings.notes import Notes, Position
 
-CONFIG_MAP_KEYS = ("volcano-scheduler.conf", "config.yaml")
-_WORDS = {
+
+class Form(NamedTuple):
+    """What a kind of configuration is called, how one knows it, and under which keys ConfigMaps hold it."""
+
+    name: str
+    content: str
+    keys: tuple[str, ...]
+
+
+SCHEDULER = Form("a scheduler configuration", "actions and tiers", ("volcano-scheduler.conf", "config.yaml"))
+WORDS = {
     "str": "text",
     "int": "a whole number",
     "float": "a number",
@@ -51,7 +61,7 @@ class Part:
     @property
     def words(self) -> str:
         """What kind of value it is, in words."""
-        return _WORDS.get(kind_of(self._node), kind_of(self._node))
+        return WORDS.get(kind_of(self._node), kind_of(self._node))
 
     @property
     def is_null(self) -> bool:
@@ -92,16 +102,24 @@ class Part:
         return Part(node, self._budget, self._places)
 
 
-def read_document(text: str, source: str, notes: Notes) -> Part | None:
+def read_document(text: str, source: str, notes: Notes, form: Form = SCHEDULER) -> Part | None:
     """The configuration in a text, alone or in a ConfigMap; nothing if there is none, which is then an error."""
-    root = _root(text, source, notes, lambda line, column: Position(line + 1, column + 1))
+    root = _root(text, source, notes, form, lambda line, column: Position(line + 1, column + 1))
     fields = root.fields() if root is not None else None
     if root is None or fields is None or not {"apiVersion", "kind"} & fields.keys():
         return root
-    return _from_config_map(fields, text, source, notes)
+    return _from_config_map(fields, text, source, notes, form)
 
 
-def _root(text: str, source: str, notes: Notes, places: Places) -> Part | None:
+def top_level(text: str, source: str) -> set[str]:
+    """The names by which one knows what a text is: its keys, or those of a ConfigMap's data; none if it is no map."""
+    root = _root(text, source, Notes(), SCHEDULER, Position)
+    fields = (root.fields() if root is not None else None) or {}
+    data = fields["data"][1].fields() if "data" in fields else None
+    return set(fields) if data is None else set(data)
+
+
+def _root(text: str, source: str, notes: Notes, form: Form, places: Places) -> Part | None:
     try:
         found = [Part(node, budget, places) for node, budget in documents(text, source)]
     except TextError as error:
@@ -113,7 +131,7 @@ def _root(text: str, source: str, notes: Notes, places: Places) -> Part | None:
     if len(found) > 1:
         notes.error(
             found[1].position,
-            f"a second document of {len(found)}; a configuration is one document, with actions and tiers",
+            f"a second document of {len(found)}; a configuration is one document, with {form.content}",
         )
         return None
     (part,) = found
@@ -121,28 +139,30 @@ def _root(text: str, source: str, notes: Notes, places: Places) -> Part | None:
     return part if not notes.errors or part.fields() is not None else None
 
 
-def _from_config_map(fields: Mapping[str, tuple[Part, Part]], text: str, source: str, notes: Notes) -> Part | None:
+def _from_config_map(
+    fields: Mapping[str, tuple[Part, Part]], text: str, source: str, notes: Notes, form: Form
+) -> Part | None:
     name = next(fields[key] for key in ("kind", "apiVersion") if key in fields)
     kind = name[1].text()
     if kind != "ConfigMap":
         notes.error(
             name[0].position,
-            f"this is a Kubernetes object ({kind or name[1].words}), not a scheduler configuration; expected actions "
-            f"and tiers, or a ConfigMap that holds them under {' or '.join(CONFIG_MAP_KEYS)}",
+            f"this is a Kubernetes object ({kind or name[1].words}), not {form.name}; expected {form.content}, "
+            f"or a ConfigMap that holds them under {' or '.join(form.keys)}",
         )
         return None
     data = fields["data"][1].fields() if "data" in fields else None
-    inner = [data[key][1] for key in CONFIG_MAP_KEYS if key in data] if data is not None else []
+    inner = [data[key][1] for key in form.keys if key in data] if data is not None else []
     if len(inner) != 1:
         where = fields["data"][0] if "data" in fields else name[0]
         which = "one of" if not inner else "only one of"
-        notes.error(where.position, f"a ConfigMap's data must hold {which} {' and '.join(CONFIG_MAP_KEYS)}")
+        notes.error(where.position, f"a ConfigMap's data must hold {which} {' and '.join(form.keys)}")
         return None
     content = inner[0].text()
     if content is None:
         notes.error(inner[0].position, f"expected the text of a configuration, got {inner[0].words}")
         return None
-    return _root(content, source, notes, inner[0].lines_of_text(text))
+    return _root(content, source, notes, form, inner[0].lines_of_text(text))
 
 
 def _tidy(node: Node, places: Places, notes: Notes, seen: set[int], above: list[int]) -> None:

@@ -6,8 +6,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
-from tonnage.manifests.content import as_text, as_utf8, file_content
-from tonnage.manifests.written import ManifestError, TextError
+from tonnage.manifests.written import TextError
 from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.stock import stock_plugins
@@ -16,6 +15,7 @@ from tonnage.settings.document import Part, read_document
 from tonnage.settings.finder import PluginFinder
 from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
 from tonnage.settings.peers import ACTIONS, ALLOCATE, TOP_LEVEL, WITHOUT_EFFECT
+from tonnage.settings.source import place_of, text_of, text_of_file
 from tonnage.settings.tiers import TiersReader
 
 
@@ -30,23 +30,12 @@ class Settings(NamedTuple):
 
 def load_file(path: str, finder: PluginFinder | None = None) -> Settings:
     """The configuration in a file; SettingsError with all that is wrong."""
-    try:
-        data = file_content(path)
-    except ManifestError as error:
-        message = str(error).removeprefix(path).lstrip(": ")
-        raise SettingsError(path, [Note(None, message)], []) from error
-    return load_bytes(data, path, finder)
+    return load_text(text_of_file(path), path, finder)
 
 
 def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> Settings:
     """The configuration in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
-    try:
-        text = as_text(as_utf8(data, source), source)
-    except TextError as error:
-        raise SettingsError(source, [Note(_place(error), error.message)], []) from error
-    except ManifestError as error:
-        raise SettingsError(source, [Note(None, str(error).removeprefix(f"{source}: "))], []) from error
-    return load_text(text, source, finder)
+    return load_text(text_of(data, source), source, finder)
 
 
 def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Settings:
@@ -58,15 +47,11 @@ def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Set
         if root is not None:
             plugins, actions = _Reader(notes, finder or PluginFinder()).read(root)
     except TextError as error:
-        notes.error(_place(error), error.message)
+        notes.error(place_of(error), error.message)
     warnings = in_order(notes.warnings)
     if notes.errors:
         raise SettingsError(source, in_order(notes.errors), warnings)
     return Settings(source, plugins, actions, warnings)
-
-
-def _place(error: TextError) -> Position | None:
-    return Position(error.line, error.column or 1) if error.line else None
 
 
 class _Reader:

@@ -1,0 +1,138 @@
+"""`tonnage extender`: webhook, filter and bind for a cluster's kube-scheduler."""
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.inputs import BadInput, find_plugins, load_settings
+from tonnage.extender.flags import extender_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tonnage.devices.base import Vendor
+    from tonnage.extender.options import ExtenderOptions
+    from tonnage.framework.plugin import Plugin
+
+log = logging.getLogger("tonnage.extender")
+
+
+@click.command("extender")
+@extender_options
+def command(options: "ExtenderOptions") -> None:
+    """Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's scheduler.
+
+    Takes HAMi's flags and device configuration. Listens until it is told to stop (SIGTERM or Ctrl-C), then lets open
+    requests finish.
+    """
+    from tonnage.extender.serve import ServeError
+    from tonnage.kube.errors import KubeError
+
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if options.debug else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for warning in (*options.warnings, *_without_effect(options)):
+        click.echo(f"warning: {warning}", err=True)
+    vendors, plugins = _vendors(options), _plugins(options)
+    try:
+        asyncio.run(_serve(options, vendors, plugins))
+    except (KubeError, ServeError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _without_effect(options: "ExtenderOptions") -> "Sequence[str]":
+    """Flags that are taken for compatibility and change nothing here."""
+    told = {
+        "--leader-elect: replicas do not agree on a leader yet; run one": options.leader_elect,
+        "--profiling: no profiles are served": options.profiling,
+        "--node-label-selector: all nodes are looked at": bool(options.node_label_selector),
+    }
+    return [text for text, given in told.items() if given]
+
+
+def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
+    from tonnage.extender.vendors import configured_vendors
+    from tonnage.settings.notes import SettingsError
+
+    try:
+        found = configured_vendors(options)
+    except SettingsError as error:
+        raise BadInput(f"the device configuration is not valid\n{error}") from error
+    for note in found.warnings:
+        click.echo(note.shown(found.source, "warning"), err=True)
+    return found.vendors
+
+
+def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
+    from tonnage.plugins.stock import stock_plugins
+    from tonnage.settings.defaults import with_flags
+    from tonnage.settings.notes import SettingsError
+
+    plugins = stock_plugins()
+    if options.config:
+        try:
+            settings = load_settings(options.config, find_plugins(()))
+        except SettingsError as error:
+            raise BadInput(f"the configuration is not valid\n{error}") from error
+        for note in settings.warnings:
+            click.echo(note.shown(settings.source, "warning"), err=True)
+        plugins = settings.plugins
+    return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
+
+
+async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugins: "Sequence[Plugin]") -> None:
+    import random
+
+    from tonnage.extender.admission import PodAdmission, Rules
+    from tonnage.extender.review import answer, decide, read_review
+    from tonnage.extender.serve import Place, serve
+    from tonnage.extender.service import Service
+    from tonnage.extender.telling import Plain
+    from tonnage.kube.client import connect
+    from tonnage.kube.watch import Pace
+
+    client = await connect(options.kubeconfig or None)
+    rules = Rules(
+        scheduler_name=options.scheduler_name,
+        overwrite_default_scheduler=options.force_overwrite_default_scheduler,
+        deny_privileged=options.privileged_pods == "deny",
+    )
+    admission = PodAdmission(vendors, rules)
+
+    def review(body: bytes) -> bytes:
+        question = read_review(body)
+        return answer(question, decide(question.request, admission.judge))
+
+    service = Service(
+        client,
+        vendors,
+        plugins,
+        Pace(draw=random.random),
+        Plain(),
+        review,
+        decides=options.placement == "extender",
+        reservation_seconds=options.reservation_timeout,
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    place = Place(options.http_bind.host, options.http_bind.port, options.cert_file, options.key_file)
+    running = asyncio.create_task(service.run())
+    running.add_done_callback(lambda _: stop.set())
+    try:
+        log.info("serving %s for %s", place, client.server)
+        await serve([(service.extender.app(), place)], stop)
+    finally:
+        if running.done():
+            running.result()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()

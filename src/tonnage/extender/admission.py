@@ -1,0 +1,181 @@
+"""What admission makes of a pod: HAMi's rules, as a function from a pod as JSON to a verdict with a patch.
+
+Pods come from the API server, which has checked their types. Whatever is odd in one all the same never blocks it by
+accident: it is let pass as it is, with a warning, and the API server judges it. docs/webhook.md has the table.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from tonnage.devices.base import Admission, AdmissionError, Vendor
+from tonnage.extender.patch import Operation, Wanted, merged, pointer, with_variables
+from tonnage.extender.podview import INIT, MAIN, Json, OddityError, Place, items_at, map_at, places, text_at
+from tonnage.extender.quota import Excess, NoQuotas, QuotaBook, excess
+from tonnage.model.pod import Container
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none; the API server fills it in before webhooks are asked."""
+OK, BAD_REQUEST, FORBIDDEN, INVALID = 200, 400, 403, 422
+_MOST_WARNINGS = 8
+_LONGEST_WARNING = 256
+"""The API server may cut longer ones, and drops them all if they are too many."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer about one pod."""
+
+    allowed: bool
+    code: int = OK
+    message: str = ""
+    """Why a pod is denied, or for the log why it is let pass untouched."""
+    operations: tuple[Operation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Sentences for the pod's author."""
+
+
+def untouched(message: str) -> Verdict:
+    """A pod that is none of Tonnage's business."""
+    return Verdict(True, message=message)
+
+
+def left_alone(why: str) -> Verdict:
+    """A pod that cannot be understood: the API server is the one to refuse it."""
+    return Verdict(True, message=why, warnings=(_short(f"Tonnage left this pod as it is: {why}"),))
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What a user can choose about admission."""
+
+    scheduler_name: str = ""
+    """The scheduler that pods with devices get; empty: whichever they have."""
+    overwrite_default_scheduler: bool = True
+    """Whether pods with `default-scheduler` count as naming none."""
+    deny_privileged: bool = False
+    """Whether pods with devices and a privileged container are denied, instead of such containers being skipped."""
+
+
+class PodAdmission:
+    """Judges new pods by the rules of the vendors."""
+
+    def __init__(self, vendors: Sequence[Vendor], rules: Rules, quotas: QuotaBook | None = None) -> None:
+        self._vendors = vendors
+        self._rules = rules
+        self._quotas = quotas or NoQuotas()
+        self._resources = frozenset(
+            name for vendor in vendors for name in (vendor.count_resource, *vendor.side_resources)
+        )
+        self._of_others = [vendor.admit(Container()) for vendor in vendors]
+        """What becomes of containers that name no vendor's resources: the same for all of them."""
+
+    def judge(self, pod: object, namespace: str = "") -> Verdict:
+        """The verdict about a new pod; the namespace is the request's and counts before the pod's."""
+        if not isinstance(pod, Mapping):
+            return Verdict(False, BAD_REQUEST, "the object of the request is not a pod: it is no JSON object")
+        try:
+            return self._judge(pod, namespace)
+        except OddityError as error:
+            return left_alone(str(error))
+
+    def _judge(self, pod: Json, namespace: str) -> Verdict:
+        metadata, spec = map_at(pod, "metadata"), map_at(pod, "spec")
+        map_at(metadata, "annotations", "metadata")
+        if not items_at(spec, MAIN, "spec"):
+            return Verdict(False, FORBIDDEN, "pod has no containers")
+        scheduler = text_at(spec, "schedulerName", "spec")
+        if not self._is_ours(scheduler):
+            return untouched(f"the pod names another scheduler: {scheduler}")
+        containers = [place for field in (INIT, MAIN) for place in places(spec, field, self._resources)]
+        judged, matched = [], False
+        try:
+            for place in containers:
+                admissions = self._admissions(place)
+                matched = matched or any(admission.matched for admission in admissions)
+                changes = tuple(change for admission in admissions for change in admission.changes)
+                judged.append(place._replace(changes=changes))
+        except AdmissionError as error:
+            return Verdict(False, INVALID, str(error))
+        if matched:
+            denied = self._denied(spec, namespace or text_at(metadata, "namespace", "metadata"), judged)
+            if denied is not None:
+                return denied
+        skipped = [place for place in judged if place.asks and self._skips(place)]
+        return Verdict(True, operations=tuple(self._patch(pod, judged, matched)), warnings=_about_skipped(skipped))
+
+    def _is_ours(self, scheduler: str) -> bool:
+        if scheduler in ("", self._rules.scheduler_name):
+            return True
+        return scheduler == DEFAULT_SCHEDULER and self._rules.overwrite_default_scheduler
+
+    def _skips(self, place: Place) -> bool:
+        return place.is_privileged and not self._rules.deny_privileged
+
+    def _admissions(self, place: Place) -> list[Admission]:
+        if self._skips(place):
+            return []
+        return [vendor.admit(place.container) for vendor in self._vendors] if place.asks else self._of_others
+
+    def _denied(self, spec: Json, namespace: str, judged: list[Place]) -> Verdict | None:
+        """Why a pod with devices must not be; nothing if it may."""
+        privileged = next((place.container.name for place in judged if place.is_privileged), None)
+        if self._rules.deny_privileged and privileged is not None:
+            return Verdict(False, FORBIDDEN, f"container {privileged} is privileged")
+        if self._rules.scheduler_name and text_at(spec, "nodeName", "spec"):
+            return Verdict(False, FORBIDDEN, "pod has node assigned")
+        init, main = ([place.after for place in judged if place.field == field] for field in (INIT, MAIN))
+        over = excess(self._quotas, namespace or "default", self._vendors, init, main)
+        return Verdict(False, FORBIDDEN, _over_quota(over)) if over is not None else None
+
+    def _patch(self, pod: Json, judged: list[Place], matched: bool) -> Iterator[Operation]:
+        spec: dict[str, str] = {}
+        annotations: dict[str, str] = {}
+        for change in (change for place in judged for change in place.changes):
+            if change.field == "annotations":
+                annotations[change.key] = change.value
+            elif change.field == "runtimeClassName" and pod["spec"].get("runtimeClassName") is None:
+                spec.setdefault("runtimeClassName", change.value)
+        if matched and self._rules.scheduler_name:
+            spec["schedulerName"] = self._rules.scheduler_name
+        if annotations:
+            yield from merged(pod, {"metadata": {"annotations": annotations}}, "")
+        yield from merged(pod["spec"], spec, "/spec")
+        for place in judged:
+            yield from _container_patch(place)
+
+
+def _container_patch(place: Place) -> Iterator[Operation]:
+    wanted: dict[str, dict[str, str]] = {}
+    for change in place.changes:
+        wanted.setdefault(change.field, {})[change.key] = change.value
+    resources: dict[str, Wanted] = {field: wanted[field] for field in ("limits", "requests") if field in wanted}
+    here = pointer("spec", place.field, place.number)
+    if resources:
+        yield from merged(place.raw, {"resources": resources}, here)
+    if "env" in wanted:
+        yield from with_variables(place.raw, wanted["env"], here)
+
+
+def _about_skipped(skipped: list[Place]) -> tuple[str, ...]:
+    """What the authors of privileged containers with devices must know."""
+    shown = skipped[:_MOST_WARNINGS]
+    warnings = [
+        _short(
+            f"container {place.container.name} is privileged: Tonnage does not manage the devices it asks for, and "
+            "it may fail on its node; drop the privilege or the request"
+        )
+        for place in shown
+    ]
+    if len(skipped) > len(shown):
+        warnings.append(f"{len(skipped) - len(shown)} more containers are privileged and ask for devices")
+    return tuple(warnings)
+
+
+def _over_quota(over: Excess) -> str:
+    return (
+        f"exceeding resource quota: {over.resource} is limited to {over.quota.limit}, {over.quota.used} are used, "
+        f"and the pod asks for {over.asked}"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_WARNING else text[: _LONGEST_WARNING - 3] + "..."

@@ -1,0 +1,194 @@
+"""The flags of `tonnage extender`: those of every HAMi version since 2.4 by the same names, and our own.
+
+Flags that name resources and give defaults were removed from HAMi when the device configuration came; they are still
+taken as long as there is no such file. Flags that make no sense here are taken and named in a warning.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from tonnage.extender.flagvalues import address, duration, labels, truth
+from tonnage.extender.options import DeviceFlags, ExtenderOptions, flag
+from tonnage.plugins.gpupolicy import POLICIES, is_policy
+
+R = TypeVar("R")
+Decorator = Callable[[Callable[..., R]], Callable[..., R]]
+
+_KLOG_SWITCHES = (
+    "--add_dir_header", "--alsologtostderr", "--legacy_stderr_threshold_behavior", "--logtostderr", "--one_output",
+    "--skip_headers", "--skip_log_headers",
+)  # fmt: skip
+_KLOG_VALUES = (
+    "--v", "--alsologtostderrthreshold", "--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size",
+    "--stderrthreshold", "--vmodule",
+)  # fmt: skip
+_OF_ABSENT_VENDORS = (
+    "--metax-name", "--metax-vcount", "--metax-vcore", "--metax-vmemory", "--mthreads-name", "--mthreads-memory",
+    "--mthreads-cores", "--kunlun-name", "--kunlun-vcount", "--kunlun-vmemory", "--enflame-gcu-resource-name",
+    "--enflame-drs-gcu-resource-name", "--enflame-gcu-memory-resource-name", "--enflame-gcu-core-resource-name",
+    "--enflame-vgcu-resource-name", "--enflame-vgcu-legacy-resource-name", "--enflame-vgcu-percentage-resource-name",
+)  # fmt: skip
+_SWITCHES_OF_ABSENT_VENDORS = ("--sgpu-topology-aware",)
+_WITHOUT_EFFECT = {
+    "flags of klog have no effect": (*_KLOG_VALUES, *_KLOG_SWITCHES),
+    "Tonnage does not know the cards of this vendor yet": (*_OF_ABSENT_VENDORS, *_SWITCHES_OF_ABSENT_VENDORS),
+}
+
+
+def extender_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command all of the extender's flags; they come together as its argument `options`."""
+
+    @wraps(command)
+    def with_options(*arguments: Any, **given: Any) -> R:
+        return command(*arguments, options=_collect(given), **given)
+
+    decorated: Callable[..., R] = with_options
+    for decorator in reversed([*_options(), *_device_options(), *_options_without_effect()]):
+        decorated = decorator(decorated)
+    return decorated
+
+
+def _collect(given: dict[str, Any]) -> ExtenderOptions:
+    """The options among a command's parameters, which are taken out of them."""
+    values = {name: given.pop(name) for name in ExtenderOptions.__struct_fields__ if name in given}
+    devices = {name: given.pop(name) for name in DeviceFlags.__struct_fields__}
+    if bool(values["cert_file"]) != bool(values["key_file"]):
+        raise click.UsageError("--cert_file and --key_file belong together; give both, or neither for plain HTTP")
+    warnings = []
+    for why, flags in _WITHOUT_EFFECT.items():
+        used = [name for name in flags if given.pop(_parameter(name)) is not None]
+        if used:
+            warnings.append(f"{', '.join(used)}: {why}")
+    return ExtenderOptions(device_flags=DeviceFlags(**devices), warnings=tuple(warnings), **values)
+
+
+def _options() -> Iterator[Decorator[Any]]:
+    yield _value(
+        "http_bind",
+        address,
+        "127.0.0.1:8080",
+        "Where to listen for kube-scheduler and the webhook.",
+        spellings=("--http_bind", "--http-bind"),
+    )
+    yield _text("cert_file", "The TLS certificate; with the key, HTTPS.", spellings=("--cert_file", "--cert-file"))
+    yield _text("key_file", "The TLS key.", spellings=("--key_file", "--key-file"))
+    yield _text("scheduler_name", "The scheduler that pods with devices are given by the webhook.")
+    yield _switch("force_overwrite_default_scheduler", True, "Whether pods of default-scheduler are taken over.")
+    yield _choice(
+        "privileged_pods",
+        ("skip", "deny"),
+        "skip",
+        "Whether privileged containers with devices are skipped, or their pods denied.",
+    )
+    yield _choice("placement", ("extender", "kube-scheduler"), "extender", "Who chooses the node among those that fit.")
+    yield _choice(
+        "node_scheduler_policy",
+        ("binpack", "spread"),
+        None,
+        "How nodes are chosen; binpack, unless the configuration says otherwise.",
+    )
+    yield _value(
+        "gpu_scheduler_policy",
+        _gpu_policy,
+        None,
+        "How a node's cards are chosen; spread, unless the configuration says otherwise.",
+    )
+    yield _text("config", "A scheduler configuration: actions, tiers, plugins.")
+    yield _text("device_config_file", "HAMi's device configuration: vendors, names of resources, defaults.")
+    yield _switch("enable_ascend", False, "Whether Huawei's chips are used.")
+    yield _switch("enable_iluvatar", False, "Whether Iluvatar's chips are used.")
+    yield click.option(
+        "--node-label-selector", "node_label_selector", multiple=True, metavar="KEY=VALUE,...",
+        callback=_parsed(lambda texts: labels(",".join(texts))), help="Only nodes with these labels are looked at.",
+    )  # fmt: skip
+    yield _text("kubeconfig", "How to reach the cluster from outside.")
+    yield _number("kube_qps", float, 5.0, "Requests to the API server per second, on average.")
+    yield _number("kube_burst", int, 10, "Requests to the API server at once.")
+    yield _number("kube_timeout", int, 0, "Seconds until a request to the API server is given up; 0: never.")
+    yield _value("node_lock_timeout", duration, "5m", "When a lock on a node is taken for forgotten.")
+    yield _value("node_lock_retry_timeout", duration, "28s", "How long a pod waits for others on its node.")
+    yield _value("reservation_timeout", duration, "60s", "When devices that were promised but not bound are freed.")
+    yield _switch("leader_elect", False, "Whether only one of several replicas decides.")
+    yield _text("leader_elect_resource_name", "The lease by which replicas agree.")
+    yield _text("leader_elect_resource_namespace", "The namespace of that lease.")
+    yield _value("metrics_bind_address", address, ":9395", "Where to serve metrics.")
+    yield _switch("legacy_metrics", False, "Whether metrics have their names before HAMi 2.9, too.")
+    yield _switch("profiling", False, "Whether profiles are served.")
+    yield _switch("debug", False, "Whether to log more.")
+
+
+def _device_options() -> Iterator[Decorator[Any]]:
+    """Flags that the device configuration has replaced."""
+    for name in ("default_mem", "default_cores", "default_gpu"):
+        yield click.option(flag(name), name, type=click.IntRange(0, 2**31 - 1), hidden=True)
+    yield click.option(
+        "--overwrite-env", "overwrite_env", callback=_parsed(truth), is_flag=False, flag_value="true", hidden=True
+    )
+    texts = [name for name in DeviceFlags.__struct_fields__ if not name.startswith(("default_", "overwrite_"))]
+    for name in texts:
+        yield click.option(flag(name), name, hidden=True)
+
+
+def _options_without_effect() -> Iterator[Decorator[Any]]:
+    for name in (*_KLOG_VALUES, *_OF_ABSENT_VENDORS):
+        short = ("-v",) if name == "--v" else ()
+        yield click.option(*short, name, _parameter(name), hidden=True)
+    for name in (*_KLOG_SWITCHES, *_SWITCHES_OF_ABSENT_VENDORS):
+        yield click.option(name, _parameter(name), is_flag=False, flag_value="true", hidden=True)
+
+
+def _parameter(name: str) -> str:
+    return "without_effect_" + name.strip("-").replace("-", "_")
+
+
+def _text(name: str, help_: str, spellings: tuple[str, ...] = ()) -> Decorator[Any]:
+    return click.option(*(spellings or (flag(name),)), name, default="", metavar="TEXT", help=help_)
+
+
+def _number(name: str, kind: type, default: float, help_: str) -> Decorator[Any]:
+    bounds = click.IntRange(min=0) if kind is int else click.FloatRange(min=0)
+    return click.option(flag(name), name, type=bounds, default=default, show_default=True, metavar="NUMBER", help=help_)
+
+
+def _choice(name: str, choices: tuple[str, ...], default: str | None, help_: str) -> Decorator[Any]:
+    return click.option(flag(name), name, type=click.Choice(choices), default=default, show_default=True, help=help_)
+
+
+def _switch(name: str, default: bool, help_: str) -> Decorator[Any]:
+    """A flag that may be given alone or, as in Go, with `=true` or `=false`."""
+    return click.option(
+        flag(name), name, callback=_parsed(truth), is_flag=False, flag_value="true", default=str(default).lower(),
+        show_default=True, metavar="[true|false]", help=help_,
+    )  # fmt: skip
+
+
+def _value(
+    name: str, parse: Callable[[str], object], default: str | None, help_: str, spellings: tuple[str, ...] = ()
+) -> Decorator[Any]:
+    return click.option(
+        *(spellings or (flag(name),)), name, callback=_parsed(parse), default=default, show_default=bool(default),
+        metavar=parse.__name__.strip("_").upper(), help=help_,
+    )  # fmt: skip
+
+
+def _parsed(parse: Callable[[Any], object]) -> Callable[[click.Context, click.Parameter, Any], object]:
+    """A callback that turns a text into what it means."""
+
+    def callback(ctx: click.Context, parameter: click.Parameter, text: Any) -> object:
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, parameter) from error
+
+    return callback
+
+
+def _gpu_policy(text: str) -> str:
+    if not is_policy(text):
+        raise ValueError(f"{text!r} is no policy; write {', '.join(POLICIES)}, or several of them with commas between")
+    return text
