@@ -41,7 +41,10 @@ class Stream:
 
     async def lines(self) -> list[bytes]:
         """The lines that are due, once there are any; the stream moves on behind them."""
-        while not (due := self.server.since(self.path, self.version)):
+        while not (due := self.server.since(self.path, self.version)) or self.version < self.server.oldest:
+            if self.version < self.server.oldest:
+                await self.send(error_line(410, "Expired"))
+                self.hang_up()
             await asyncio.sleep(_MOMENT)
         self.version = due[-1][0]
         return [line for _, line in due]

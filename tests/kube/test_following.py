@@ -192,6 +192,31 @@ def test_what_was_deleted_meanwhile_is_noticed_by_a_new_list(tmp_path: Path, pla
     run(main())
 
 
+def test_a_server_that_was_restored_to_an_older_state_is_listed_anew(tmp_path: Path) -> None:
+    """It has never heard of the version to continue from, and may say so in any words."""
+
+    async def never_heard_of_it(stream: Stream) -> None:
+        if stream.version > 300:
+            await stream.send(error_line(504, "Timeout"))
+        else:
+            await stream.honest()
+
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            now.server.version = 400
+            now.server.put(pod("lost", 1))
+            await now.until(lambda: "default/lost" in now.cluster.waiting)
+            del now.server.objects[PODS, "lost"]
+            now.server.version = 200
+            now.server.history.clear()
+            now.server.plans.extend([never_heard_of_it] * 20)
+            now.server.stop_connections()
+            await now.until(lambda: "default/lost" not in now.cluster.waiting)
+            await now.until_same()
+
+    run(main())
+
+
 def test_a_list_comes_in_pages_and_in_one_piece_if_it_goes_out_of_date_between_them(tmp_path: Path) -> None:
     async def main() -> None:
         async with live(tmp_path, some_objects) as now:

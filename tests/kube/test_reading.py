@@ -61,10 +61,10 @@ def test_what_came_before_an_error_counts() -> None:
     assert isinstance(events.failure, OutdatedError)
 
 
-def test_an_error_that_is_not_about_age_is_told_as_it_is() -> None:
-    events = read_lines(
-        NODES.resource, [line("ERROR", {"code": 500, "reason": "InternalError", "message": "no leader"})]
-    )
+@pytest.mark.parametrize("more", [{}, {"metadata": {}}, {"metadata": {"name": "looks-like-a-node"}}])
+def test_an_error_that_is_not_about_age_is_told_as_it_is(more: dict[str, object]) -> None:
+    status = {"code": 500, "reason": "InternalError", "message": "no leader", **more}
+    events = read_lines(NODES.resource, [line("ERROR", status)])
     assert isinstance(events.failure, StatusError)
     assert str(events.failure) == "500 InternalError: no leader"
 

@@ -7,6 +7,7 @@ the API server's objects does not rest on what they test.
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -22,6 +23,8 @@ _TIMEOUT = 30.0
 _IMAGE = "practice"
 _MERGE = "application/merge-patch+json"
 _OVERLOADED = 429
+_BREATH = 0.1
+"""Seconds before a call is repeated that the server had no time for."""
 
 
 class ApiError(Exception):
@@ -59,6 +62,7 @@ class Api:
         headers = self._headers if data is None else {**self._headers, "Content-Type": type_}
         status, text = self._exchange(method, target, data, headers)
         while status == _OVERLOADED:
+            time.sleep(_BREATH)
             status, text = self._exchange(method, target, data, headers)
         try:
             answer = json.loads(text) if text else None

@@ -1,0 +1,136 @@
+"""A control plane with kube-scheduler, `tonnage extender` beside it, and a player of kubelets and device plugins."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.checker import findings
+from tests.cluster.player import Player, playing
+from tonnage.lab.api import Api, pods_path
+from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.program import free_ports
+
+SCHEDULER = "hami-scheduler"
+MANAGED = ["nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"]
+PATIENCE = 30.0
+
+
+class Extender:
+    """The command as a process."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+        (self.port,) = free_ports(1)
+        self._command = [
+            *(sys.executable, "-m", "tonnage.cli.main", "extender", "--kubeconfig", str(kubeconfig)),
+            *("--http_bind", f"127.0.0.1:{self.port}", "--metrics-bind-address", "127.0.0.1:0", *flags),
+        ]
+        self.log = log
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env={**os.environ})
+        until(lambda: self.is_ready, f"the extender is not ready; see {self.log}")
+
+    @property
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+        try:
+            return self.get("/readyz").startswith("ok")
+        except OSError:
+            return False
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def post(self, path: str, document: object) -> Any:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(document).encode())
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(40)
+
+
+class World:
+    """Everything together, with words for tests."""
+
+    def __init__(self, plane: ControlPlane, extender: Extender, player: Player) -> None:
+        self.plane = plane
+        self.api: Api = plane.api
+        self.extender = extender
+        self.player = player
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.get(f"{pods_path()}/{name}")
+        return found
+
+    def node_of(self, name: str) -> str | None:
+        return self.pod(name)["spec"].get("nodeName")
+
+    def until_running(self, *names: str, within: float = PATIENCE) -> None:
+        def all_run() -> bool:
+            pods = {pod["metadata"]["name"]: pod for pod in self.api.get(pods_path())["items"]}
+            return all(name in pods and pods[name]["status"].get("phase") == "Running" for name in names)
+
+        until(all_run, "pods do not run", within, lambda: self.extender.log.read_text()[-3000:])
+
+    def check(self) -> None:
+        """Nothing is over-committed, and no plugin took one pod for another."""
+        assert findings(self.api) == []
+        assert self.player.mixed_up == []
+
+
+@contextmanager
+def extended(
+    plane: ControlPlane, *flags: str, delay: float = 0.0, user: Path | None = None, verbs: Sequence[str] = ()
+) -> Iterator[World]:
+    """A world for one test; objects are left in the control plane."""
+    extender = Extender(user or plane.kubeconfig(), plane.folder / "extender.log", *flags)
+    try:
+        scheduler = plane.run_scheduler(configuration(extender.port, verbs))
+        try:
+            with playing(plane, delay) as player:
+                yield World(plane, extender, player)
+        finally:
+            scheduler.stop()
+    finally:
+        extender.stop()
+
+
+def configuration(port: int, verbs: Sequence[str] = ()) -> dict[str, Any]:
+    extender = {
+        "urlPrefix": f"http://127.0.0.1:{port}",
+        "filterVerb": "filter",
+        "bindVerb": "bind",
+        "nodeCacheCapable": True,
+        "weight": 1,
+        "httpTimeout": "30s",
+        "managedResources": [{"name": name, "ignoredByScheduler": True} for name in MANAGED],
+        **{f"{verb}Verb": verb for verb in verbs},
+    }
+    return {
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": SCHEDULER}],
+        "extenders": [extender],
+    }
+
+
+def until(
+    holds: Callable[[], bool], otherwise: str, within: float = PATIENCE, more: Callable[[], str] = lambda: ""
+) -> None:
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline, f"{otherwise} after {within} s\n{more()}"
+        time.sleep(0.05)
