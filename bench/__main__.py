@@ -47,6 +47,8 @@ def run(report: Report, quick: bool) -> None:
     each = measures.seconds_per_first_decision(small, [measures.LooksAtEachNode()])
     cost = each - measures.seconds_per_first_decision(small)
     report.at_most("a function about each of 1,000 nodes, added to a new shape's first decision", cost * 1e3, "ms", 1.5)
+    apart = measures.seconds_per_placement_apart(small)
+    report.at_most("a pod that repels its like, 1,000 nodes, 5,000 running, fastest", apart * 1e6, "µs", 500)
     few, many = bench_cluster(5000, 5_000), bench_cluster(5000, 40_000)
     # The two are measured in turn, because machines are noisy.
     pairs = [[measures.seconds_per_placement(each, placements, seed) for each in (few, many)] for seed in range(4)]
@@ -61,6 +63,8 @@ def run(report: Report, quick: bool) -> None:
     report.at_most(
         "first decision for a new shape, 5,000 × 8", measures.seconds_per_first_decision(many) * 1e3, "ms", 1
     )
+    apart = measures.seconds_per_placement_apart(many)
+    report.add("a pod that repels its like, 5,000 nodes, 40,000 running, fastest", apart * 1e6, "µs")
     del small, few, many
     for nodes in (100, 300, 1000, 3000, 10_000):
         cost = measures.seconds_per_placement(bench_cluster(nodes, nodes * 4), min(placements, nodes * 10)).fastest

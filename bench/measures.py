@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.workload import bench_node, bench_pod, mixed_pods, running_pod
+from bench.workload import apart_pod, bench_node, bench_pod, mixed_pods, running_pod
 from tests.reference import ObjectScheduler
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
@@ -78,6 +78,21 @@ def seconds_per_first_decision(cluster: Cluster, more: Sequence[Plugin] = (), co
             session.decide(task)
             spent.append(time.perf_counter() - start)
     return min(spent)
+
+
+def seconds_per_placement_apart(cluster: Cluster, count: int = 200) -> float:
+    """Time of one core for placing a pod that repels its like, once its labels are counted, at its fastest."""
+    tasks = [make_task(apart_pod(number), cluster.vendors) for number in range(count)]
+    spent: list[float] = []
+    with Session(cluster, stock_plugins()) as session:
+        session.decide(tasks[0])
+        for task in tasks:
+            start = time.process_time()
+            session.place(task)
+            spent.append(time.process_time() - start)
+        for task in tasks:
+            session.unplace(task.key)
+    return min(spent[count // 2 :])
 
 
 def seconds_per_task(cluster: Cluster, count: int = 2000) -> float:

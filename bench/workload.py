@@ -9,6 +9,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.selection import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
 
 GPUS = 8
 CARD_MEMORY = 81920
@@ -57,6 +58,17 @@ def bench_pod(name: str, cards: int, memory: int, cores: int) -> Pod:
         limits["nvidia.com/gpucores"] = cores
     container = Container("main", ResourceRequirements(limits=limits))
     return Pod(ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), PodStatus(phase="Pending"))
+
+
+def apart_pod(number: int, topology: str = "kubernetes.io/hostname") -> Pod:
+    """A waiting pod that must not share a node, or a larger domain, with others of its kind."""
+    plain = bench_pod(f"apart-{number}", 1, 1024, 5)
+    term = PodAffinityTerm(topology, LabelSelector({"app": "apart"}))
+    return Pod(
+        ObjectMeta(name=plain.metadata.name, namespace="bench", labels={"app": "apart"}),
+        PodSpec(containers=plain.spec.containers, affinity=Affinity(podAntiAffinity=PodAffinity([term]))),
+        plain.status,
+    )
 
 
 def running_pod(number: int, nodes: int) -> Pod:

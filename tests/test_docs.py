@@ -22,7 +22,10 @@ _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "..."
-PART_OF = {"scarcity": "resource-strategy-fit"}
+PART_OF = {
+    "scarcity": "resource-strategy-fit",
+    **dict.fromkeys(("hostports", "neighbours", "spreading", "claims", "volumes"), "predicates"),
+}
 """Modules that are not called as the plugin whose reasons they give."""
 
 

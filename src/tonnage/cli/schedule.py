@@ -108,6 +108,8 @@ def command(
         raise BadInput(str(error)) from error
     _say_skipped(manifests)
     cluster = Cluster(default_vendors())
+    for thing in manifests.surroundings:
+        cluster.upsert_surrounding(thing)
     for node in manifests.nodes:
         cluster.upsert_node(node)
     for hypernode in manifests.hypernodes:

@@ -12,8 +12,10 @@ from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Ar
 from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
+from tonnage.cluster.placed import Placed
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
 from tonnage.cluster.state import NodeState
+from tonnage.cluster.surroundings import Surroundings
 from tonnage.cluster.task import Requests, Task, make_task
 from tonnage.cluster.topology import Membership, membership
 from tonnage.devices.base import MIG_MODE, DecodeError, PodUses, Vendor
@@ -22,6 +24,8 @@ from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.resources import NATIVE
+from tonnage.model.storage import Namespace
+from tonnage.model.wire import Surrounding
 
 Grant = tuple[tuple[int, PodUses], ...]
 """Per vendor, the slices that a pod's containers were given."""
@@ -58,6 +62,9 @@ class Cluster:
         self.queues = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.cards: dict[str, list[str]] = {}
         """Nodes that register a card of that UUID."""
+        self.surroundings = Surroundings()
+        self.placed = Placed(self.columns, self.nodes, self.surroundings.namespaces, self._everyone)
+        """Pods with a node, by what rules about other pods ask."""
         self._orphans: dict[str, dict[str, Holding]] = {}
         self._pod_problems: dict[str, list[Problem]] = {}
         self._vectors: Memo[Requests, Array] = Memo()
@@ -170,6 +177,7 @@ class Cluster:
             # A pod of the same name that is not the same pod gets nothing of what the other one was promised.
             if key in self.reserved and self.reserved[key].uid == task.uid:
                 self.reserved[key] = task
+                self._stand(task, self.holders[key])
             else:
                 self.reserved.pop(key, None)
                 self._let_go(key)
@@ -190,6 +198,7 @@ class Cluster:
         if self.held(key) != holding:
             self._let_go(key)
             self._hold(key, holding)
+        self._stand(task, pod.node)
         if pod.is_leaving:
             self.evict(key)
         else:
@@ -222,6 +231,8 @@ class Cluster:
         self.running.pop(task.key, None)
         self.reserved[task.key] = task
         self._hold(task.key, holding)
+        if task.rules is not None or self.placed.awake:
+            self.placed.put(task, holding.node)
 
     def confirm(self, key: str) -> None:
         """A reserved placement has become real: the pod runs."""
@@ -265,12 +276,38 @@ class Cluster:
 
     def _count(self, key: str, sign: int) -> None:
         """Add or take away what a pod holds, if the columns show the cluster without those that leave."""
-        state = self.nodes.get(self.holders[key])
-        if self.is_ahead and state is not None:
+        if not self.is_ahead:
+            return
+        node = self.holders[key]
+        state = self.nodes.get(node)
+        if state is not None:
             self._apply(state, state.holdings[key], sign)
+        task = self.running[key]
+        if sign < 0:
+            self.placed.drop(key)
+        elif task.rules is not None or self.placed.awake:
+            self.placed.put(task, node)
 
     def _counts_now(self, key: str) -> bool:
         return not (self.is_ahead and key in self.leaving)
+
+    # -- namespaces and storage
+
+    def upsert_surrounding(self, thing: Surrounding) -> None:
+        """Add a namespace or a part of storage, or take over its change; one that says nothing new costs nothing."""
+        if self.surroundings.upsert(thing):
+            self._forget_answers(thing)
+
+    def remove_surrounding(self, thing: Surrounding) -> None:
+        """Forget a namespace or a part of storage."""
+        self.surroundings.remove(thing)
+        self._forget_answers(thing)
+
+    def _forget_answers(self, thing: Surrounding) -> None:
+        """What was found out about nodes may be different now for any of them."""
+        if isinstance(thing, Namespace):
+            self.placed.forget()
+        self.columns.layout += 1
 
     # -- what is wrong
 
@@ -453,10 +490,27 @@ class Cluster:
         if self._counts_now(key):
             self._apply(state, holding, 1)
 
+    def _everyone(self) -> Iterator[tuple[Task, str]]:
+        """Every pod with a node, known or not."""
+        for key, node in self.holders.items():
+            if self._counts_now(key):
+                yield self.running.get(key) or self.reserved[key], node
+
+    def _stand(self, task: Task, node: str) -> None:
+        """Note what a pod on a node means to others; labels may change while what it holds does not."""
+        if not self._counts_now(task.key):
+            return
+        if task.rules is not None or self.placed.awake or task.key in self.placed.spots:
+            state = self.nodes.get(node)
+            if self.placed.put(task, node) and state is not None:
+                self.columns.touch(state.row)
+
     def _let_go(self, key: str) -> None:
         node = self.holders.pop(key, None)
         if node is None:
             return
+        if self.placed.spots:
+            self.placed.drop(key)
         state = self.nodes.get(node)
         if state is None:
             aside = self._orphans[node]

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
+from tonnage.cluster.podrules import PodRules, pod_rules
 from tonnage.devices.base import DeviceRequest, RequestError, Vendor
 from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Container, Pod
@@ -43,6 +44,8 @@ class Task(msgspec.Struct, gc=False):
     annotations: dict[str, str] = NOTHING
     constraints: tuple[tuple[str, str], ...] = ()
     """The annotations that change which cards the pod accepts."""
+    rules: PodRules | None = None
+    """What the pod demands of other pods, ports and volumes; nothing if it has no such demands."""
 
     @property
     def name(self) -> str:
@@ -139,4 +142,5 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
         keys = {key for v in vendors if v.name in asked_vendors for key in v.policy_annotations}
         constraints = tuple((key, annotations[key]) for key in sorted(keys & annotations.keys()))
     kinds = tuple([kind for _, kind in containers])
-    return Task(pod, pod.key, requests, tuple(demands), kinds, fault, selection, annotations, constraints)
+    rules = pod_rules(pod)
+    return Task(pod, pod.key, requests, tuple(demands), kinds, fault, selection, annotations, constraints, rules)

@@ -213,7 +213,7 @@ class PodClass:
 
     def _add_late(self, task: Task, floor: np.float64) -> None:
         """Lay on top what depends on more than the class and a node's row."""
-        known, kept, nodes = self._known, self._kept, Nodes(self._known.cluster.columns)
+        known, kept, nodes = self._known, self._kept, self._known.all_nodes
         verdicts, totals = kept.verdicts, kept.totals
         found = self._ask(task, nodes, known.fresh_predicates)
         if found is not None:
@@ -314,6 +314,8 @@ class Classes:
         self.late = False
         """Whether there is anything that a class cannot keep."""
         self.verdicts: Verdicts
+        self.all_nodes: Nodes
+        """Every node; the same as long as rows stay where they are."""
         self._kept: dict[tuple[Hashable, ...], PodClass] = {}
         self._keys: list[Key] = []
         self._layout = -1
@@ -337,6 +339,7 @@ class Classes:
         columns = self.cluster.columns
         if self._layout != columns.layout:
             self._layout = columns.layout
+            self.all_nodes = Nodes(columns)
             self._kept.clear()
         key = self.key(task)
         kept = self._kept.get(key)

@@ -1,15 +1,18 @@
-"""What the types of a pod or a node do not say: quantities that can be read and are not below zero."""
+"""What the types of a pod or a node do not say: quantities that can be read, rules that mean something."""
 
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from tonnage.cluster.podrules import pod_rules
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import amount
 
 _PRIORITIES = range(-(2**31), 2**31)
+_PORTS = range(65536)
+"""A port of 0 is one that is not asked for."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -36,6 +39,10 @@ def _containers(path: str, containers: list[Container] | None) -> Iterator[Fault
         for field, quantities in (("requests", resources.requests), ("limits", resources.limits)):
             for _, fault in _quantities(f"{path}[{i}].resources.{field}", quantities):
                 yield fault
+        for j, port in enumerate(container.ports or ()):
+            if port.hostPort not in _PORTS:
+                expected = "a port from 1 to 65535"
+                yield Fault(f"{path}[{i}].ports[{j}].hostPort", expected, f"{port.hostPort} is no port")
 
 
 def pod_faults(pod: Pod) -> list[Fault]:
@@ -47,6 +54,9 @@ def pod_faults(pod: Pod) -> list[Fault]:
     ]
     if pod.spec.priority is not None and pod.spec.priority not in _PRIORITIES:
         faults.append(Fault("spec.priority", "a whole number of 32 bits", f"{pod.spec.priority} is out of range"))
+    rules = pod_rules(pod)
+    if rules is not None:
+        faults += [Fault(fault.path, "what Kubernetes accepts", fault.message) for fault in rules.faults]
     return faults
 
 

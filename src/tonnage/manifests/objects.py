@@ -10,7 +10,8 @@ from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.model.wire import KINDS, WireError, convert, is_about_null, without_nulls
+from tonnage.model.storage import PersistentVolumeClaim
+from tonnage.model.wire import KINDS, Surrounding, WireError, convert, is_about_null, without_nulls
 
 T = TypeVar("T")
 
@@ -28,6 +29,10 @@ _WORDS = {
 }
 
 
+Kept = Node | Pod | HyperNode | Surrounding
+"""What is read."""
+
+
 @dataclass(slots=True)
 class Manifests:
     """What was read from one or several files."""
@@ -35,13 +40,15 @@ class Manifests:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     hypernodes: list[HyperNode] = field(default_factory=list)
+    surroundings: list[Surrounding] = field(default_factory=list)
+    """Namespaces and storage."""
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     """How many objects of a kind that Tonnage does not use, by version and kind."""
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Where in its list each object stands, by kind and name."""
 
-    def add(self, name: str, thing: Node | Pod | HyperNode) -> bool:
+    def add(self, name: str, thing: Kept) -> bool:
         """Keep an object; says whether it took the place of an earlier one of the same kind and name."""
         things: list[Any] = self._things_like(thing)
         place = self._places.setdefault(name, len(things))
@@ -51,10 +58,9 @@ class Manifests:
         things.append(thing)
         return False
 
-    def _things_like(self, thing: Node | Pod | HyperNode) -> list[Any]:
-        if isinstance(thing, Node):
-            return self.nodes
-        return self.pods if isinstance(thing, Pod) else self.hypernodes
+    def _things_like(self, thing: Kept) -> list[Any]:
+        lists: dict[type[Any], list[Any]] = {Node: self.nodes, Pod: self.pods, HyperNode: self.hypernodes}
+        return lists.get(type(thing), self.surroundings)
 
 
 class Reader:
@@ -100,7 +106,7 @@ class Reader:
         else:
             self._keep(written, kind, type_)
 
-    def _keep(self, written: Written, kind: str, type_: type[Node] | type[Pod] | type[HyperNode]) -> None:
+    def _keep(self, written: Written, kind: str, type_: type[Kept]) -> None:
         try:
             thing = _decode(written, type_)
         except WireError as error:
@@ -109,11 +115,14 @@ class Reader:
         if not thing.metadata.name:
             self._tell(written, kind, Fault("metadata.name", "a name", "the object has no name"))
             return
+        key, faults = thing.metadata.name, list[Fault]()
         if isinstance(thing, Node):
             thing, faults = mended_node(thing)
-        else:
-            faults = pod_faults(thing) if isinstance(thing, Pod) else []
-        key = thing.key if isinstance(thing, Pod) else thing.name
+        elif isinstance(thing, Pod):
+            faults = pod_faults(thing)
+            key = thing.key
+        elif isinstance(thing, PersistentVolumeClaim):
+            key = thing.key
         for fault in faults:
             self._tell(written, kind, fault)
         if self.into.add(f"{kind}/{key}", thing):
@@ -139,7 +148,7 @@ class Reader:
         if not kind or not name:
             return f"{kind or 'Object'} #{self._number}"
         namespace = written.peek("metadata", "namespace")
-        if KINDS.get(("v1", kind)) is Pod:
+        if KINDS.get(("v1", kind)) in (Pod, PersistentVolumeClaim):
             namespace = namespace or "default"
         return f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}"
 

@@ -3,7 +3,8 @@
 import msgspec
 
 from tonnage.model.meta import NOTHING, ObjectMeta
-from tonnage.model.selection import Affinity, Toleration
+from tonnage.model.selection import Affinity, Toleration, TopologySpreadConstraint
+from tonnage.model.storage import PodVolume
 
 
 class ResourceRequirements(msgspec.Struct, gc=False, frozen=True):
@@ -26,6 +27,15 @@ class EnvVar(msgspec.Struct, gc=False, frozen=True):
     value: str | None = None
 
 
+class ContainerPort(msgspec.Struct, gc=False, frozen=True):
+    """A port of a container, which may be one of the node's too."""
+
+    containerPort: int = 0
+    hostPort: int = 0
+    hostIP: str | None = None
+    protocol: str | None = None
+
+
 class Container(msgspec.Struct, gc=False, frozen=True):
     """A container, init container or sidecar."""
 
@@ -34,6 +44,7 @@ class Container(msgspec.Struct, gc=False, frozen=True):
     restartPolicy: str | None = None
     securityContext: SecurityContext | None = None
     env: list[EnvVar] | None = None
+    ports: list[ContainerPort] | None = None
 
     @property
     def is_sidecar(self) -> bool:
@@ -60,6 +71,9 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     priority: int | None = None
     schedulerName: str | None = None
     schedulingGates: list[SchedulingGate] | None = None
+    topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
+    volumes: list[PodVolume] | None = None
+    hostNetwork: bool | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, frozen=True):

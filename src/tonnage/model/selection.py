@@ -1,7 +1,7 @@
-"""Which nodes a pod may run on: selectors, node affinity, taints and tolerations, as data with their meaning.
+"""Which nodes a pod may run on: selectors, affinity, spread, taints and tolerations, as data with their meaning.
 
 The matching functions here are the definition, for one node at a time; plugins may evaluate the same rules over
-columns.
+columns. What rules about other pods mean is in `podselection`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,57 @@ class NodeAffinity(msgspec.Struct, gc=False, frozen=True):
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
 
 
+class LabelSelector(msgspec.Struct, gc=False, frozen=True):
+    """Requirements on the labels of pods or namespaces that must all hold; an empty one means all of them."""
+
+    matchLabels: dict[str, str] | None = None
+    matchExpressions: list[Expression] | None = None
+
+
+class PodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
+    """Some pods, and the label of nodes that says which nodes belong together."""
+
+    topologyKey: str = ""
+    labelSelector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespaceSelector: LabelSelector | None = None
+    matchLabelKeys: list[str] | None = None
+    mismatchLabelKeys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
+    """A term that is only wished for, and how much."""
+
+    weight: int = 0
+    podAffinityTerm: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(msgspec.Struct, gc=False, frozen=True):
+    """Which pods a pod wants to be near, or far from."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[WeightedPodAffinityTerm] | None = None
+
+
+class TopologySpreadConstraint(msgspec.Struct, gc=False, frozen=True):
+    """How evenly a pod and those like it are to be spread over groups of nodes."""
+
+    maxSkew: int = 0
+    topologyKey: str = ""
+    whenUnsatisfiable: str = "DoNotSchedule"
+    labelSelector: LabelSelector | None = None
+    minDomains: int | None = None
+    nodeAffinityPolicy: str | None = None
+    nodeTaintsPolicy: str | None = None
+    matchLabelKeys: list[str] | None = None
+
+
 class Affinity(msgspec.Struct, gc=False, frozen=True):
     """A pod's affinity."""
 
     nodeAffinity: NodeAffinity | None = None
+    podAffinity: PodAffinity | None = None
+    podAntiAffinity: PodAffinity | None = None
 
 
 class Taint(msgspec.Struct, gc=False, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 T = TypeVar("T")
 
@@ -43,10 +44,17 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode]] = {
+Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
+"""Objects beside nodes and pods that say where pods may go."""
+KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode] | type[Surrounding]] = {
     ("v1", "Node"): Node,
     ("v1", "Pod"): Pod,
     ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
+    ("v1", "Namespace"): Namespace,
+    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("v1", "PersistentVolume"): PersistentVolume,
+    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): CSINode,
 }
 """The objects that are read, by version and kind."""
 

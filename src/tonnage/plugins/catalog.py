@@ -8,17 +8,26 @@ BUILT_IN = {
     "priority": "tonnage.plugins.priority:Priority",
     "noderesources": "tonnage.plugins.noderesources:NodeResources",
     "nodeselection": "tonnage.plugins.nodeselection:NodeSelection",
+    "predicates": "tonnage.plugins.predicates:Predicates",
     "devices": "tonnage.plugins.devices:Devices",
     "binpack": "tonnage.plugins.binpack:Binpack",
     "noderesourcesfit": "tonnage.plugins.noderesourcesfit:NodeResourcesFit",
     "resource-strategy-fit": "tonnage.plugins.resourcestrategyfit:ResourceStrategyFit",
     "network-topology-aware": "tonnage.plugins.networktopologyaware:NetworkTopologyAware",
     "nodepolicy": "tonnage.plugins.nodepolicy:NodePolicy",
+    "podaffinity": "tonnage.plugins.podaffinity:PodAffinity",
     "gpupolicy": "tonnage.plugins.gpupolicy:GpuPolicy",
 }
-ALWAYS = ("noderesources", "nodeselection", "devices")
+ALWAYS = ("noderesources", "nodeselection", "predicates", "devices")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
-NODE_SCORERS = ("binpack", "noderesourcesfit", "resource-strategy-fit", "network-topology-aware", "nodepolicy")
+NODE_SCORERS = (
+    "binpack",
+    "noderesourcesfit",
+    "resource-strategy-fit",
+    "network-topology-aware",
+    "nodepolicy",
+    "podaffinity",
+)
 """Plugins that score nodes."""
 
 

@@ -1,26 +1,18 @@
 """Node selection: selector, required node affinity, taints and cordons, over label columns."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.job import Job
-from tonnage.cluster.labels import NODE_NAME
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.model.selection import (
-    NODE_NAME_FIELD,
-    UNSCHEDULABLE,
-    Expression,
-    SelectionError,
-    SelectorTerm,
-    check,
-    untolerated,
-)
+from tonnage.model.selection import NODE_NAME_FIELD, UNSCHEDULABLE, SelectionError, check, untolerated
+from tonnage.plugins.nodeterms import required_terms, selected_nodes
 
 REASONS = ("NodeUnschedulable", "NodeAffinityMismatch", "UntoleratedTaint")
 _UNSCHEDULABLE, _MISMATCH, _TAINT = 1, 2, 3
@@ -48,7 +40,7 @@ class NodeSelection(Plugin):
                 "SchedulingGated", f"waits for its scheduling gates: {', '.join(gate.name for gate in gates)}"
             )
         try:
-            for term in _terms(task) or ():
+            for term in required_terms(task) or ():
                 for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):
                     check(expression)
                 for expression in term.matchFields or ():
@@ -63,17 +55,7 @@ class NodeSelection(Plugin):
         if not anything and not task.selection:
             return None
         codes: Array = by_taints.take(nodes.pick(self._cluster.columns.taints))
-        wanted = [Expression(key, "In", [value]) for key, value in (task.pod.spec.nodeSelector or {}).items()]
-        selected = self._all(wanted, nodes) if wanted else None
-        terms = _terms(task)
-        if terms is not None:
-            matching = np.zeros(len(nodes), np.bool_)
-            for term in terms:
-                fields = [Expression(NODE_NAME, e.operator, e.values) for e in term.matchFields or ()]
-                expressions = [*(term.matchExpressions or ()), *fields]
-                if expressions:
-                    matching |= self._all(expressions, nodes)
-            selected = matching if selected is None else selected & matching
+        selected = selected_nodes(self._cluster, task, nodes)
         if selected is not None:
             codes[~selected & (codes != _UNSCHEDULABLE)] = _MISMATCH
         return codes
@@ -91,13 +73,6 @@ class NodeSelection(Plugin):
                 codes[number] = _UNSCHEDULABLE if taint == UNSCHEDULABLE else _TAINT
         return self._known.keep(task.selection, (codes, bool(codes.any())))
 
-    def _all(self, expressions: Sequence[Expression], nodes: Nodes) -> Array:
-        result = np.ones(len(nodes), np.bool_)
-        for expression in expressions:
-            column = self._cluster.label(expression.key)
-            result &= column.where(expression, nodes.pick(column.ids))
-        return result
-
     def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
         node = self._cluster.states[row].node
         taints = self._cluster.labels.taint_sets[self._cluster.columns.taints[row]]
@@ -114,11 +89,3 @@ class NodeSelection(Plugin):
             return f"{node.name}: the pod does not tolerate taint {taint.key}{value}:{taint.effect}"
 
         return render
-
-
-def _terms(task: Task) -> list[SelectorTerm] | None:
-    """The terms of the required node affinity; nothing if the pod has none."""
-    affinity = task.pod.spec.affinity
-    node_affinity = affinity.nodeAffinity if affinity is not None else None
-    required = node_affinity.requiredDuringSchedulingIgnoredDuringExecution if node_affinity is not None else None
-    return None if required is None else required.nodeSelectorTerms or []

@@ -7,6 +7,7 @@ from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.nodepolicy import NodePolicy
 from tonnage.plugins.noderesources import NodeResources
 from tonnage.plugins.nodeselection import NodeSelection
+from tonnage.plugins.predicates import Predicates
 from tonnage.plugins.priority import Priority
 
 
@@ -14,4 +15,5 @@ def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa
     """HAMi's defaults: nodes are packed, the cards of a node are spread over; important pods go first."""
     nodes = convert({"policy": node_policy}, NodePolicy.Arguments)
     cards = convert({"policy": gpu_policy, "numa_order": numa_order}, GpuPolicy.Arguments)
-    return [NodeResources(), NodeSelection(), Devices(), Priority(), NodePolicy(nodes), GpuPolicy(cards)]
+    rules = [NodeResources(), NodeSelection(), Predicates(), Devices()]
+    return [*rules, Priority(), NodePolicy(nodes), GpuPolicy(cards)]

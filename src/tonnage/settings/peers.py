@@ -21,8 +21,6 @@ ACTIONS = {
 """Actions of both peers, with why one has no effect."""
 
 ALWAYS_ON = {
-    "predicates": "node selection, taints and resources are always on; ports, volumes, pod affinity and topology "
-    "spread are not looked at yet",
     "deviceshare": "sharing cards is always on, with HAMi's resource names; gpupolicy says how cards are chosen",
     "nodeavailability": "pods are placed only where they fit now",
 }
@@ -60,7 +58,6 @@ ABSENT = {
     "gpupack": "Tonnage does not have it yet; gpupolicy with policy binpack packs cards",
     "gpuspread": "Tonnage does not have it yet; gpupolicy with policy spread spreads over cards",
     "nominatednode": "Tonnage does not have it yet; status.nominatedNodeName is not looked at",
-    "podaffinity": "Tonnage does not have it yet; pod affinity is not looked at",
     "dynamicresources": "Tonnage does not have it yet; resource claims are not looked at",
     "topology": _ABSENT,
     "numa": _ABSENT,

@@ -1,0 +1,313 @@
+"""The pods that have a node, by what rules about other pods ask: labels, carried rules, ports, claims.
+
+Everything is counted per node and kept current by events. Labels are indexed only once the first rule about them is
+asked; until then pods without rules of their own cost nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from tonnage.cluster.columns import Array, Columns
+from tonnage.cluster.memo import Memo
+from tonnage.cluster.podrules import PodRules, Wish
+from tonnage.cluster.state import NodeState
+from tonnage.cluster.task import Task
+from tonnage.model.podselection import PodSelector
+
+T = TypeVar("T")
+
+_MOST_COUNTERS = 512
+Pair = tuple[str, str]
+
+
+class NodeCounts:
+    """How many pods of some kind there are on each node, also as a column."""
+
+    __slots__ = ("_changed", "_column", "_layout", "by_node")
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, int] = {}
+        self._layout = -1
+        self._column: Array
+        self._changed: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self.by_node)
+
+    def add(self, node: str, sign: int) -> None:
+        count = self.by_node.get(node, 0) + sign
+        if count:
+            self.by_node[node] = count
+        else:
+            self.by_node.pop(node, None)
+        if self._layout >= 0:
+            self._changed.add(node)
+
+    def column(self, columns: Columns, nodes: Mapping[str, NodeState]) -> Array:
+        """The counts by row; not to be written to."""
+        if self._layout != columns.layout:
+            self._layout = columns.layout
+            self._column = np.zeros(columns.size, np.int64)
+            self._changed = set(self.by_node)
+        if self._changed:
+            for name in self._changed:
+                state = nodes.get(name)
+                if state is not None:
+                    self._column[state.row] = self.by_node.get(name, 0)
+            self._changed.clear()
+        return self._column
+
+
+class ByLabel(Generic[T]):
+    """Things that are about pods with certain labels, found without looking at all of them."""
+
+    def __init__(self) -> None:
+        self._anchored: dict[Pair, dict[T, None]] = {}
+        self._others: dict[T, None] = {}
+
+    def add(self, selector: PodSelector, thing: T) -> None:
+        anchored = False
+        for pair in selector.anchors():
+            self._anchored.setdefault(pair, {})[thing] = None
+            anchored = True
+        if not anchored:
+            self._others[thing] = None
+
+    def remove(self, selector: PodSelector, thing: T) -> None:
+        for pair in selector.anchors():
+            things = self._anchored.get(pair)
+            if things is not None:
+                things.pop(thing, None)
+                if not things:
+                    del self._anchored[pair]
+        self._others.pop(thing, None)
+
+    def about(self, labels: Mapping[str, str]) -> Iterator[T]:
+        """Everything that may be about a pod with these labels, each once."""
+        for pair in labels.items():
+            yield from self._anchored.get(pair, ())
+        yield from self._others
+
+
+class Carriers:
+    """Rules about others that pods with a node carry, and how many pods on each node carry each of them."""
+
+    def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        self._namespaces = namespaces
+        self.carried: dict[Wish, NodeCounts] = {}
+        self._numbers: dict[Wish, int] = {}
+        self._given = 0
+        self._by_label: ByLabel[Wish] = ByLabel()
+        self._about: Memo[tuple[str, tuple[Pair, ...]], Matching] = Memo()
+        self._last: tuple[Task, Matching] | None = None
+        """A decision asks several times about one pod."""
+
+    def add(self, wish: Wish, node: str, sign: int) -> None:
+        counts = self.carried.get(wish)
+        if counts is None:
+            counts = self.carried[wish] = NodeCounts()
+            self._given += 1
+            self._numbers[wish] = self._given
+            self._by_label.add(wish.term.selector, wish)
+            self.forget()
+        counts.add(node, sign)
+        if not counts:
+            del self.carried[wish], self._numbers[wish]
+            self._by_label.remove(wish.term.selector, wish)
+            self.forget()
+
+    def about(self, task: Task) -> "Matching":
+        """The rules that mean this pod."""
+        last = self._last
+        if last is not None and last[0] is task:
+            return last[1]
+        labels = task.pod.labels
+        key = (task.namespace, tuple(labels.items()))
+        known = self._about.get(key)
+        if known is None:
+            found = [
+                wish
+                for wish in self._by_label.about(labels)
+                if wish.term.selector.matches(task.namespace, labels, self._namespaces)
+            ]
+            found.sort(key=self._numbers.__getitem__)
+            known = Matching(
+                tuple([self._numbers[wish] for wish in found]), tuple([(wish, self.carried[wish]) for wish in found])
+            )
+            self._about.keep(key, known)
+        self._last = (task, known)
+        return known
+
+    def forget(self) -> None:
+        """Rules, or namespaces, have changed, so that other pods may be meant."""
+        self._about.clear()
+        self._last = None
+
+
+class Matching(NamedTuple):
+    """Carried rules that mean a pod."""
+
+    numbers: tuple[int, ...]
+    """A number for each, so that pods meant by the same rules can be taken together."""
+    rules: tuple[tuple[Wish, NodeCounts], ...]
+
+
+class Meant(NamedTuple):
+    """Pods that are meant by all of some selectors."""
+
+    selectors: tuple[PodSelector, ...]
+    staying: bool = False
+    """Whether pods that are being deleted are left out."""
+
+
+class Placed:
+    """Every pod with a node that matters to some rule."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        nodes: Mapping[str, NodeState],
+        namespaces: Mapping[str, Mapping[str, str]],
+        everyone: Callable[[], Iterable[tuple[Task, str]]],
+    ) -> None:
+        self._columns = columns
+        self._nodes = nodes
+        self._namespaces = namespaces
+        self._everyone = everyone
+        self.spots: dict[str, tuple[Task, str]] = {}
+        """The pods that are counted, with their nodes: those with rules, and all of them once labels are asked for."""
+        self.awake = False
+        """Whether labels are indexed."""
+        self.repelling = Carriers(namespaces)
+        """Required anti-affinity of pods with a node."""
+        self.drawing = Carriers(namespaces)
+        """What pods with a node say about where others would better go."""
+        self.ports: dict[tuple[str, int], dict[str, NodeCounts]] = {}
+        """Nodes on which a port is in use, by protocol and port, then by address."""
+        self.users: dict[str, dict[str, str]] = {}
+        """Pods that use a claim, with their nodes, by the claim's namespace and name."""
+        self.asking_for_namespaces = 0
+        """Pods with rules that mean others by labels of their namespaces."""
+        self._by_pair: dict[Pair, dict[str, str]] = {}
+        self._counters: dict[Meant, NodeCounts] = {}
+        self._asking: ByLabel[Meant] = ByLabel()
+
+    # -- events
+
+    def put(self, task: Task, node: str) -> bool:
+        """A pod has a node, or has changed on it; says whether that may change what is decided about others."""
+        before = self.spots.get(task.key)
+        if before is not None and before[1] == node and _alike(before[0], task):
+            self.spots[task.key] = (task, node)
+            return False
+        self.drop(task.key)
+        self.spots[task.key] = (task, node)
+        self._count(task, node, 1)
+        return True
+
+    def drop(self, key: str) -> None:
+        """A pod has no node any more."""
+        spot = self.spots.pop(key, None)
+        if spot is not None:
+            self._count(*spot, -1)
+
+    def forget(self) -> None:
+        """Namespaces have changed, so that selectors may mean other pods."""
+        self.repelling.forget()
+        self.drawing.forget()
+        self._counters.clear()
+        self._asking = ByLabel()
+
+    # -- questions
+
+    def column(self, counts: NodeCounts) -> Array:
+        """Counts by row."""
+        return counts.column(self._columns, self._nodes)
+
+    def counts(self, meant: Meant) -> NodeCounts:
+        """How many pods are meant on each node; kept current from the first time on."""
+        known = self._counters.get(meant)
+        if known is None:
+            if not self.awake:
+                self._wake()
+            if len(self._counters) >= _MOST_COUNTERS:
+                self._counters.clear()
+                self._asking = ByLabel()
+            known = self._counters[meant] = NodeCounts()
+            self._asking.add(meant.selectors[0], meant)
+            for task, node in self._candidates(meant.selectors[0]):
+                if self.means(meant, task):
+                    known.add(node, 1)
+        return known
+
+    def means(self, meant: Meant, task: Task) -> bool:
+        """Whether a pod is meant."""
+        if meant.staying and task.pod.is_leaving:
+            return False
+        labels = task.pod.labels
+        return all(s.matches(task.namespace, labels, self._namespaces) for s in meant.selectors)
+
+    def _candidates(self, selector: PodSelector) -> Iterator[tuple[Task, str]]:
+        pairs = list(selector.anchors())
+        if not pairs:
+            yield from self.spots.values()
+        for pair in pairs:
+            for key in self._by_pair.get(pair, ()):
+                yield self.spots[key]
+
+    # -- counting
+
+    def _wake(self) -> None:
+        """Index the labels of all pods from now on; those with rules are counted already."""
+        self.awake = True
+        for task, node in self._everyone():
+            self.spots.setdefault(task.key, (task, node))
+            for pair in task.pod.labels.items():
+                _note(self._by_pair, pair, task.key, node, 1)
+
+    def _count(self, task: Task, node: str, sign: int) -> None:
+        if task.rules is not None:
+            self._count_rules(task, task.rules, node, sign)
+        if self.awake:
+            labels = task.pod.labels
+            for pair in labels.items():
+                _note(self._by_pair, pair, task.key, node, sign)
+            for meant in self._asking.about(labels):
+                if self.means(meant, task):
+                    self._counters[meant].add(node, sign)
+
+    def _count_rules(self, task: Task, rules: PodRules, node: str, sign: int) -> None:
+        for term in rules.anti:
+            self.repelling.add(Wish(term, 0), node, sign)
+        for wish in rules.drawing:
+            self.drawing.add(wish, node, sign)
+        for port in rules.ports:
+            by_address = self.ports.setdefault((port.protocol, port.port), {})
+            by_address.setdefault(port.address, NodeCounts()).add(node, sign)
+        self.asking_for_namespaces += sign * rules.asks_for_namespaces
+        for claim in rules.claims:
+            _note(self.users, claim, task.key, node, sign)
+
+
+def _note(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: int) -> None:
+    """Add a pod to the pods of something, or take it away."""
+    pods = index.get(thing)
+    if pods is None:
+        pods = index[thing] = {}
+    if sign > 0:
+        pods[key] = node
+        return
+    pods.pop(key, None)
+    if not pods:
+        del index[thing]
+
+
+def _alike(one: Task, other: Task) -> bool:
+    """Whether no rule can tell two states of a pod apart."""
+    if one.pod.labels != other.pod.labels or one.pod.is_leaving != other.pod.is_leaving:
+        return False
+    if one.rules is None or other.rules is None:
+        return one.rules is other.rules
+    return one.rules.key == other.rules.key

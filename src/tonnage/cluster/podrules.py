@@ -1,0 +1,246 @@
+"""What a pod demands beside resources and cards: other pods near or far, even spread, ports of the node, claims.
+
+A pod's rules are worked out once, when it is first seen. A rule without meaning is kept as a fault, with its path.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tonnage.model.pod import Pod
+from tonnage.model.podselection import NAMESPACE_NAME, PodSelector, requirements
+from tonnage.model.selection import (
+    Expression,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    SelectionError,
+    TopologySpreadConstraint,
+)
+from tonnage.model.wire import comparable
+
+AFFINITY, SPREAD = "affinity", "spread"
+"""What a fault may be about."""
+ANY_ADDRESS = "0.0.0.0"
+HOSTNAME = "kubernetes.io/hostname"
+HONOR, IGNORE = "Honor", "Ignore"
+MUST, SHOULD = "DoNotSchedule", "ScheduleAnyway"
+HARD_AFFINITY_WEIGHT = 1
+"""How much a pod that must be near others draws them, as by default in Kubernetes."""
+
+_WEIGHTS = range(1, 101)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class Term(NamedTuple):
+    """Some pods, and the label of nodes by which nodes belong together."""
+
+    selector: PodSelector
+    topology: str
+
+
+class Wish(NamedTuple):
+    """A term and how much it counts; less than nothing to be far from those pods."""
+
+    term: Term
+    weight: int
+
+
+class Spread(NamedTuple):
+    """A spread constraint, ready for counting."""
+
+    skew: int
+    topology: str
+    selector: PodSelector
+    domains: int
+    by_affinity: bool
+    """Whether nodes that the pod does not select are left out."""
+    by_taints: bool
+    """Whether nodes with taints that the pod does not tolerate are left out."""
+
+
+class HostPort(NamedTuple):
+    """A port of the node."""
+
+    protocol: str
+    port: int
+    address: str
+
+
+class RuleFault(NamedTuple):
+    """A rule without meaning: where it stands in the pod, and what is wrong."""
+
+    about: str
+    path: str
+    message: str
+
+
+class PodRules:
+    """The rules of one pod."""
+
+    __slots__ = ("affinity", "anti", "claims", "faults", "key", "must_spread", "ports", "should_spread", "wishes")
+
+    def __init__(self, pod: Pod) -> None:
+        self.faults: list[RuleFault] = []
+        affinity = pod.spec.affinity
+        near = affinity.podAffinity if affinity is not None else None
+        far = affinity.podAntiAffinity if affinity is not None else None
+        self.affinity = tuple(self._required(pod, near, "spec.affinity.podAffinity"))
+        self.anti = tuple(self._required(pod, far, "spec.affinity.podAntiAffinity"))
+        self.wishes = (
+            *self._preferred(pod, near, "spec.affinity.podAffinity", 1),
+            *self._preferred(pod, far, "spec.affinity.podAntiAffinity", -1),
+        )
+        constraints = pod.spec.topologySpreadConstraints or ()
+        spreads = [(c.whenUnsatisfiable, self._spread(pod, c, number)) for number, c in enumerate(constraints)]
+        self.must_spread = tuple([s for when, s in spreads if s is not None and when == MUST])
+        self.should_spread = tuple([s for when, s in spreads if s is not None and when == SHOULD])
+        self.ports = tuple(sorted(set(_host_ports(pod))))
+        self.claims = tuple(_claims(pod))
+        """Namespace and name of the claims that the pod's volumes are."""
+        about_pods = (pod.metadata.namespace, pod.metadata.labels, near, far, constraints)
+        self.key = comparable((about_pods, self.ports, self.claims))
+        """One text for all that decides where the pod may go because of its rules."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no rule after all, such as ports that are none of the node's."""
+        about_pods = self.affinity or self.anti or self.wishes or self.must_spread or self.should_spread
+        return not (about_pods or self.ports or self.claims or self.faults)
+
+    @property
+    def asks_for_namespaces(self) -> bool:
+        """Whether a rule means pods by labels of their namespaces."""
+        terms = (*self.affinity, *self.anti, *(wish.term for wish in self.wishes))
+        return any(e.key != NAMESPACE_NAME for term in terms for e in term.selector.chosen or ())
+
+    @property
+    def drawing(self) -> Iterator[Wish]:
+        """What the pod, once it has a node, says about where others would better go."""
+        for term in self.affinity:
+            yield Wish(term, HARD_AFFINITY_WEIGHT)
+        yield from self.wishes
+
+    def _fault(self, about: str, path: str, message: str) -> None:
+        self.faults.append(RuleFault(about, path, message))
+
+    def _required(self, pod: Pod, affinity: PodAffinity | None, path: str) -> Iterator[Term]:
+        terms = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+        for number, term in enumerate(terms or ()):
+            found = self._term(pod, term, f"{path}.{_REQUIRED}[{number}]")
+            if found is not None:
+                yield found
+
+    def _preferred(self, pod: Pod, affinity: PodAffinity | None, path: str, sign: int) -> Iterator[Wish]:
+        terms = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+        for number, wish in enumerate(terms or ()):
+            place = f"{path}.{_PREFERRED}[{number}]"
+            if wish.weight not in _WEIGHTS:
+                self._fault(AFFINITY, f"{place}.weight", f"weight {wish.weight} is not from 1 to 100")
+                continue
+            found = self._term(pod, wish.podAffinityTerm, f"{place}.podAffinityTerm")
+            if found is not None:
+                yield Wish(found, sign * wish.weight)
+
+    def _term(self, pod: Pod, term: PodAffinityTerm, path: str) -> Term | None:
+        if not term.topologyKey:
+            self._fault(AFFINITY, f"{path}.topologyKey", "the topologyKey is empty; name a label of nodes")
+            return None
+        try:
+            labels = _labels(pod, term.labelSelector, term.matchLabelKeys, term.mismatchLabelKeys)
+            chosen = None if term.namespaceSelector is None else requirements(term.namespaceSelector)
+        except SelectionError as error:
+            self._fault(AFFINITY, path, str(error))
+            return None
+        named = term.namespaces or ([_namespace(pod)] if chosen is None else [])
+        return Term(PodSelector(named, labels, chosen), term.topologyKey)
+
+    def _spread(self, pod: Pod, constraint: TopologySpreadConstraint, number: int) -> Spread | None:
+        path = f"spec.topologySpreadConstraints[{number}]"
+        for field, wrong, message in _spread_faults(constraint):
+            if wrong:
+                self._fault(SPREAD, f"{path}.{field}", message)
+                return None
+        try:
+            labels = _labels(pod, constraint.labelSelector, constraint.matchLabelKeys, None)
+        except SelectionError as error:
+            self._fault(SPREAD, path, str(error))
+            return None
+        return Spread(
+            constraint.maxSkew,
+            constraint.topologyKey,
+            PodSelector([_namespace(pod)], labels),
+            constraint.minDomains or 1,
+            (constraint.nodeAffinityPolicy or HONOR) == HONOR,
+            (constraint.nodeTaintsPolicy or IGNORE) == HONOR,
+        )
+
+
+def pod_rules(pod: Pod) -> PodRules | None:
+    """A pod's rules; nothing if it has none."""
+    spec = pod.spec
+    affinity = spec.affinity
+    if (
+        (affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None))
+        or spec.topologySpreadConstraints
+        or (spec.volumes and any(v.persistentVolumeClaim or v.ephemeral for v in spec.volumes))
+        or any(c.ports for c in spec.containers)
+        or (spec.initContainers and any(c.ports for c in spec.initContainers))
+    ):
+        rules = PodRules(pod)
+        return None if rules.is_empty else rules
+    return None
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.metadata.namespace or "default"
+
+
+def _labels(
+    pod: Pod, selector: LabelSelector | None, same: Sequence[str] | None, other: Sequence[str] | None
+) -> tuple[Expression, ...] | None:
+    """What other pods' labels must meet, those included of which only the key was written; None is no pod at all."""
+    if selector is None:
+        if same or other:
+            raise SelectionError("matchLabelKeys and mismatchLabelKeys need a labelSelector")
+        return None
+    twice = set(same or ()) & set(other or ())
+    if twice:
+        raise SelectionError(f"{sorted(twice)[0]} is in both matchLabelKeys and mismatchLabelKeys")
+    own = pod.labels
+    return (
+        *requirements(selector),
+        *(Expression(key, "In", [own[key]]) for key in same or () if key in own),
+        *(Expression(key, "NotIn", [own[key]]) for key in other or () if key in own),
+    )
+
+
+def _spread_faults(constraint: TopologySpreadConstraint) -> Iterator[tuple[str, bool, str]]:
+    """Fields of a spread constraint, whether each is wrong, and how to say so."""
+    when, domains = constraint.whenUnsatisfiable, constraint.minDomains
+    yield "topologyKey", not constraint.topologyKey, "the topologyKey is empty; name a label of nodes"
+    yield "maxSkew", constraint.maxSkew < 1, f"maxSkew {constraint.maxSkew} is not above 0"
+    yield "whenUnsatisfiable", when not in (MUST, SHOULD), f"whenUnsatisfiable {when!r} is neither {MUST} nor {SHOULD}"
+    yield "minDomains", domains is not None and domains < 1, f"minDomains {domains} is not above 0"
+    yield "minDomains", domains is not None and when == SHOULD, f"minDomains goes with {MUST} only"
+    for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        policy = getattr(constraint, field)
+        yield field, policy not in (None, HONOR, IGNORE), f"{field} {policy!r} is neither {HONOR} nor {IGNORE}"
+
+
+def _host_ports(pod: Pod) -> Iterator[HostPort]:
+    """Ports of the node that the pod's containers and sidecars use; init containers are gone before others come."""
+    spec = pod.spec
+    for container in (*spec.containers, *(c for c in spec.initContainers or () if c.is_sidecar)):
+        for port in container.ports or ():
+            number = port.hostPort or (port.containerPort if spec.hostNetwork else 0)
+            if number > 0:
+                yield HostPort(port.protocol or "TCP", number, port.hostIP or ANY_ADDRESS)
+
+
+def _claims(pod: Pod) -> Iterator[str]:
+    for volume in pod.spec.volumes or ():
+        if volume.persistentVolumeClaim is not None:
+            yield f"{_namespace(pod)}/{volume.persistentVolumeClaim.claimName}"
+        elif volume.ephemeral is not None:
+            yield f"{_namespace(pod)}/{pod.metadata.name}-{volume.name}"

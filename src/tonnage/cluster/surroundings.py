@@ -1,0 +1,62 @@
+"""Objects beside nodes and pods that say where pods may go: namespaces and storage."""
+
+from typing import TypeVar
+
+from tonnage.model.meta import NOTHING
+from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.wire import Surrounding
+
+T = TypeVar("T")
+
+
+class Surroundings:
+    """What is known of them, by name."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, dict[str, str]] = {}
+        """Their labels."""
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        """By namespace and name."""
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.classes: dict[str, StorageClass] = {}
+        self.limits: dict[str, dict[str, int]] = {}
+        """Per node how many volumes it can have of each driver that says so."""
+
+    def upsert(self, thing: Surrounding) -> bool:
+        """Add an object or take over its change; says whether there is anything new about it."""
+        name = thing.metadata.name
+        match thing:
+            case Namespace():
+                return _put(self.namespaces, name, thing.metadata.labels or NOTHING)
+            case PersistentVolumeClaim():
+                return _put(self.claims, thing.key, thing)
+            case PersistentVolume():
+                return _put(self.volumes, name, thing)
+            case StorageClass():
+                return _put(self.classes, name, thing)
+            case CSINode():
+                counts = {d.name: d.allocatable.count for d in thing.spec.drivers if d.allocatable is not None}
+                limits = {driver: count for driver, count in counts.items() if count is not None}
+                return _put(self.limits, name, limits)
+
+    def remove(self, thing: Surrounding) -> None:
+        """Forget an object."""
+        name = thing.metadata.name
+        match thing:
+            case Namespace():
+                self.namespaces.pop(name, None)
+            case PersistentVolumeClaim():
+                self.claims.pop(thing.key, None)
+            case PersistentVolume():
+                self.volumes.pop(name, None)
+            case StorageClass():
+                self.classes.pop(name, None)
+            case CSINode():
+                self.limits.pop(name, None)
+
+
+def _put(things: dict[str, T], name: str, thing: T) -> bool:
+    if things.get(name) == thing:
+        return False
+    things[name] = thing
+    return True

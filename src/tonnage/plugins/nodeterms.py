@@ -1,0 +1,56 @@
+"""Which nodes meet terms about their labels, for all nodes at once."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.labels import NODE_NAME
+from tonnage.cluster.task import Task
+from tonnage.model.selection import Expression, SelectorTerm, Toleration, untolerated
+
+
+def required_terms(task: Task) -> list[SelectorTerm] | None:
+    """The terms of the required node affinity; nothing if the pod has none."""
+    affinity = task.pod.spec.affinity
+    node_affinity = affinity.nodeAffinity if affinity is not None else None
+    required = node_affinity.requiredDuringSchedulingIgnoredDuringExecution if node_affinity is not None else None
+    return None if required is None else required.nodeSelectorTerms or []
+
+
+def selected_nodes(cluster: Cluster, task: Task, nodes: Nodes) -> Array | None:
+    """True where node selector and required node affinity allow the pod; nothing if it has neither."""
+    wanted = [Expression(key, "In", [value]) for key, value in (task.pod.spec.nodeSelector or {}).items()]
+    selected = meeting_all(cluster, wanted, nodes) if wanted else None
+    terms = required_terms(task)
+    if terms is not None:
+        matching = meeting_any(cluster, terms, nodes)
+        selected = matching if selected is None else selected & matching
+    return selected
+
+
+def meeting_any(cluster: Cluster, terms: Iterable[SelectorTerm], nodes: Nodes) -> Array:
+    """True where at least one term holds; an empty term holds nowhere."""
+    matching = np.zeros(len(nodes), np.bool_)
+    for term in terms:
+        fields = [Expression(NODE_NAME, e.operator, e.values) for e in term.matchFields or ()]
+        expressions = [*(term.matchExpressions or ()), *fields]
+        if expressions:
+            matching |= meeting_all(cluster, expressions, nodes)
+    return matching
+
+
+def meeting_all(cluster: Cluster, expressions: Sequence[Expression], nodes: Nodes) -> Array:
+    """True where every expression holds."""
+    result = np.ones(len(nodes), np.bool_)
+    for expression in expressions:
+        column = cluster.label(expression.key)
+        result &= column.where(expression, nodes.pick(column.ids))
+    return result
+
+
+def tolerated_nodes(cluster: Cluster, tolerations: Sequence[Toleration], nodes: Nodes) -> Array:
+    """True where no taint keeps a pod with these tolerations away."""
+    fine = np.array([untolerated(tolerations, taints) is None for taints in cluster.labels.taint_sets], np.bool_)
+    return fine.take(nodes.pick(cluster.columns.taints))
