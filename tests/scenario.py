@@ -82,6 +82,18 @@ def node(
     )
 
 
+def plain(
+    name: str, gpus: int, *, gpu_memory: int | None = None, gpu_type: str | None = None, **allocatable: str | int
+) -> Node:
+    """A node that offers GPUs and registers none, as NVIDIA's own device plugin leaves it."""
+    told = {"nvidia.com/gpu.memory": gpu_memory, "nvidia.com/gpu.product": gpu_type}
+    labels = {key: str(value) for key, value in told.items() if value is not None}
+    bare = node(name, labels=labels, **allocatable)  # type: ignore[arg-type]
+    assert bare.status.allocatable is not None
+    bare.status.allocatable["nvidia.com/gpu"] = str(gpus)
+    return bare
+
+
 def limits(
     gpus: int | None = None,
     memory: int | str | None = None,
@@ -124,13 +136,17 @@ def pod(
     created: str | None = None,
     phase: str | None = None,
     terminating: bool = False,
+    labels: dict[str, str] | None = None,
+    namespace: str = "default",
+    nominated: str | None = None,
     **wants: int | str | None,
 ) -> Pod:
     """A pod of one container that asks for what `limits` takes, unless its containers are given."""
     return Pod(
         ObjectMeta(
             name=name,
-            namespace="default",
+            namespace=namespace,
+            labels=labels,
             annotations=annotations,
             creationTimestamp=created,
             deletionTimestamp="2026-01-01T00:00:00Z" if terminating else None,
@@ -144,8 +160,26 @@ def pod(
             tolerations=tolerations,
             priority=priority,
         ),
-        PodStatus(phase=phase or ("Running" if on else "Pending")),
+        PodStatus(phase=phase or ("Running" if on else "Pending"), nominatedNodeName=nominated),
     )
+
+
+def part(
+    name: str,
+    fraction: float | str | None = None,
+    *,
+    memory: int | str | None = None,
+    on: str | None = None,
+    group: str | list[str] | None = None,
+    annotations: dict[str, str] | None = None,
+    **more: object,
+) -> Pod:
+    """A pod that asks for a part of a card as KAI's users do; one that runs shares the card of its group."""
+    asked = {"gpu-fraction": fraction, "gpu-memory": memory}
+    notes = {key: str(value) for key, value in asked.items() if value is not None}
+    several = group if isinstance(group, list) else []
+    labels = {f"runai-gpu-group/{one}": one for one in several} or ({"runai-gpu-group": group} if group else {})
+    return pod(name, on=on, annotations=notes | (annotations or {}), labels=labels, **more)  # type: ignore[arg-type]
 
 
 def running(

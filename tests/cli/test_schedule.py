@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cli.command import CLUSTER, COMMAND, PROBLEMS, ROOT, cycle, decided, manifest, places, schedule, tonnage
-from tests.scenario import container, gpu, node, pod, running
+from tests.scenario import container, gpu, node, part, plain, pod, running
 
 SHARED = manifest(node("a", gpus=1), pod("p", 1, memory=1000))
 
@@ -439,3 +439,17 @@ def test_ctrl_c_while_waiting_for_standard_input() -> None:
     output, errors = process.communicate(timeout=30)
     assert (process.returncode, output) == (130, b"")
     assert errors.strip() == b""
+
+
+def test_kais_plugins_place_parts_of_cards_on_nodes_without_hami(tmp_path: Path) -> None:
+    names = ["gpusharingorder", "gpupack", "nodeplacement"]
+    config = tmp_path / "kai.yaml"
+    config.write_text("actions: allocate\ntiers:\n- plugins:\n" + "".join(f"  - name: {name}\n" for name in names))
+    shared = part("x", 0.5, on="b", group="g")
+    text = manifest(plain("a", 2, gpu_memory=8000), plain("b", 2, gpu_memory=8000), shared, part("p", 0.5))
+    assert decided("-f", "-", "--config", config, stdin=text)["default/p"]["devices"] == [
+        {"container": "main", "vendor": "NVIDIA", "uuid": "b/0", "memory": 4000, "cores": 0}
+    ]
+    assert "b scores 10009 (gpusharingorder 10000, nodeplacement 9)" in schedule(
+        "-f", "-", "--config", config, "-o", "wide", stdin=text
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scenario import node, pod, running, scenario
+from tests.scenario import node, part, plain, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CardModel
 from tonnage.cluster.task import make_task
@@ -83,6 +83,16 @@ def test_every_difference_is_found(tamper: Callable[[Cluster], None], found: str
     tamper(cluster)
     differences = [str(difference) for difference in compare(cluster, picture())]
     assert any(text.startswith(found) for text in differences), differences
+
+
+def test_who_sits_on_which_plain_card_is_no_difference() -> None:
+    last = [pod("y", 1, on="p"), part("z", 0.5, on="p", group="g")]
+    live, fresh = scenario(plain("p", 3), pod("x", 1, on="p"), *last), scenario(plain("p", 3), *last)
+    live.remove_pod("default/x")
+    assert live.columns.card_free.tolist() != fresh.columns.card_free.tolist()
+    assert compare(live, fresh) == []
+    live.upsert_pod(pod("y", 2, on="p"))
+    assert compare(live, fresh) != []
 
 
 def test_what_is_only_reserved_is_no_difference() -> None:

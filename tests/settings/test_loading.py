@@ -58,11 +58,43 @@ def test_volcanos_built_in_default_scores_no_nodes_and_that_is_said() -> None:
 def test_kais_default_loads_with_warnings_only() -> None:
     settings = load(KAI_DEFAULT)
     assert settings.actions == ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
-    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "priority", "gpupolicy"]
+    assert [plugin.name for plugin in settings.plugins] == [
+        *ALWAYS,
+        "priority",
+        "gpusharingorder",
+        "gpupack",
+        "resourcetype",
+        "nominatednode",
+        "nodeplacement",
+    ]
     said = [note.message for note in settings.warnings]
     assert any(text.startswith("the action consolidation has no effect") for text in said)
     assert any(text.startswith("queueDepthPerAction (how many jobs") for text in said)
-    assert sum(text.startswith("gpupack: ") for text in said) == 1
+    assert sum(text.startswith("elastic: ") for text in said) == 1
+    for name in ("gpupack", "gpusharingorder", "resourcetype", "nominatednode", "nodeplacement"):
+        assert not any(text.startswith(f"{name}: ") for text in said)
+    assert not any("no plugin scores nodes" in text or "both order the cards" in text for text in said)
+
+
+@pytest.mark.parametrize("name", ["gpupack", "gpuspread"])
+def test_kais_order_of_cards_takes_the_place_of_the_gpu_policy(name: str) -> None:
+    assert names(with_plugin(name)) == [*ALWAYS, name]
+
+
+def test_two_orders_of_cards_are_warned_of() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: nodeplacement\n  - name: gpupolicy\n  - name: gpupack\n"
+    (said,) = warnings(text)
+    assert said.startswith("FILE:6:11: gpupolicy and gpupack both order the cards of a node")
+    assert names(text) == [*ALWAYS, "nodeplacement", "gpupolicy", "gpupack"]
+
+
+def test_a_flag_for_the_gpu_policy_counts_more_than_an_order_of_cards_in_the_file() -> None:
+    plugins = with_flags(load(with_plugin("gpuspread")).plugins, None, "binpack", None)
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "gpupolicy"]
+
+
+def test_node_placement_alone_scores_nodes() -> None:
+    assert warnings(with_plugin("nodeplacement", "arguments: {gpu: spread}")) == []
 
 
 def test_warnings_are_in_the_order_of_the_file() -> None:

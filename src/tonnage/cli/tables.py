@@ -56,8 +56,13 @@ def _row(decision: DecisionRecord, wide: bool) -> list[str]:
     cells = [decision.pod, decision.outcome, decision.node or "-", _devices(decision.devices, wide)]
     if wide:
         best = decision.scores.get(decision.node or "", {}).get("total")
-        cells.append("-" if best is None else f"{best:.4g}")
+        cells.append("-" if best is None else _score(best))
     return cells
+
+
+def _score(score: float) -> str:
+    """A score in four digits, or as many as stand before the point: plugins are kept apart by powers of ten."""
+    return f"{score:.4g}" if abs(score) < 10_000 else f"{score:.2f}".removesuffix(".00")
 
 
 def _devices(devices: Sequence[GrantedDevice], wide: bool) -> str:
@@ -75,8 +80,8 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
     """Every score that was kept, and why other nodes were left out."""
     yield f"{decision.pod} on {decision.node}:"
     for name, parts in decision.scores.items():
-        details = ", ".join(f"{plugin} {score:.4g}" for plugin, score in parts.items() if plugin != "total")
-        yield f"  {name} scores {parts['total']:.4g}" + (f" ({details})" if details else "")
+        details = ", ".join(f"{plugin} {_score(score)}" for plugin, score in parts.items() if plugin != "total")
+        yield f"  {name} scores {_score(parts['total'])}" + (f" ({details})" if details else "")
     for rejection in decision.rejected:
         yield _rejection(rejection, nodes)
 

@@ -9,16 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, CardModel, Columns, Nodes
-from tonnage.cluster.holding import Holding, VendorUse, card_uses
+from tonnage.cluster.holding import Holding, VendorUse, card_uses, group_uses
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.placed import Placed
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
+from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, sit_down
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.surroundings import Surroundings
 from tonnage.cluster.task import Requests, Task, make_task
 from tonnage.cluster.topology import Membership, membership
-from tonnage.devices.base import MIG_MODE, DecodeError, PodUses, Vendor
+from tonnage.devices.base import MIG_MODE, PLAIN_MODE, DecodeError, PodUses, Vendor
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -74,6 +75,7 @@ class Cluster:
     def upsert_node(self, node: Node) -> None:
         """Add a node or take over its change; one that says nothing new costs nothing."""
         state = self.nodes.get(node.name)
+        is_new = state is None
         if state is None:
             state = NodeState(self.columns.append())
             self.states.append(state)
@@ -91,9 +93,17 @@ class Cluster:
         state.read(node, self.vendors)
         self._index_cards(state, 1)
         self._write(state)
-        for key, holding in state.holdings.items():
-            if self._counts_now(key):
-                self._apply(state, holding, 1)
+        if is_new:
+            # Pods that were there before their node are taken in as if they came now, in the order in which they came.
+            for key in state.holdings:
+                self._take_in(state, key)
+        else:
+            keep_seats(state)
+            for key, holding in state.holdings.items():
+                if self._counts_now(key):
+                    self._apply(state, holding.requests, () if key in state.loose else holding.vendors, 1)
+            for key in state.loose:
+                self._seat(state, key)
         self.columns.touch(state.row)
 
     def remove_node(self, name: str) -> None:
@@ -195,9 +205,7 @@ class Cluster:
             self._pod_problems[key] = problems
         else:
             self._pod_problems.pop(key, None)
-        if self.held(key) != holding:
-            self._let_go(key)
-            self._hold(key, holding)
+        self._replace(key, holding)
         self._stand(task, pod.node)
         if pod.is_leaving:
             self.evict(key)
@@ -215,6 +223,29 @@ class Cluster:
         self._pod_problems.pop(key, None)
         self._let_go(key)
         self.leaving.discard(key)
+
+    def _replace(self, key: str, holding: Holding) -> None:
+        """Take over what a running pod holds; a card that it has without naming it stays its own."""
+        held = self.held(key)
+        if held == holding:
+            return
+        before: list[str] = []
+        if held is not None and held.node == holding.node:
+            state = self.nodes.get(held.node)
+            if state is None:
+                self._orphans[held.node][key] = holding
+                return
+            before = [card.uuid for use in state.uses(key) for card in use.cards]
+        left = self._let_go(key, fill_up=False)
+        self.holders[key] = holding.node
+        state = self.nodes.get(holding.node)
+        if state is None:
+            self._orphans.setdefault(holding.node, {})[key] = holding
+        else:
+            state.holdings[key] = holding
+            self._take_in(state, key, before)
+        if left is not None and left.loose:
+            self._fill_up(left)
 
     # -- placements
 
@@ -276,13 +307,14 @@ class Cluster:
 
     def _count(self, key: str, sign: int) -> None:
         """Add or take away what a pod holds, if the columns show the cluster without those that leave."""
-        if not self.is_ahead:
-            return
-        node = self.holders[key]
+        node, task = self.holders[key], self.running[key]
         state = self.nodes.get(node)
+        if not self.is_ahead:
+            if state is not None:
+                self.columns.touch(state.row)
+            return
         if state is not None:
-            self._apply(state, state.holdings[key], sign)
-        task = self.running[key]
+            self._apply(state, state.holdings[key].requests, state.uses(key), sign)
         if sign < 0:
             self.placed.drop(key)
         elif task.rules is not None or self.placed.awake:
@@ -336,7 +368,7 @@ class Cluster:
                 name, "spec.nodeName", "", "a known node", f"node {node} is not known; the pod counts nowhere"
             )
             return
-        for use in state.holdings[key].vendors:
+        for use in state.uses(key):
             vendor = self.vendors[use.vendor]
             if use.unknown and key not in self._pod_problems:
                 message = (
@@ -345,7 +377,7 @@ class Cluster:
                 )
                 yield Problem(name, annotation_field(vendor.allocated), "", "the cards the pod was given", message)
             for card in use.cards:
-                if self._position(state, card.uuid, use.vendor) is None:
+                if state.position(card.uuid, use.vendor) is None:
                     message = f"node {node} has no {vendor.name} card {card.uuid}; counted against the node's slots"
                     yield Problem(name, annotation_field(vendor.allocated), card.uuid, f"a card of {node}", message)
 
@@ -391,6 +423,7 @@ class Cluster:
             columns.vendor_cards[vendor, row] += 1
             columns.particular[vendor, row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
+            columns.plain |= device.mode == PLAIN_MODE
             columns.incomplete |= not (device.count and device.memory and device.cores)
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
         total = columns.card_total[:, :, row].sum(axis=1)
@@ -406,16 +439,19 @@ class Cluster:
                     continue
                 self.columns.free[position, state.row] -= min(dict(holding.requests).get(name, 0), LARGEST)
 
-    def _apply(self, state: NodeState, holding: Holding, sign: int) -> None:
+    def _apply(self, state: NodeState, requests: Requests, uses: Sequence[VendorUse], sign: int) -> None:
         """Add what a pod holds to its node's row, or take it away."""
+        vector = self.vector(requests)
+        self.columns.free[:, state.row] -= vector if sign > 0 else -vector
+        self._apply_cards(state, uses, sign)
+
+    def _apply_cards(self, state: NodeState, uses: Sequence[VendorUse], sign: int) -> None:
         columns, row = self.columns, state.row
         free, used = columns.card_free, columns.node_used
-        vector = self.vector(holding.requests)
-        columns.free[:, row] -= vector if sign > 0 else -vector
-        for use in holding.vendors:
+        for use in uses:
             unknown = use.unknown
             for card in use.cards:
-                position = self._position(state, card.uuid, use.vendor)
+                position = state.position(card.uuid, use.vendor)
                 if position is None:
                     unknown += card.slots
                     continue
@@ -433,11 +469,6 @@ class Cluster:
                 columns.foreign[use.vendor, row] += sign * unknown
                 columns.foreign_total += sign * unknown
         columns.touch(row)
-
-    @staticmethod
-    def _position(state: NodeState, uuid: str, vendor: int) -> int | None:
-        position = state.positions.get(uuid)
-        return position if position is not None and state.vendors[position] == vendor else None
 
     def _reset_foreign(self, state: NodeState) -> None:
         self.columns.foreign_total -= int(self.columns.foreign[:, state.row].sum())
@@ -467,8 +498,9 @@ class Cluster:
                     field = annotation_field(vendor.allocated)
                     problems.append(Problem(f"Pod/{task.key}", field, error.position, error.expected, message))
             cards = card_uses(task.kinds, uses) if uses else ()
-            if cards:
-                yield VendorUse(number, cards)
+            groups = group_uses(task, vendor, cards) if vendor.sharing_annotations else ()
+            if cards or groups:
+                yield VendorUse(number, cards, groups=groups)
             elif counts.get(vendor.count_resource, 0) > 0:
                 yield VendorUse(number, unknown=counts[vendor.count_resource])
 
@@ -488,7 +520,7 @@ class Cluster:
             return
         state.holdings[key] = holding
         if self._counts_now(key):
-            self._apply(state, holding, 1)
+            self._apply(state, holding.requests, holding.vendors, 1)
 
     def _everyone(self) -> Iterator[tuple[Task, str]]:
         """Every pod with a node, known or not."""
@@ -505,10 +537,59 @@ class Cluster:
             if self.placed.put(task, node) and state is not None:
                 self.columns.touch(state.row)
 
-    def _let_go(self, key: str) -> None:
+    def _take_in(self, state: NodeState, key: str, before: Sequence[str] = ()) -> None:
+        """Write down a pod that has come to a node, with cards for what it does not name."""
+        holding = state.holdings[key]
+        moving = make_way(state, holding) if state.seats else []
+        for other in moving:
+            self._apply_loose(state, other, -1)
+        if holding.is_loose:
+            sit_down(state, self.columns, key, holding, before)
+            state.loose[key] = found_uses(state, key, holding)
+        if self._counts_now(key):
+            self._apply(state, holding.requests, state.uses(key), 1)
+        for other in moving:
+            self._seat(state, other)
+        if holding.knows_cards_of_groups:
+            self._fill_up(state)
+
+    def _seat(self, state: NodeState, key: str) -> None:
+        """Write down the cards of a pod that does not name them, with seats if it has none."""
+        holding = state.holdings[key]
+        sit_down(state, self.columns, key, holding)
+        state.loose[key] = found_uses(state, key, holding)
+        self._apply_loose(state, key, 1)
+
+    def _apply_loose(self, state: NodeState, key: str, sign: int) -> None:
+        if self._counts_now(key):
+            self._apply_cards(state, state.loose[key], sign)
+
+    def adopt_seats(self, other: "Cluster") -> None:
+        """Give pods that do not name their cards those that they have in another picture of the same world."""
+        for name in self.nodes.keys() & other.nodes.keys():
+            state = self.nodes[name]
+            for key in state.loose:
+                self._apply_loose(state, key, -1)
+            state.seats = dict(other.nodes[name].seats)
+            keep_seats(state)
+            for key in state.loose:
+                self._seat(state, key)
+
+    def _fill_up(self, state: NodeState) -> None:
+        """Give free cards to pods of a node that hold some for which there was no room.
+
+        Not while looking ahead: cards that look free then may be those of pods that have not left yet.
+        """
+        for key, uses in state.loose.items():
+            if not self.is_ahead and any(use.unknown for use in uses):
+                self._apply_loose(state, key, -1)
+                self._seat(state, key)
+
+    def _let_go(self, key: str, fill_up: bool = True) -> NodeState | None:
+        """Free what a pod holds; the node it was on, if that is known."""
         node = self.holders.pop(key, None)
         if node is None:
-            return
+            return None
         if self.placed.spots:
             self.placed.drop(key)
         state = self.nodes.get(node)
@@ -517,7 +598,13 @@ class Cluster:
             del aside[key]
             if not aside:
                 del self._orphans[node]
-            return
-        holding = state.holdings.pop(key)
+            return None
         if self._counts_now(key):
-            self._apply(state, holding, -1)
+            self._apply(state, state.holdings[key].requests, state.uses(key), -1)
+        holding = state.holdings.pop(key)
+        if state.loose:
+            if state.loose.pop(key, None) is not None:
+                get_up(state, key, holding)
+            if fill_up:
+                self._fill_up(state)
+        return state

@@ -67,6 +67,8 @@ class Columns:
         """Whether there may be cards that are cut into instances, so that counting them is not enough."""
         self.incomplete = False
         """Whether there may be cards that have no slots, compute or memory at all, which need rules of their own."""
+        self.plain = False
+        """Whether there may be plain cards, which are given out whole unless an annotation asks for a part."""
         self.foreign_total = 0
         """Cards held by pods that do not say which ones, over all nodes."""
         self.dense = True

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tonnage.cluster.task import APP, SIDECAR, Requests
-from tonnage.devices.base import MigPlacement, PodUses
+from tonnage.cluster.task import APP, SIDECAR, Requests, Task
+from tonnage.devices.base import DeviceRequest, MigPlacement, PodUses, Vendor
+
+Seat = tuple[int, str, int]
+"""What has a card without naming it: vendor, and a pod with the number of its card, or a group with -1."""
 
 
 class CardUse(msgspec.Struct, gc=False, frozen=True):
@@ -22,12 +25,25 @@ class CardUse(msgspec.Struct, gc=False, frozen=True):
     placements: tuple[MigPlacement, ...] = ()
 
 
+class GroupUse(msgspec.Struct, gc=False, frozen=True):
+    """What a pod holds of the card of its group, or a word about which card that is."""
+
+    group: str
+    request: DeviceRequest | None = None
+    """What it takes of the card; nothing if that cannot be read."""
+    card: str = ""
+    """The card's UUID, if the pod knows it."""
+    holds: bool = True
+    """Whether the pod uses the card, and does not only say which one it is."""
+
+
 class VendorUse(msgspec.Struct, gc=False, frozen=True):
     """What a pod holds of one vendor's cards, or how many cards it holds without saying which."""
 
     vendor: int
     cards: tuple[CardUse, ...] = ()
     unknown: int = 0
+    groups: tuple[GroupUse, ...] = ()
 
 
 class Holding(msgspec.Struct, gc=False, frozen=True):
@@ -36,6 +52,16 @@ class Holding(msgspec.Struct, gc=False, frozen=True):
     node: str
     requests: Requests
     vendors: tuple[VendorUse, ...] = ()
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether some of its cards are not named."""
+        return any(use.unknown or use.groups for use in self.vendors)
+
+    @property
+    def knows_cards_of_groups(self) -> bool:
+        """Whether it says which card a group of pods has."""
+        return any(group.card for use in self.vendors for group in use.groups)
 
 
 class _Load:
@@ -88,3 +114,21 @@ def card_uses(kinds: Sequence[str], uses: PodUses) -> tuple[CardUse, ...]:
         CardUse(uuid, load.slots, load.memory, load.cores, tuple(placements.get(uuid, ())))
         for uuid, load in peaks.items()
     )
+
+
+def group_uses(task: Task, vendor: Vendor, cards: Sequence[CardUse]) -> tuple[GroupUse, ...]:
+    """What a running pod holds of cards that it shares by annotation, or says of its groups' cards."""
+    groups = vendor.groups(task.pod) if task.pod.metadata.labels else ()
+    if cards:
+        named = zip(groups, cards, strict=True) if len(groups) == len(cards) else ()
+        return tuple(GroupUse(group.name, card=card.uuid, holds=False) for group, card in named)
+    if any(group.is_reservation for group in groups):
+        return tuple(GroupUse(group.name, card=group.card, holds=False) for group in groups)
+    asked = [r for demand in task.demands for r in demand.requests if r.shares and r.vendor == vendor.name]
+    request = asked[0] if asked else None
+    names = [group.name for group in groups]
+    if request is not None:
+        names += [f"{task.key}#{number}" for number in range(len(names), request.count)]
+    elif dict(task.requests).get(vendor.count_resource):
+        return ()
+    return tuple(GroupUse(name, request) for name in names)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tonnage.cluster.holding import Holding
+from tonnage.cluster.holding import Holding, Seat, VendorUse
 from tonnage.devices.base import DecodeError, Device, MigPlacement, Vendor
 from tonnage.model.node import Node
 from tonnage.model.problem import Problem, annotation_field
@@ -19,6 +19,7 @@ class NodeState:
         "devices",
         "holdings",
         "kinds_of_capacity",
+        "loose",
         "mig",
         "name",
         "node",
@@ -27,6 +28,7 @@ class NodeState:
         "positions",
         "problems",
         "row",
+        "seats",
         "vendors",
     )
 
@@ -48,7 +50,20 @@ class NodeState:
         self.mig: dict[int, list[MigPlacement]] = {}
         """MIG placements in use, by device position."""
         self.holdings: dict[str, Holding] = {}
+        self.seats: dict[Seat, str] = {}
+        """The cards that pods and groups of pods have which do not name theirs."""
+        self.loose: dict[str, tuple[VendorUse, ...]] = {}
+        """What pods hold that do not name all their cards, as far as they were given some."""
         self.problems: list[Problem] = []
+
+    def uses(self, key: str) -> tuple[VendorUse, ...]:
+        """What a pod on this node holds of cards."""
+        return self.loose.get(key) or self.holdings[key].vendors
+
+    def position(self, uuid: str, vendor: int) -> int | None:
+        """Where a card of that vendor is; nothing if the node has none of that UUID."""
+        position = self.positions.get(uuid)
+        return position if position is not None and self.vendors[position] == vendor else None
 
     def read(self, node: Node, vendors: Sequence[Vendor]) -> None:
         """Take over what a node says of itself; what cannot be read becomes a problem and hides only itself."""
@@ -69,6 +84,8 @@ class NodeState:
                 effect = f"the {vendor.name} devices of this node are hidden until it is mended"
                 self._unreadable(key, error, effect)
                 continue
+            if not devices and self.offers.get(vendor.count_resource, 0) > 0:
+                self._add_plain_devices(vendor, number)
             try:
                 scores = vendor.pair_scores(node) if devices else {}
             except DecodeError as error:
@@ -110,6 +127,14 @@ class NodeState:
             self.positions[device.uuid] = len(self.devices)
             self.devices.append(device)
             self.vendors.append(vendor)
+
+    def _add_plain_devices(self, vendor: Vendor, number: int) -> None:
+        count = self.offers[vendor.count_resource]
+        try:
+            self._add_devices(vendor.plain_devices(self.node, count), number, "")
+        except DecodeError as error:
+            message = f"{error.message}; none of them is used"
+            self.problems.append(self._about(error.position, "", error.expected, message))
 
     def _unreadable(self, key: str, error: DecodeError, effect: str) -> None:
         message = f"{error.message}; {effect}"

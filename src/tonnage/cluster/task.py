@@ -1,6 +1,6 @@
 """A pod as the engine sees it: what it needs of a node, and what each container asks of cards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -94,6 +94,7 @@ class VendorNames:
             for name in (vendor.count_resource, *vendor.side_resources):
                 self.numbers.setdefault(name, []).append(number)
         self.side = frozenset(name for vendor in vendors for name in vendor.side_resources)
+        self.sharing = {key: vendor for vendor in vendors for key in vendor.sharing_annotations}
 
     def requests(self, container: Container) -> tuple[DeviceRequest, ...]:
         """What a container asks of each vendor's cards."""
@@ -108,10 +109,24 @@ class VendorNames:
         asked = [self.vendors[number].request(container) for number in sorted(concerned)]
         return tuple([request for request in asked if request is not None])
 
+    def shared(self, pod: Pod) -> dict[int, DeviceRequest]:
+        """What annotations ask for in place of resources, by the position of the container that gets it."""
+        vendors = dict.fromkeys(self.sharing[key] for key in pod.annotations if key in self.sharing)
+        return dict(found for found in [vendor.shared_request(pod) for vendor in vendors] if found is not None)
+
 
 @lru_cache(maxsize=16)
 def _vendor_names(vendors: tuple[Vendor, ...]) -> VendorNames:
     return VendorNames(vendors)
+
+
+def _refuse_both(container: Container, asked: Sequence[DeviceRequest], shared: Mapping[int, DeviceRequest]) -> None:
+    for request in asked:
+        if any(part.vendor == request.vendor for part in shared.values()):
+            raise RequestError(
+                f"container {container.name!r} asks for {request.vendor} cards by its resources, "
+                f"and annotations ask for parts of such cards; keep one of them"
+            )
 
 
 def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
@@ -121,8 +136,12 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     demands: list[Demand] = []
     fault = ""
     try:
+        shared = names.shared(pod) if pod.annotations else {}
         for position, (container, kind) in enumerate(containers):
             asked = names.requests(container)
+            if shared:
+                _refuse_both(container, asked, shared)
+                asked += (shared[position],) if position in shared else ()
             if asked:
                 demands.append(Demand(position, container.name, kind, asked))
         needs = effective_request(pod)

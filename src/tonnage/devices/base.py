@@ -24,6 +24,8 @@ LARGEST_AMOUNT = 2**31 - 1
 """Device plugins keep memory, cores and counts in 32 bits."""
 MIG_MODE = "mig"
 """The mode of cards that are cut into instances instead of being shared."""
+PLAIN_MODE = "plain"
+"""The mode of cards that no plugin registers: the kubelet hands them out whole, and only annotations share them."""
 MOST_DEVICES = 128
 """More devices than this on one node is taken for a broken registration."""
 
@@ -97,12 +99,35 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True):
     percentage: int
     """Of each card's memory; PERCENTAGE_UNSET if given in MiB."""
     cores: int
+    fraction: tuple[int, int] = (0, 1)
+    """Of each card's memory, as numerator and denominator, where a pod asks for that instead of MiB or a percentage."""
+    shares: bool = False
+    """Whether it asks for a part of a card by annotation, so that even a plain card need not be given whole."""
 
     def memory_on(self, total: Total) -> Total | int:
         """MiB that this request takes of a card with that much memory, or of each of many."""
+        if self.fraction[0]:
+            return total * self.fraction[0] // self.fraction[1]
         if self.memory > 0 or self.percentage == PERCENTAGE_UNSET:
             return self.memory
         return total * self.percentage // 100
+
+    @property
+    def memory_asked(self) -> str:
+        """What it asks of a card's memory, for people."""
+        if self.fraction[0]:
+            return f"{self.fraction[0] / self.fraction[1]:.9g} of the memory"
+        return f"{self.memory} MiB" if self.memory else f"{self.percentage} % of the memory"
+
+
+class CardGroup(msgspec.Struct, gc=False, frozen=True):
+    """Pods that share one card without naming it: the group's name, and what one of its pods says about the card."""
+
+    name: str
+    card: str = ""
+    """The card's UUID, if the pod knows it."""
+    is_reservation: bool = False
+    """Whether the pod only keeps the card for the group."""
 
 
 class DeviceUse(msgspec.Struct, gc=False, frozen=True):
@@ -163,6 +188,8 @@ class Vendor(ABC):
     """Pod annotations that change which of this vendor's cards a pod accepts."""
     register_annotations: tuple[str, ...] = ()
     """Node annotations from which devices are read."""
+    sharing_annotations: tuple[str, ...] = ()
+    """Pod annotations that ask for parts of this vendor's cards in place of the containers' resources."""
     has_set_rules: bool = False
     """Whether `pick` may have an opinion."""
 
@@ -173,6 +200,21 @@ class Vendor(ABC):
     @abstractmethod
     def devices(self, node: Node) -> list[Device]:
         """The cards that the node registers, in their order; DecodeError if that cannot be read."""
+
+    def plain_devices(self, node: Node, count: int) -> list[Device]:
+        """The cards of a node that offers so many and on which nothing that registers this vendor's cards has run.
+
+        None, unless the vendor knows what such cards are like.
+        """
+        return []
+
+    def shared_request(self, pod: Pod) -> tuple[int, DeviceRequest] | None:
+        """What annotations ask for, and the position of the container that gets it; RequestError if it is nonsense."""
+        return None
+
+    def groups(self, pod: Pod) -> tuple[CardGroup, ...]:
+        """The groups through which a running pod shares cards."""
+        return ()
 
     def cordoned(self, node: Node) -> frozenset[str]:
         """UUIDs of cards that keep what they hold but take nothing new."""

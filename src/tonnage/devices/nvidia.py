@@ -5,13 +5,14 @@ from typing import Annotated
 
 import msgspec
 
-from tonnage.devices import mig
+from tonnage.devices import kai, mig
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     PERCENTAGE_UNSET,
     WHOLE_CARD,
     Admission,
     AdmissionError,
+    CardGroup,
     Change,
     Device,
     DeviceRequest,
@@ -22,14 +23,19 @@ from tonnage.devices.base import (
     words,
 )
 from tonnage.devices.codec import boolean, decode_json
-from tonnage.devices.plain import PlainVendor, named, refusing_nonsense
+from tonnage.devices.plain import PlainVendor, named, plain_cards, refusing_nonsense
 from tonnage.model.node import Node
-from tonnage.model.pod import Container
+from tonnage.model.pod import Container, Pod
 
 REGISTER = "hami.io/node-nvidia-register"
 CORDON = "hami.io/device-cordon"
 SCORES = "hami.io/node-nvidia-score"
 MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
+HANDSHAKE = "hami.io/node-handshake"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+MEMORY_LABEL = "nvidia.com/gpu.memory"
+UNKNOWN_MEMORY = 100
+"""What a plain card is taken to have where no label says it, so that fractions of it can be counted."""
 
 USE_TYPE = "nvidia.com/use-gputype"
 REFUSE_TYPE = "nvidia.com/nouse-gputype"
@@ -81,6 +87,7 @@ class Nvidia(PlainVendor):
         self.priority_resource = priority_resource
         self.side_resources = named(memory_resource, percentage_resource, cores_resource, priority_resource)
         self.register_annotations = (REGISTER, CORDON, SCORES)
+        self.sharing_annotations = kai.ANNOTATIONS
         self.policy_annotations = (USE_TYPE, REFUSE_TYPE, USE_UUID, REFUSE_UUID, ONE_NUMA, MODE)
         self.default_memory = default_memory
         self.default_count = default_count
@@ -115,6 +122,20 @@ class Nvidia(PlainVendor):
 
     def _percentage(self, container: Container) -> int | None:
         return whole_number(container, self.percentage_resource, "percent", bounds=None)
+
+    def shared_request(self, pod: Pod) -> tuple[int, DeviceRequest] | None:
+        return kai.shared_request(pod, self.name)
+
+    def groups(self, pod: Pod) -> tuple[CardGroup, ...]:
+        return kai.groups(pod)
+
+    def plain_devices(self, node: Node, count: int) -> list[Device]:
+        if any(key in node.annotations for key in (*self.register_annotations, HANDSHAKE)):
+            return []
+        told = node.labels.get(MEMORY_LABEL, "")
+        memory = int(told) if told.isascii() and told.isdigit() and len(told) < 11 else 0
+        memory = memory if 0 < memory <= LARGEST_AMOUNT else UNKNOWN_MEMORY
+        return plain_cards(node, count, self.count_resource, memory, node.labels.get(PRODUCT_LABEL, self.name))
 
     def cordoned(self, node: Node) -> frozenset[str]:
         return frozenset(words(node.annotations.get(CORDON, "")))

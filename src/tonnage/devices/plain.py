@@ -11,11 +11,14 @@ from typing import ClassVar
 from tonnage.devices import codec
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
+    MOST_DEVICES,
     NOT_MATCHED,
+    PLAIN_MODE,
     WHOLE_CARD,
     Admission,
     AdmissionError,
     Change,
+    DecodeError,
     Device,
     DeviceRequest,
     PodUses,
@@ -132,6 +135,17 @@ class PlainVendor(Vendor):
     def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
         """The slots of a pod's record."""
         return codec.decode_pod(text)
+
+
+def plain_cards(node: Node, count: int, resource: str, memory: int, type_: str) -> list[Device]:
+    """Cards without an identity of their own, as many as the node offers; each may have as many parts as percents."""
+    if count > MOST_DEVICES:
+        field = f"status.allocatable[{resource}]"
+        raise DecodeError(f"{count} cards on one node", field, f"at most {MOST_DEVICES} cards")
+    return [
+        Device(f"{node.name}/{index}", index, WHOLE_CARD, memory, WHOLE_CARD, type_, mode=PLAIN_MODE)
+        for index in range(count)
+    ]
 
 
 class CapacityVendor(PlainVendor):

@@ -1,7 +1,8 @@
 """Comparing the live picture with one made from nothing but a fresh list: what differs, by object.
 
 Two pictures of the same world may number resources, card models and taints differently, so these are compared by what
-they mean. What is only reserved is not in any list; it is taken over from the live picture before comparing.
+they mean. What is only reserved is not in any list, nor which plain cards pods came to sit on; both are taken over from
+the live picture before comparing.
 """
 
 import asyncio
@@ -63,6 +64,7 @@ def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
         holding = live.held(key)
         if holding is not None and key not in fresh.holders:
             fresh.reserve_holding(task, holding)
+    fresh.adopt_seats(live)
     live.settle()
     fresh.settle()
     differences = [*_nodes(live, fresh), *_pods(live, fresh)]

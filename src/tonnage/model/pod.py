@@ -80,6 +80,8 @@ class PodStatus(msgspec.Struct, gc=False, frozen=True):
     """How far the pod has come."""
 
     phase: str | None = None
+    nominatedNodeName: str | None = None
+    """The node that was made free for the pod, or that somebody wishes it to go to."""
 
 
 class Pod(msgspec.Struct, gc=False, frozen=True):

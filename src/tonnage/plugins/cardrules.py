@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards, Columns
 from tonnage.cluster.task import Task
-from tonnage.devices.base import WHOLE_CARD, Device, DeviceRequest, Vendor
+from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, Device, DeviceRequest, DeviceUse, Vendor
 
 REASONS = (
     "NodeUnregistered",
@@ -67,34 +67,48 @@ class CardAsk:
         self.wanted_uuids, self.refused_uuids = vendor.uuid_lists(task.annotations)
         self.one_numa = request.count > 1 and vendor.wants_one_numa(task.annotations)
         self._annotations = task.annotations
-        self._by_percentage = not request.memory and request.percentage <= WHOLE_CARD
+        self._by_share = not request.memory and (request.percentage <= WHOLE_CARD or request.fraction[0] > 0)
         # A container that asks for no compute shares what there is, so there must be some.
         needs = {SLOTS: 1, MEMORY: request.memory, CORES: self.cores or 1}
         self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
         self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
         self._by_model = np.zeros(0, np.uint8)
+        self._plain = np.zeros(0, np.bool_)
 
     @property
     def takes_whole_cards(self) -> bool:
         """Whether a card given to this request is given to nobody else."""
-        return self.cores == WHOLE_CARD or (self._by_percentage and self.request.percentage == WHOLE_CARD)
+        return self.cores == WHOLE_CARD or (self._by_share and self.request.percentage == WHOLE_CARD)
 
-    def codes(self, cards: Cards, models: Sequence[CardModel], incomplete: bool) -> Array:
+    def codes(self, cards: Cards, columns: Columns) -> Array:
         """For each card the first rule that keeps the request off it."""
-        free = cards.free
+        free, models = cards.free, columns.models
         short = free < self._needs
-        if self._by_percentage:
+        if self._by_share:
             np.less(free[MEMORY], self.request.memory_on(cards.total[MEMORY]), out=short[MEMORY])
-        if incomplete and not self.cores:
+        if columns.incomplete and not self.cores:
             short[CORES] &= cards.total[CORES] > 0
         if len(self._by_model) < len(models):
             self._by_model = np.array([self._code_of(model) * _KINDS for model in models], np.uint8)
+            self._plain = np.array([model.mode == PLAIN_MODE for model in models], np.bool_)
         bits = short * _BITS
         # Three planes are put together faster one by one than by a reduction.
         codes: Array = self._codes.take(bits[0] | bits[1] | bits[2] | self._by_model.take(cards.model))
         if self.cores == WHOLE_CARD:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
+        elif columns.plain and not self.request.shares:
+            mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         return codes
+
+    def plain(self, cards: Cards) -> Array:
+        """Which cards nobody registers, so that a request by resources takes them whole."""
+        return self._plain.take(cards.model)
+
+    def use(self, device: Device) -> DeviceUse:
+        """What is taken of a card that is shared or given whole."""
+        if device.mode == PLAIN_MODE and not self.request.shares:
+            return DeviceUse(device.uuid, device.memory, device.cores)
+        return DeviceUse(device.uuid, self.request.memory_on(device.memory), self.cores)
 
     def _code_of(self, model: CardModel) -> int:
         """Why cards of a model will not do whatever is free on them, 0 if they may."""
@@ -139,9 +153,8 @@ def describe(
     if code == FEW_FIT:
         parts.append(f"wants {request.count} cards, {sum(value == CARD_FITS for value in codes)} fit")
     elif code == LITTLE_MEMORY:
-        wanted = f"{request.memory} MiB" if request.memory else f"{request.percentage} % of the memory"
         most_free, most = max(free[MEMORY][own].tolist()), max(devices[card].memory for card in own)
-        parts.append(f"wants {wanted} on a card, at most {most_free} of {most} MiB are free")
+        parts.append(f"wants {request.memory_asked} on a card, at most {most_free} of {most} MiB are free")
     elif code == FEW_CORES:
         parts.append(
             f"wants {request.cores} % of a card's compute, at most {max(free[CORES][own].tolist())} % are free"

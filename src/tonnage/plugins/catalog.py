@@ -17,6 +17,12 @@ BUILT_IN = {
     "nodepolicy": "tonnage.plugins.nodepolicy:NodePolicy",
     "podaffinity": "tonnage.plugins.podaffinity:PodAffinity",
     "gpupolicy": "tonnage.plugins.gpupolicy:GpuPolicy",
+    "nodeplacement": "tonnage.plugins.nodeplacement:NodePlacement",
+    "gpusharingorder": "tonnage.plugins.gpusharingorder:GpuSharingOrder",
+    "resourcetype": "tonnage.plugins.resourcetype:ResourceType",
+    "nominatednode": "tonnage.plugins.nominatednode:NominatedNode",
+    "gpupack": "tonnage.plugins.gpupack:GpuPack",
+    "gpuspread": "tonnage.plugins.gpuspread:GpuSpread",
 }
 ALWAYS = ("noderesources", "nodeselection", "predicates", "devices")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
@@ -27,8 +33,11 @@ NODE_SCORERS = (
     "network-topology-aware",
     "nodepolicy",
     "podaffinity",
+    "nodeplacement",
 )
 """Plugins that score nodes."""
+CARD_ORDERS = ("gpupolicy", "gpupack", "gpuspread")
+"""Plugins that say in which order a node's cards are taken; one is enough, the first unless another is named."""
 
 
 def plugin_class(name: str) -> type[Plugin] | None:

@@ -105,8 +105,7 @@ class Devices(Plugin):
 
     def _card_codes(self, task: Task, ask: CardAsk, cards: Cards) -> Array:
         """For each card the first rule that keeps the request off it, the other plugins' included."""
-        columns = self._cluster.columns
-        codes = ask.codes(cards, columns.models, columns.incomplete)
+        codes = ask.codes(cards, self._cluster.columns)
         rejected = self._session.rejected_cards(task, ask.request, cards)
         if rejected is not None:
             mark(codes, rejected, cardrules.RULED_OUT)
@@ -149,6 +148,8 @@ class Devices(Plugin):
         result[concerned & (free - held < ask.request.count)] = cardrules.NO_SLOT
         if ask.takes_whole_cards or self._session.rejected_cards(task, ask.request, cards) is not None:
             result[concerned] = cardrules.SHARED
+        elif self._cluster.columns.plain and not ask.request.shares:
+            result[concerned & ask.plain(cards).any(axis=0)] = cardrules.SHARED
 
     # -- one node
 
@@ -225,8 +226,7 @@ class Devices(Plugin):
             if card in instances:
                 given.append((card, instances[card].pop(0)))
             else:
-                device = state.devices[card]
-                given.append((card, DeviceUse(device.uuid, request.memory_on(device.memory), ask.cores)))
+                given.append((card, ask.use(state.devices[card])))
         return given
 
     def _instances_of_all(

@@ -7,6 +7,7 @@ import msgspec
 import yaml
 
 from tonnage.framework.plugin import Plugin
+from tonnage.plugins.catalog import CARD_ORDERS
 from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.nodepolicy import NodePolicy
 from tonnage.plugins.stock import stock_plugins
@@ -44,6 +45,8 @@ def with_flags(
         now = kind.Arguments() if place is None else result[place].args
         changed = kind(msgspec.structs.replace(now, **changes))
         if place is None:
+            if kind.name in CARD_ORDERS:
+                result = [plugin for plugin in result if plugin.name not in CARD_ORDERS]
             result.append(changed)
         else:
             result[place] = changed

@@ -6,7 +6,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.catalog import ALWAYS, BUILT_IN, NODE_SCORERS
+from tonnage.plugins.catalog import ALWAYS, BUILT_IN, CARD_ORDERS, NODE_SCORERS
 from tonnage.settings.arguments import ArgumentReader
 from tonnage.settings.cancelling import Scorer, warn_of_cancelling
 from tonnage.settings.document import Part
@@ -66,6 +66,10 @@ class TiersReader:
         named = self._named.values()
         scorers = [Scorer(one.name, one.position, one.arguments) for one in named if one.scores]
         warn_of_cancelling(scorers, self._notes)
+        orders = [one for one in named if one.name in CARD_ORDERS]
+        for one in orders[1:]:
+            what = f"{orders[0].name} and {one.name} both order the cards of a node, and their scores are added up"
+            self._notes.warn(one.position, f"{what}; keep one of them")
         # A plugin of somebody else may score nodes too.
         may_score = [one for one in named if one.plugin is not None and one.name not in BUILT_IN]
         may_score += [one for one in named if one.scores and one.name in NODE_SCORERS]

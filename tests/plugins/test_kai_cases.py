@@ -1,0 +1,93 @@
+"""KAI's own cases of placing that need no queues, gangs or evictions: the same pods land on the same nodes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugins.test_kai_placement import kai, session
+from tests.scenario import node, part, pod, scenario
+from tonnage.cluster.task import make_task
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.wire import convert
+from tonnage.plugins.catalog import plugin_class
+
+FILE = Path(__file__).parents[3] / "shared" / "vectors" / "kai_cases.json"
+NON_PREEMPTIBLE = 100
+PLACED = ("Binding", "Running")
+STATES = ("Running", "Pending", "StuckInReleasing")
+
+
+def gpus_of(job: dict[str, Any]) -> float:
+    by_memory = job.get("RequiredGpuMemory", 0) / 100
+    return (job.get("RequiredGPUsPerTask") or by_memory) * job.get("RequiredMultiFractionDevicesPerTask", 1)
+
+
+def needs_placing_only(case: dict[str, Any]) -> bool:
+    """Whether a case has one queue without limits, jobs of one pod, and nobody who must make room."""
+    jobs, queues = case["jobs"], case["queues"]
+    if case["run"] not in ("allocate", "cycle") or len(queues) != 1 or "MaxAllowedGPUs" in queues[0]:
+        return False
+    if any(len(job["Tasks"]) != 1 or job["Tasks"][0]["State"] not in STATES for job in jobs):
+        return False
+    if any(job["Tasks"][0].get("IsLegacyMigTask") for job in jobs) or any(not n for n in case["nodes"].values()):
+        return False
+    fixed = sum(gpus_of(job) for job in jobs if job["Priority"] >= NON_PREEMPTIBLE)
+    stay = {job["Name"]: job["Tasks"][0]["State"] for job in jobs if job["Tasks"][0]["State"] != "Pending"}
+    expected = case.get("expect_jobs", {})
+    return (
+        fixed <= queues[0].get("DeservedGPUs", 0)
+        and all(expected.get(name, {}).get("Status") == state for name, state in stay.items())
+        and all(found["Status"] in (*PLACED, *STATES) for found in expected.values())
+    )
+
+
+CASES = [case for case in json.loads(FILE.read_text())["cases"] if needs_placing_only(case)] if FILE.exists() else []
+
+
+def node_of(name: str, given: dict[str, Any]) -> Node:
+    made = node(name, labels={"nvidia.com/gpu.memory": str(given.get("GPUMemory", 100))}, cpu="20", memory="20G")
+    assert made.status.allocatable is not None
+    made.status.allocatable["nvidia.com/gpu"] = given.get("GPUs", 0)
+    made.status.allocatable.update(given.get("MigInstances", {}))
+    return made
+
+
+def pod_of(job: dict[str, Any]) -> Pod:
+    task = job["Tasks"][0]
+    on, gpus, memory = task.get("NodeName"), job.get("RequiredGPUsPerTask"), job.get("RequiredGpuMemory")
+    more: dict[str, Any] = {"terminating": task["State"] == "StuckInReleasing", **task.get("RequiredMigInstances", {})}
+    if memory is None and (gpus is None or gpus >= 1):
+        return pod(job["Name"], int(gpus) if gpus else None, on=on, **more)
+    devices = job.get("RequiredMultiFractionDevicesPerTask")
+    notes = {"gpu-fraction-num-devices": str(devices)} if devices else {}
+    group = task.get("GPUGroups", [None])[0] if on else None
+    fraction = None if memory is not None else gpus
+    return part(job["Name"], fraction, memory=memory, on=on, group=group, annotations=notes, **more)
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="KAI's cases are not at hand")
+def test_there_are_such_cases():
+    assert len(CASES) >= 15
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_pods_land_where_kai_puts_them(case):
+    jobs = sorted(case["jobs"], key=lambda job: -job["Priority"])
+    cluster = scenario(*[node_of(name, given) for name, given in case["nodes"].items()])
+    for job in jobs:
+        if job["Tasks"][0]["State"] != "Pending":
+            cluster.upsert_pod(pod_of(job))
+    plugins = kai()
+    if "plugins" in case:
+        kinds = [(plugin_class(one["name"]), one["args"]) for one in case["plugins"]]
+        plugins = [kind(convert(given, kind.Arguments)) for kind, given in kinds if kind is not None]
+    with session(cluster, *plugins) as opened:
+        for job in jobs:
+            if job["Tasks"][0]["State"] == "Pending":
+                decision = opened.place(make_task(pod_of(job), cluster.vendors))
+                expected = case["expect_jobs"][job["Name"]]
+                assert (decision.node is not None) == (expected["Status"] in PLACED), job["Name"]
+                assert expected.get("NodeName") in (None, decision.node), job["Name"]
