@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -26,8 +27,10 @@ PATIENCE = 30.0
 class Extender:
     """The command as a process."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str, tls: ssl.SSLContext | None = None) -> None:
         (self.port,) = free_ports(1)
+        self._tls = tls
+        self._address = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
         self._command = [
             *(sys.executable, "-m", "tonnage.cli.main", "extender", "--kubeconfig", str(kubeconfig)),
             *("--http_bind", f"127.0.0.1:{self.port}", "--metrics-bind-address", "127.0.0.1:0", *flags),
@@ -49,12 +52,12 @@ class Extender:
             return False
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self._address}{path}", timeout=30, context=self._tls) as answer:
             return str(answer.read().decode())
 
     def post(self, path: str, document: object) -> Any:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(document).encode())
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        request = urllib.request.Request(f"{self._address}{path}", json.dumps(document).encode())
+        with urllib.request.urlopen(request, timeout=60, context=self._tls) as answer:
             return json.loads(answer.read())
 
     def stop(self, how: int = signal.SIGTERM) -> None:

@@ -61,8 +61,10 @@ class Player:
                 response = self._connection.getresponse()
                 while line := response.readline():
                     self._look(json.loads(line))
-            except (OSError, HTTPException, ValueError, AttributeError):
-                self._stopped.wait(0.05)
+            except Exception:
+                # A connection that is closed under a reader fails in many ways.
+                if not self._stopped.wait(0.05):
+                    continue
 
     def _look(self, event: dict[str, Any]) -> None:
         pod = event["object"]

@@ -78,7 +78,7 @@ class NodeResources(Plugin):
 
         def render() -> str:
             parts = []
-            for name, position in columns.resources.items():
+            for name, position in sorted(columns.resources.items()):
                 if position >= len(needs) or needs[position] <= free[position] or offered[position] >= UNLIMITED:
                     continue
                 wanted, left = int(needs[position]), max(0, int(free[position]))
