@@ -115,6 +115,9 @@ class ObjectScheduler:
                 devices = vendor.devices(node)
             except DecodeError:
                 continue
+            handshake = (node.metadata.annotations or {}).get(vendor.handshake_annotation, "")
+            if "Deleted" in handshake and host.offers.get(vendor.count_resource, 0) <= 0:
+                devices = []
             cordoned = vendor.cordoned(node) if devices else frozenset()
             for device in devices:
                 if all(card.device.uuid != device.uuid for card in host.cards):

@@ -71,6 +71,7 @@ def test_every_name_of_every_vendor_is_on_the_page() -> None:
     for vendor in default_vendors():
         names = [vendor.name, vendor.count_resource, *vendor.side_resources, vendor.allocated]
         names += [*vendor.register_annotations, *vendor.policy_annotations]
+        names += [vendor.handshake_annotation] if vendor.handshake_annotation else []
         # Vendors that come one per chip share a table in which the chip's name is left open.
         missing += [n for n in names if f"`{n}`" not in page and f"`{n.replace(vendor.name, '<chip>')}`" not in page]
     assert missing == []

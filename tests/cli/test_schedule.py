@@ -92,6 +92,15 @@ def test_a_terminal_without_the_characters_gets_question_marks() -> None:
     assert "GPU-936619fc? (1000 MiB)" in done.stdout
 
 
+def test_cards_that_a_scheduler_wrote_off_are_left_out_and_it_says_so() -> None:
+    written_off = node("a", gpus=1, annotations={"hami.io/node-handshake": "Deleted_2025-08-03 19:32:07"})
+    document = cycle("-f", "-", stdin=manifest(written_off, pod("p", 1)))
+    assert document["decisions"][0]["rejected"][0]["reason"] == "NodeUnregistered"
+    (problem,) = document["problems"]
+    assert problem["object"] == "Node/a"
+    assert "the kubelet offers no nvidia.com/gpu; its registered cards (1) are left out" in problem["message"]
+
+
 # -- the document
 
 

@@ -113,6 +113,10 @@ def _registrations(draw: st.DrawFn, name: str) -> dict[str, str]:
         notes["hami.io/node-dcu-register"] = "".join(
             f"{uuid_of(name, 'DCU', position)},4,16000,100,DCU-Z100,{position % 2},true:" for position in range(2)
         )
+    for key in ("hami.io/node-handshake", "hami.io/node-handshake-dcu"):
+        said = draw(rarely("", "Requesting_2026-01-01 00:00:00", "Deleted_2026-01-01 00:00:00"))
+        if said:
+            notes[key] = said
     chip = draw(st.sampled_from(["", "Ascend910B3", "Ascend910C"]))
     if chip:
         notes[f"hami.io/node-register-{chip}"] = json.dumps(

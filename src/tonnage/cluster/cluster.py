@@ -182,8 +182,8 @@ class Cluster:
         task = make_task(pod, self.vendors)
         if pod.node is None:
             # A device annotation without a node is a left-over of an attempt that came to nothing: it counts nothing.
-            self.running.pop(key, None)
             self.restore(key)
+            self.running.pop(key, None)
             # A pod of the same name that is not the same pod gets nothing of what the other one was promised.
             if key in self.reserved and self.reserved[key].uid == task.uid:
                 self.reserved[key] = task

@@ -77,6 +77,9 @@ class NodeState:
             key = vendor.register_annotations[0] if vendor.register_annotations else ""
             try:
                 devices = vendor.devices(node)
+                if devices and vendor.is_given_up(node):
+                    self._given_up(vendor, len(devices))
+                    devices = []
                 if devices:
                     self._add_devices(devices, number, key)
                     cordoned |= vendor.cordoned(node)
@@ -135,6 +138,15 @@ class NodeState:
         except DecodeError as error:
             message = f"{error.message}; none of them is used"
             self.problems.append(self._about(error.position, "", error.expected, message))
+
+    def _given_up(self, vendor: Vendor, number: int) -> None:
+        said = self.node.annotations[vendor.handshake_annotation]
+        message = (
+            f"{said[:40]!r}: the device plugin does not answer and the kubelet offers no {vendor.count_resource}; "
+            f"its registered cards ({number}) are left out until one of the two returns"
+        )
+        expected = "a device plugin that runs"
+        self.problems.append(self._about(annotation_field(vendor.handshake_annotation), "", expected, message))
 
     def _unreadable(self, key: str, error: DecodeError, effect: str) -> None:
         message = f"{error.message}; {effect}"

@@ -118,6 +118,7 @@ class Ascend(PlainVendor):
             memory_unit=max(1, memory_factor),
             record=f"hami.io/{chip.name}-devices",
             register=f"hami.io/node-register-{chip.name}",
+            handshake=f"hami.io/node-handshake-{chip.name}",
             use_uuids=f"hami.io/use-{chip.name}-uuid",
             refuse_uuids=f"hami.io/no-use-{chip.name}-uuid",
         )

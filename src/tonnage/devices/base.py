@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
-from tonnage.model.quantity import QuantityError, exact
+from tonnage.model.quantity import QuantityError, exact, whole
 
 Total = TypeVar("Total", int, NDArray[Any])
 
@@ -28,6 +28,8 @@ PLAIN_MODE = "plain"
 """The mode of cards that no plugin registers: the kubelet hands them out whole, and only annotations share them."""
 MOST_DEVICES = 128
 """More devices than this on one node is taken for a broken registration."""
+GIVEN_UP = "Deleted"
+"""The word in a handshake by which a scheduler writes off a node's devices of one vendor."""
 
 
 class DecodeError(ValueError):
@@ -190,6 +192,8 @@ class Vendor(ABC):
     """Node annotations from which devices are read."""
     sharing_annotations: tuple[str, ...] = ()
     """Pod annotations that ask for parts of this vendor's cards in place of the containers' resources."""
+    handshake_annotation: str = ""
+    """The node annotation in which scheduler and device plugin ask and answer; empty if the vendor has none."""
     has_set_rules: bool = False
     """Whether `pick` may have an opinion."""
 
@@ -215,6 +219,18 @@ class Vendor(ABC):
     def groups(self, pod: Pod) -> tuple[CardGroup, ...]:
         """The groups through which a running pod shares cards."""
         return ()
+
+    def is_offered(self, node: Node) -> bool:
+        """Whether the node's kubelet offers this vendor's cards, as it does while their plugin is connected to it."""
+        stated = node.status.allocatable if node.status.allocatable is not None else node.status.capacity
+        try:
+            return whole((stated or {}).get(self.count_resource, 0)) > 0
+        except QuantityError:
+            return False
+
+    def is_given_up(self, node: Node) -> bool:
+        """Whether a scheduler has written this vendor's cards off and the kubelet does not offer them either."""
+        return GIVEN_UP in node.annotations.get(self.handshake_annotation, "") and not self.is_offered(node)
 
     def cordoned(self, node: Node) -> frozenset[str]:
         """UUIDs of cards that keep what they hold but take nothing new."""

@@ -105,6 +105,12 @@ def decode_node(text: str) -> list[Device]:
     return _decode_node_json(text) if text.startswith("[") else _decode_node_text(text)
 
 
+def is_of_first_form(text: str) -> bool:
+    """Whether a registration is text without indexes, as HAMi 2.4 wrote it."""
+    first = text.strip().lstrip(":").partition(":")[0]
+    return not first.startswith("[") and first.count(",") == _FIELDS_WITHOUT_INDEX - 1
+
+
 def _decode_node_text(text: str) -> list[Device]:
     *segments, rest = text.split(":")
     if rest or not segments:

@@ -27,6 +27,7 @@ class Hygon(PlainVendor):
             cores_resource=cores_resource,
             record="hami.io/dcu-devices",
             register="hami.io/node-dcu-register",
+            handshake="hami.io/node-handshake-dcu",
             use_uuids="hygon.com/use-gpuuuid",
             refuse_uuids="hygon.com/nouse-gpuuuid",
             memory_unit=max(1, memory_factor),

@@ -74,6 +74,7 @@ class Iluvatar(PlainVendor):
             cores_resource=f"iluvatar.ai/{chip}.vCore" if cores_resource is None else cores_resource,
             record=f"hami.io/{chip}-devices",
             register=f"hami.io/node-{chip}-register",
+            handshake=f"hami.io/node-handshake-{chip}",
             use_uuids=f"hami.io/use-{chip}-uuid",
             refuse_uuids=f"hami.io/no-use-{chip}-uuid",
             memory_unit=MEMORY_UNIT,

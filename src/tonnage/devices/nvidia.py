@@ -28,6 +28,7 @@ from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 
 REGISTER = "hami.io/node-nvidia-register"
+HANDSHAKE = "hami.io/node-handshake"
 CORDON = "hami.io/device-cordon"
 SCORES = "hami.io/node-nvidia-score"
 MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
@@ -78,6 +79,7 @@ class Nvidia(PlainVendor):
             memory_resource=memory_resource,
             cores_resource=cores_resource,
             record="hami.io/vgpu-devices",
+            handshake=HANDSHAKE,
             use_uuids=USE_UUID,
             refuse_uuids=REFUSE_UUID,
             memory_unit=max(1, memory_factor),

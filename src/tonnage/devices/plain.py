@@ -65,6 +65,7 @@ class PlainVendor(Vendor):
         use_uuids: str,
         refuse_uuids: str,
         register: str = "",
+        handshake: str = "",
         memory_unit: int = 1,
         default_cores: int = 0,
     ) -> None:
@@ -79,6 +80,7 @@ class PlainVendor(Vendor):
         self.refuse_uuids = refuse_uuids
         self.policy_annotations = (use_uuids, refuse_uuids)
         self.register_annotations = (register,) if register else ()
+        self.handshake_annotation = handshake
         self.memory_unit = memory_unit
         self.default_cores = default_cores
 

@@ -65,6 +65,7 @@ class Binder:
         reservation.state = State.BINDING
         task = reservation.task
         try:
+            self._check(reservation)
             if not await self._gates.enter(args.node, task.key, TURN_SECONDS):
                 holder = self._gates.inside(args.node)
                 raise BindError(f"{args.node} is busy: {holder} waits for its devices there")
@@ -72,12 +73,20 @@ class Binder:
             self._placing.release(task.key)
             raise
         try:
+            # While the bind waited for its turn, the node or a card may have gone.
+            self._check(reservation)
             await self._write(reservation)
         except BindError:
             self._give_up(reservation)
             raise
         self._later(self._label(task, args.node))
         return reservation.decision
+
+    def _check(self, reservation: Reservation) -> None:
+        """BindError if the node or a card is not what it was when the place was decided."""
+        obstacle = self._placing.obstacle(reservation)
+        if obstacle:
+            raise BindError(f"{reservation.task.key} is not bound, its place is free again: {obstacle}")
 
     async def close(self) -> None:
         """Wait for what goes on behind binds."""
@@ -92,6 +101,8 @@ class Binder:
         if kept is not None and kept.state is not State.HELD:
             raise BindError(f"a bind of {args.key} to {kept.node} is on its way already")
         pod = await self._pod(args)
+        if args.node not in self._cluster.nodes:
+            raise BindError(f"{args.key} is not bound: node {args.node} is not known")
         decision = self._placing.decide_on(pod, args.node, self._now())
         reservation = self._placing.reservation(args.key, args.uid)
         if decision.node is None or reservation is None:

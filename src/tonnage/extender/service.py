@@ -11,26 +11,33 @@ from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import Binder
 from tonnage.extender.gates import Gates
+from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing
 from tonnage.extender.telling import Telling
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.picture import PODS, Kind, Picture
+from tonnage.kube.picture import NODES, PODS, Kind, Picture
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
+from tonnage.plugins.noderesources import NodeResources
 
 log = logging.getLogger(__name__)
 
 _BEAT = 1.0
-KUBE_SCHEDULERS_OWN = ("noderesources", "nodeselection", "predicates")
+KUBE_SCHEDULERS_OWN = ("nodeselection", "predicates")
 """Plugins whose rules kube-scheduler has applied, to a newer picture than ours, before it asks its extender."""
 
 
 def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """The plugins, those that repeat kube-scheduler's rules about nodes kept from doing so."""
+    """The plugins, those that repeat kube-scheduler's rules about nodes kept from doing so.
+
+    Resources that count cards are `ignoredByScheduler`, so how many the kubelet offers is looked at here.
+    """
     for plugin in plugins:
-        if plugin.name in KUBE_SCHEDULERS_OWN:
+        if isinstance(plugin, NodeResources):
+            plugin.only_cards = True
+        elif plugin.name in KUBE_SCHEDULERS_OWN:
             plugin.switched_off |= {"batch predicate", "predicate"}
     return list(plugins)
 
@@ -56,6 +63,7 @@ class Service:
         self.session = Session(self.cluster, kept)
         self.placing = Placing(self.session, kept, reservation_seconds)
         self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time)
+        self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw)
         self.picture.listeners.append(self._seen)
         self.extender = Extender(
             self.session,
@@ -75,6 +83,7 @@ class Service:
                 tasks.create_task(self.picture.run())
                 tasks.create_task(self._settle())
                 tasks.create_task(self._beat())
+                tasks.create_task(self._shake_hands())
         finally:
             await self.binder.close()
             self.session.close()
@@ -87,6 +96,10 @@ class Service:
         gc.freeze()
         log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
 
+    async def _shake_hands(self) -> None:
+        await self.picture.synced.wait()
+        await self.handshakes.run()
+
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(_BEAT)
@@ -98,3 +111,5 @@ class Service:
         if kind is PODS:
             for change in changes:
                 self.gates.seen(change.key, change.object, change.is_gone)
+        elif kind is NODES:
+            self.handshakes.seen(change.key for change in changes)

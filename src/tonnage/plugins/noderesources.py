@@ -26,17 +26,25 @@ class NodeResources(Plugin):
     """Keeps what is requested on a node within what the node can allocate."""
 
     name = "noderesources"
+    only_cards = False
+    """Whether only what counts cards is looked at, because somebody else has looked at the rest."""
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._unquestioned = frozenset(NATIVE).union(vendor.count_resource for vendor in session.cluster.vendors)
+        self._counts = frozenset(vendor.count_resource for vendor in session.cluster.vendors)
+        self._unquestioned = self._counts.union(NATIVE)
         self._known: Memo[Requests, tuple[Array, Array]] = Memo()
         session.add_pre_predicate(self._makes_sense)
         session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
 
-    @staticmethod
-    def _key(task: Task) -> Hashable:
-        return task.requests
+    def _key(self, task: Task) -> Hashable:
+        return self._concerned(task)
+
+    def _concerned(self, task: Task) -> Requests:
+        """The part of a pod's requests that is looked at."""
+        if not self.only_cards:
+            return task.requests
+        return tuple(request for request in task.requests if request[0] in self._counts)
 
     def _makes_sense(self, task: Task, job: Job) -> Reason | None:
         if task.fault:
@@ -62,18 +70,18 @@ class NodeResources(Plugin):
 
     def _needs(self, task: Task) -> tuple[Array, Array]:
         """How much of each resource must be free, and the code if it is not; of several the last one is reported."""
-        memo = self._known.at(self._cluster.columns.layout)
-        known = memo.get(task.requests)
+        memo, requests = self._known.at(self._cluster.columns.layout), self._concerned(task)
+        known = memo.get(requests)
         if known is None:
-            vector = self._cluster.vector(task.requests)
+            vector = self._cluster.vector(requests)
             codes = np.minimum(np.arange(1, len(vector) + 1), len(REASONS)).astype(np.uint8)
             # A pod that asks for none of something does not mind if less than none is left.
-            known = memo.keep(task.requests, (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None]))
+            known = memo.keep(requests, (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None]))
         return known
 
     def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
         columns = self._cluster.columns
-        needs, free = self._cluster.vector(task.requests), columns.free[:, row].copy()
+        needs, free = self._cluster.vector(self._concerned(task)), columns.free[:, row].copy()
         offered, node = columns.allocatable[:, row].copy(), self._cluster.states[row].name
 
         def render() -> str:

@@ -1,0 +1,184 @@
+"""Binds of places whose node or card goes, falls ill or is cordoned between filter and bind."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.extender.test_placing import asked, named
+from tests.kube.live import run
+from tests.scenario import REGISTER, gpu, node, running, scenario, usage
+from tonnage.extender.binding import Binder, BindError
+from tonnage.extender.gates import Gates
+from tonnage.extender.placing import Placing, State
+from tonnage.extender.protocol import BindArgs
+from tonnage.framework.session import Session
+from tonnage.model.node import NodeSpec
+from tonnage.plugins.stock import stock_plugins
+
+
+class Server:
+    """Says yes to everything."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def request(self, method, path, **_):
+        self.asked.append((method, path))
+        return b"{}"
+
+    @property
+    def bindings(self):
+        return [path for _, path in self.asked if path.endswith("/binding")]
+
+
+class Door:
+    def __init__(self, *objects):
+        self.cluster = scenario(*objects)
+        plugins = stock_plugins()
+        self.server = Server()
+        self.placing = Placing(Session(self.cluster, plugins), plugins)
+        self.gates = Gates(lambda: 0.0)
+        self.binder = Binder(self.server, self.cluster, self.placing, self.gates, lambda: 0.0)
+
+    def filter(self, name="p", *nodes, **wants):
+        wanted = named(name, **(wants or {"gpus": 1, "memory": 1000}))
+        self.cluster.upsert_pod(wanted)
+        return self.placing.filter(asked(wanted, *(nodes or ("a",))), 0).result.node_names
+
+    async def bind(self, name="p", on="a"):
+        try:
+            await self.binder.bind(BindArgs(name, "default", "1", on))
+        finally:
+            await self.binder.close()
+
+
+def a_node(*uuids, memory=8000, **more):
+    return node("a", gpus=[gpu(uuid, index=i, memory=memory) for i, uuid in enumerate(uuids)], **more)
+
+
+def assert_refused(door, sentence, name="p"):
+    with pytest.raises(BindError, match=sentence):
+        run(door.bind(name))
+    assert door.server.bindings == []
+    assert not door.cluster.reserved
+    assert f"default/{name}" in door.cluster.waiting
+    assert door.placing.reservation(f"default/{name}", "1") is None
+    assert door.gates.inside("a") is None
+    assert door.cluster.columns.foreign_total == 0
+
+
+def test_what_stays_as_it_was_is_bound():
+    door = Door(a_node("u", "v"))
+    assert door.filter() == ["a"]
+    run(door.bind())
+    assert door.server.bindings == ["/api/v1/namespaces/default/pods/p/binding"]
+
+
+def test_a_node_that_is_gone_is_not_bound_to():
+    door = Door(a_node("u"))
+    door.filter()
+    door.cluster.remove_node("a")
+    assert_refused(door, "default/p is not bound, its place is free again: node a is gone")
+    door.cluster.upsert_node(a_node("u"))
+    assert usage(door.cluster, "a") == [(0, 0, 0)]
+    assert door.filter() == ["a"]
+
+
+def test_a_node_that_is_gone_and_was_never_decided_for_is_not_bound_to():
+    door = Door(a_node("u"))
+    door.cluster.upsert_pod(named("p", gpus=1))
+    door.cluster.remove_node("a")
+    assert_refused(door, "node a is not known")
+
+
+def test_a_node_that_returns_before_the_bind_keeps_the_place():
+    door = Door(a_node("u"))
+    door.filter()
+    door.cluster.remove_node("a")
+    door.cluster.upsert_node(a_node("u"))
+    run(door.bind())
+    assert len(door.server.bindings) == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (lambda: a_node("u"), "NVIDIA card v of a is gone"),
+        (lambda: node("a"), "NVIDIA card v of a is gone"),
+        (lambda: a_node("u", "v", annotations={REGISTER: "rubbish"}), "NVIDIA card v of a is gone"),
+        (lambda: a_node("u", "v", annotations={"hami.io/node-handshake": "Deleted_x"}), "NVIDIA card v of a is gone"),
+        (lambda: node("a", gpus=[gpu("u"), gpu("v", index=1, healthy=False)]), "card v of a is unhealthy"),
+        (lambda: a_node("u", "v", annotations={"hami.io/device-cordon": "v"}), "card v of a is cordoned"),
+        (lambda: a_node("u", "v", memory=500), "card v of a has less room than when the place was decided"),
+    ],
+)
+def test_a_card_that_is_not_what_it_was_is_not_given(after, why):
+    door = Door(a_node("u", "v"))
+    door.filter()
+    door.cluster.upsert_node(after())
+    assert_refused(door, why)
+    door.cluster.upsert_node(a_node("u", "v"))
+    assert usage(door.cluster, "a") == [(0, 0, 0), (0, 0, 0)]
+
+
+def test_trouble_with_another_card_does_not_matter():
+    door = Door(a_node("u", "v"))
+    door.filter()
+    door.cluster.upsert_node(node("a", gpus=[gpu("u", healthy=False), gpu("v", index=1)]))
+    run(door.bind())
+    assert len(door.server.bindings) == 1
+
+
+def test_a_node_that_is_cordoned_is_bound_to_as_kube_scheduler_would():
+    door = Door(a_node("u"))
+    door.filter()
+    door.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=NodeSpec(unschedulable=True)))
+    run(door.bind())
+    assert len(door.server.bindings) == 1
+
+
+def test_a_card_that_somebody_else_filled_meanwhile_is_not_given():
+    door = Door(a_node("u"))
+    door.filter()
+    door.cluster.upsert_pod(running("x", on="a", gpu="u", memory=7500))
+    assert_refused(door, "card u of a has less room")
+    assert usage(door.cluster, "a") == [(1, 7500, 0)]
+
+
+def test_a_card_that_goes_while_the_bind_waits_for_its_turn_is_not_given():
+    door = Door(a_node("u"))
+    door.filter()
+
+    async def main():
+        assert await door.gates.enter("a", "default/before", 1)
+        binding = asyncio.create_task(door.bind())
+        while not door.gates.waiting:
+            await asyncio.sleep(0)
+        assert door.placing.reservation("default/p", "1").state is State.BINDING
+        door.cluster.upsert_node(node("a"))
+        door.gates.leave("a", "default/before")
+        with pytest.raises(BindError, match="card u of a is gone"):
+            await binding
+
+    run(main())
+    assert door.server.bindings == []
+    assert not door.cluster.reserved
+    assert door.gates.inside("a") is None, "the next one's turn"
+
+
+def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_has():
+    profile = {
+        "name": "1g.5gb",
+        "memoryMB": 1000,
+        "core": 15,
+        "sliceCount": 1,
+        "placements": [{"start": start, "size": 1} for start in range(7)],
+    }
+    door = Door(node("a", gpus=[gpu("u", count=7, mode="mig", migProfiles=[profile])]))
+    for number in range(7):
+        assert door.filter(f"p{number}", gpus=1, memory=1000) == ["a"]
+    door.gates.enter = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
+    for number in range(7):
+        run(door.bind(f"p{number}"))
+    assert len(door.server.bindings) == 7
