@@ -140,3 +140,27 @@ def test_connections_are_used_again(tmp_path: Path) -> None:
             await client.close()
 
     run(main())
+
+
+def test_writes_are_told_to_the_observer_with_what_became_of_them(tmp_path: Path) -> None:
+    told: list[tuple[str, str, str]] = []
+
+    async def main() -> None:
+        async with fake_server() as server:
+            client = await connect(server.kubeconfig(tmp_path))
+            client.observer = lambda method, path, seconds, outcome: told.append((method, path, outcome))
+            server.put(pod("p"))
+            await client.get(NODES)
+            await client.request("PATCH", "/api/v1/namespaces/default/pods/p", body={}, type_=MERGE_PATCH)
+            with pytest.raises(StatusError):
+                await client.request("PATCH", "/api/v1/namespaces/default/pods/q", body={}, type_=MERGE_PATCH)
+        with pytest.raises(ConnectionLostError):
+            await client.request("POST", NODES, body={})
+        await client.close()
+
+    run(main())
+    assert told == [
+        ("PATCH", "/api/v1/namespaces/default/pods/p", "success"),
+        ("PATCH", "/api/v1/namespaces/default/pods/q", "refused"),
+        ("POST", NODES, "unknown"),
+    ]

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -29,15 +28,11 @@ def command(options: "ExtenderOptions") -> None:
     Takes HAMi's flags and device configuration. Listens until it is told to stop (SIGTERM or Ctrl-C), then lets open
     requests finish.
     """
+    from tonnage.extender.logs import log_to_stderr
     from tonnage.extender.serve import ServeError
     from tonnage.kube.errors import KubeError
 
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if options.debug else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    log_to_stderr(options.debug)
     for warning in (*options.warnings, *_without_effect(options)):
         click.echo(f"warning: {warning}", err=True)
     vendors, plugins = _vendors(options), _plugins(options)
@@ -89,12 +84,15 @@ def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
 
 async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugins: "Sequence[Plugin]") -> None:
     import random
+    import time
 
     from tonnage.extender.admission import PodAdmission, Rules
+    from tonnage.extender.events import Events
+    from tonnage.extender.metrics import Metrics
     from tonnage.extender.review import answer, decide, read_review
     from tonnage.extender.serve import Place, serve
     from tonnage.extender.service import Service
-    from tonnage.extender.telling import Plain
+    from tonnage.extender.voice import Voice
     from tonnage.kube.client import connect
     from tonnage.kube.watch import Pace
 
@@ -110,12 +108,15 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         question = read_review(body)
         return answer(question, decide(question.request, admission.judge))
 
+    metrics = Metrics()
+    client.observer = metrics.wrote
+    events = Events(client, time.time, options.scheduler_name or "tonnage", metrics.event)
     service = Service(
         client,
         vendors,
         plugins,
         Pace(draw=random.random),
-        Plain(),
+        Voice(metrics, events),
         review,
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
@@ -125,14 +126,18 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     place = Place(options.http_bind.host, options.http_bind.port, options.cert_file, options.key_file)
+    metrics_place = Place(options.metrics_bind_address.host, options.metrics_bind_address.port)
     running = asyncio.create_task(service.run())
+    telling = asyncio.create_task(events.run())
     running.add_done_callback(lambda _: stop.set())
     try:
-        log.info("serving %s for %s", place, client.server)
-        await serve([(service.extender.app(), place)], stop)
+        log.info("serving %s, metrics at %s, for %s", place, metrics_place, client.server)
+        metrics_app = metrics.app(service, options.legacy_metrics)
+        await serve([(service.extender.app(), place), (metrics_app, metrics_place)], stop)
     finally:
         if running.done():
             running.result()
         running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        telling.cancel()
+        await asyncio.gather(running, telling, return_exceptions=True)
         await client.close()

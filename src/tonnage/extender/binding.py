@@ -8,7 +8,6 @@ the place is kept.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.cluster.cluster import Cluster
@@ -19,6 +18,7 @@ from tonnage.extender.protocol import BindArgs
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.kube.times import rfc3339
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 
@@ -188,7 +188,7 @@ class Binder:
         return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
 
     async def _lock(self, task: Task, node: str) -> None:
-        stamp = _rfc3339(self._now())
+        stamp = rfc3339(self._now())
         body = {"metadata": {"annotations": {LOCK: f"{stamp},{task.namespace},{task.name}"}}}
         try:
             self.writes += 1
@@ -248,7 +248,3 @@ class BindUnknownError(Exception):
 
 def _path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace or 'default'}/pods/{name}"
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,7 +5,8 @@ times longer. Everything runs on the event loop that opened the client.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from tonnage.kube.access import Access, Transport
-from tonnage.kube.errors import ConnectionLostError, refusal
+from tonnage.kube.errors import ConnectionLostError, StatusError, refusal
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -22,7 +23,11 @@ _CONNECT = 10.0
 _UNAUTHORIZED = 401
 _NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
+SUCCESS, REFUSED, UNKNOWN = "success", "refused", "unknown"
+
 Query = Mapping[str, str | int]
+Observer = Callable[[str, str, float, str], None]
+"""Told of a write: method, path, seconds, and whether it succeeded, was refused, or that this is not known."""
 
 
 class Client:
@@ -31,6 +36,7 @@ class Client:
     def __init__(self, access: Access, transport: Transport) -> None:
         self._access = access
         self._transport = transport
+        self.observer: Observer | None = None
 
     @property
     def server(self) -> str:
@@ -48,8 +54,18 @@ class Client:
     ) -> bytes:
         """The body of the answer; StatusError for a refusal, ConnectionLostError if the outcome is unknown."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
-        async with self._answer(method, path, query, body, type_, limits) as response:
-            return await response.read()
+        started, outcome = time.monotonic(), UNKNOWN
+        try:
+            async with self._answer(method, path, query, body, type_, limits) as response:
+                answer = await response.read()
+            outcome = SUCCESS
+            return answer
+        except StatusError as error:
+            outcome = REFUSED if error.is_definite else UNKNOWN
+            raise
+        finally:
+            if self.observer is not None and method != "GET":
+                self.observer(method, path, time.monotonic() - started, outcome)
 
     async def get(self, path: str, query: Query | None = None, timeout: float = 60.0) -> bytes:
         return await self.request("GET", path, query=query, timeout=timeout)

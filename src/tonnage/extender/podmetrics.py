@@ -1,0 +1,119 @@
+"""HAMi's metrics about what containers hold of cards, of both generations, from the annotations of bound pods."""
+
+from collections.abc import Iterator
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
+from tonnage.devices.base import ContainerUses, DecodeError, Device
+from tonnage.extender.cardmetrics import MIB, ZONE
+from tonnage.extender.exposition import Family, escaped, samples
+
+SLICE = 16
+"""Pods looked at in one go."""
+
+_NEW = ("namespace", "node", "pod", "container_index", "device_uuid", "zone")
+_OLD = ("podnamespace", "nodename", "podname", "containeridx", "deviceuuid", "zone")
+_INSTANCE = ("node", "device_uuid", "device_index", "profile", "placement_start", "placement_size", "zone")
+_OLD_INSTANCE = ("nodeid", "deviceuuid", "deviceidx", "migname", "zone")
+
+MEMORY = Family("hami_vgpu_memory_allocated_bytes", _NEW, "Memory of the card that the container was given.")
+CORES = Family("hami_vgpu_core_allocated_ratio", _NEW, "Compute of the card that the container was given, in percent.")
+INSTANCE = Family("hami_node_gpu_mig_instance_info", _INSTANCE, "1 for each MIG instance that a pod holds.")
+OLD_MEMORY = Family("vGPUMemoryAllocated", _OLD, MEMORY.help)
+OLD_CORES = Family("vGPUCoreAllocated", _OLD, CORES.help)
+OLD_INSTANCE = Family("nodeGPUMigInstance", _OLD_INSTANCE, INSTANCE.help)
+OLDEST_MEMORY = Family("vGPUPodsDeviceAllocated", ("deviceusedcore", *_OLD), f"{MEMORY.help} HAMi before 2.8.")
+OLDEST_SHARE = Family("vGPUMemoryPercentage", _OLD, "Part of the card's memory, from 0 to 1. HAMi before 2.8.")
+OLDEST_CORES = Family("vGPUCorePercentage", _OLD, f"{CORES.help} HAMi before 2.8.")
+NEW = [MEMORY, CORES, INSTANCE]
+OLD = [OLD_MEMORY, OLD_CORES, OLD_INSTANCE, OLDEST_MEMORY, OLDEST_SHARE, OLDEST_CORES]
+
+
+class Held:
+    """What containers hold, side by side in lists: a tuple for each would keep the garbage collector busy."""
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+        self.old_labels: list[str] = []
+        self.memory: list[int] = []
+        self.cores: list[int] = []
+        self.card_memory: list[int] = []
+        """What the card has; 0 if the card is not known."""
+        self.instances: dict[str, int] = {}
+        self.old_instances: dict[str, int] = {}
+        """1 for the labels of each instance."""
+
+
+def pod_text(cluster: Cluster, legacy: bool) -> Iterator[str]:
+    """The lines about all bound pods, slice by slice."""
+    held = Held()
+    tasks = list(cluster.running.values())
+    for start in range(0, len(tasks), SLICE):
+        for task in tasks[start : start + SLICE]:
+            _look_at(cluster, task, held, legacy)
+        yield ""
+    labels, old, memory, cores = held.labels, held.old_labels, held.memory, held.cores
+    yield from samples(MEMORY, zip(labels, (m * MIB for m in memory), strict=True))
+    yield from samples(CORES, zip(labels, cores, strict=True))
+    yield from samples(INSTANCE, held.instances.items())
+    if legacy:
+        yield from samples(OLD_MEMORY, zip(old, (m * MIB for m in memory), strict=True))
+        yield from samples(OLD_CORES, zip(old, cores, strict=True))
+        yield from samples(OLD_INSTANCE, held.old_instances.items())
+        used = (f'deviceusedcore="{c}",{text}' for c, text in zip(cores, old, strict=True))
+        yield from samples(OLDEST_MEMORY, zip(used, (m * MIB for m in memory), strict=True))
+        parts = zip(old, memory, held.card_memory, strict=True)
+        yield from samples(OLDEST_SHARE, ((text, m / whole) for text, m, whole in parts if whole))
+        yield from samples(OLDEST_CORES, zip(old, cores, strict=True))
+
+
+def _look_at(cluster: Cluster, task: Task, held: Held, legacy: bool) -> None:
+    """Take down what a pod's annotations say it holds; what cannot be read is told as a problem elsewhere."""
+    node = cluster.holders.get(task.key)
+    state = cluster.nodes.get(node) if node is not None else None
+    if node is None or not task.annotations:
+        return
+    for vendor in cluster.vendors:
+        if vendor.allocated not in task.annotations:
+            continue
+        try:
+            uses = vendor.decode_pod(task.pod) or ()
+        except DecodeError:
+            continue
+        for container, given in enumerate(uses):
+            for uuid, memory, cores in _by_card(given):
+                values = (task.namespace, node, task.name, str(container), uuid, ZONE)
+                held.labels.append(_text(_NEW, values))
+                if legacy:
+                    held.old_labels.append(_text(_OLD, values))
+                position = state.positions.get(uuid) if state is not None else None
+                card = state.devices[position] if state is not None and position is not None else None
+                held.memory.append(memory)
+                held.cores.append(cores)
+                held.card_memory.append(card.memory if card is not None else 0)
+                if card is not None and card.profiles:
+                    _take_instances(held, node, card, given)
+
+
+def _by_card(given: ContainerUses) -> list[tuple[str, int, int]]:
+    """Memory and compute per card: a container may hold several instances of one."""
+    if len(given) == 1:
+        return [(given[0].uuid, given[0].memory, given[0].cores)]
+    sums: dict[str, tuple[int, int]] = {}
+    for use in given:
+        memory, cores = sums.get(use.uuid, (0, 0))
+        sums[use.uuid] = memory + use.memory, cores + use.cores
+    return [(uuid, memory, cores) for uuid, (memory, cores) in sums.items()]
+
+
+def _take_instances(held: Held, node: str, card: Device, given: ContainerUses) -> None:
+    where = (node, card.uuid, str(card.index))
+    for use in given:
+        place = use.placement
+        if use.uuid == card.uuid and place is not None:
+            held.instances[_text(_INSTANCE, (*where, use.profile, str(place.start), str(place.size), ZONE))] = 1
+            held.old_instances[_text(_OLD_INSTANCE, (*where, f"{use.profile}-{place.start}", ZONE))] = 1
+
+
+def _text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    return ",".join([f'{name}="{escaped(value)}"' for name, value in zip(names, values, strict=True)])
