@@ -45,9 +45,10 @@ class _Server(uvicorn.Server):
 async def serve(apps: Sequence[tuple[Any, Place]], stop: asyncio.Event) -> None:
     """Serve all applications until told to stop, then let open requests finish; ServeError if one cannot start."""
     servers = [_server(app, place) for app, place in apps]
+    sockets = _sockets([place for _, place in apps])
     tasks = [
-        asyncio.create_task(server.serve(sockets=[_socket(place)]))
-        for server, (_, place) in zip(servers, apps, strict=True)
+        asyncio.create_task(server.serve(sockets=[listening]))
+        for server, listening in zip(servers, sockets, strict=True)
     ]
     renewals = [
         asyncio.create_task(_renew(server.config.ssl, place))
@@ -86,7 +87,20 @@ def _server(app: Any, place: Place) -> _Server:
     return _Server(config)
 
 
-def _socket(place: Place) -> Any:
+def _sockets(places: Sequence[Place]) -> list[socket.socket]:
+    """Sockets for all places, or none."""
+    made: list[socket.socket] = []
+    try:
+        for place in places:
+            made += [_socket(place)]
+    except ServeError:
+        for one in made:
+            one.close()
+        raise
+    return made
+
+
+def _socket(place: Place) -> socket.socket:
 
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
