@@ -6,7 +6,9 @@ With `--hami PATH` HAMi's own scheduler binary is measured in the same run.
 import argparse
 import http.client
 import json
+import multiprocessing
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -22,8 +24,7 @@ from bench.report import Report
 from bench.workload import bench_node, bench_pod, running_pod
 from tests.cluster.checker import findings
 from tests.cluster.extending import SCHEDULER, Extender, configuration
-from tests.cluster.player import playing
-from tonnage.lab.api import pods_path
+from tests.cluster.player import Player, Server
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
 from tonnage.model.pod import Pod
@@ -89,6 +90,9 @@ def answering(
 def _ask(port: int, nodes: int, count: int) -> list[float]:
     """Seconds per question, each about a pod of its own and all nodes."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.connect()
+    # As Go's clients have it.
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     names = [f"node-{number:05d}" for number in range(nodes)]
     times: list[float] = []
     for number in range(count):
@@ -173,37 +177,32 @@ def _pods_per_second(count: int, door: Door | None, delay: float) -> float:
 
 
 def _bind_all(plane: ControlPlane, count: int, settings: dict[str, Any], delay: float) -> float:
-    with playing(plane, delay):
-        # kube-scheduler alone knows no parts of cards, so that its pods ask for none.
-        cards = 1 if "extenders" in settings else 0
-        plane.api.create_pods(_waiting(number, cards) for number in range(count))
-        started = time.monotonic()
-        scheduler = plane.run_scheduler(settings)
-        try:
-            while (bound := _bound(plane)) < count:
-                assert time.monotonic() - started < PATIENCE, f"{bound} of {count} pods are bound"
-                time.sleep(0.2)
-        finally:
-            scheduler.stop()
-        assert findings(plane.api) == [] or "extenders" not in settings
-        return count / _span(plane)
+    # kube-scheduler alone knows no parts of cards, so that its pods ask for none.
+    cards = 1 if "extenders" in settings else 0
+    plane.api.create_pods(_waiting(number, cards) for number in range(count))
+    told: Any = multiprocessing.get_context("spawn").Queue()
+    reached = Server(plane.server, plane.token, str(plane.authority))
+    player = multiprocessing.get_context("spawn").Process(target=_play, args=(reached, count, delay, told), daemon=True)
+    player.start()
+    told.get(timeout=60)
+    scheduler = plane.run_scheduler(settings)
+    try:
+        span: float = told.get(timeout=PATIENCE)
+    finally:
+        scheduler.stop()
+        player.terminate()
+    assert findings(plane.api) == [] or not cards
+    return count / span
 
 
-def _span(plane: ControlPlane) -> float:
-    """Seconds between the first and the last Binding, by the API server's own record, in whole seconds and one more."""
-    pods = plane.api.get(pods_path(NAMESPACE))["items"]
-    times = [
-        condition["lastTransitionTime"]
-        for pod in pods
-        for condition in pod["status"].get("conditions", ())
-        if condition["type"] == "PodScheduled" and condition["status"] == "True"
-    ]
-    seconds = sorted(time.mktime(time.strptime(one, "%Y-%m-%dT%H:%M:%SZ")) for one in times)
-    return seconds[-1] - seconds[0] + 1
-
-
-def _bound(plane: ControlPlane) -> int:
-    return sum(1 for pod in plane.api.get(pods_path(NAMESPACE))["items"] if pod["spec"].get("nodeName"))
+def _play(reached: Server, count: int, delay: float, told: Any) -> None:
+    """Play until all pods are bound, in a process of its own; tells how many seconds lay between first and last."""
+    player = Player(reached, delay, quick=True)
+    told.put(0.0)
+    while len(player.bound_at) < count:
+        time.sleep(0.05)
+    told.put(player.bound_at[-1] - player.bound_at[0])
+    time.sleep(3600)
 
 
 def _waiting(number: int, cards: int) -> Pod:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPSConnection
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tonnage.lab.api import Api, ApiError, pods_path
@@ -24,19 +24,31 @@ ALLOCATED = "-devices-allocated"
 TO_ALLOCATE = "-devices-to-allocate"
 
 
+class Server(NamedTuple):
+    """How to reach an API server."""
+
+    server: str
+    token: str
+    authority: str
+
+
 class Player:
     """Answers for every node."""
 
-    def __init__(self, plane: ControlPlane, delay: float = 0.0) -> None:
+    def __init__(self, plane: ControlPlane | Server, delay: float = 0.0, quick: bool = False) -> None:
         self._plane = plane
         self._api = Api(plane.server, plane.token, str(plane.authority))
         self._delay = delay
+        self._quick = quick
+        """Whether to answer with a single write and to look at nothing else, so that it costs no time."""
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(8)
         self._seen: set[str] = set()
         self._nodes: dict[str, threading.Lock] = {}
         self.mixed_up: list[str] = []
         self.started: list[str] = []
+        self.bound_at: list[float] = []
+        """When each pod was first seen with a node."""
         self._connection: HTTPSConnection | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -73,6 +85,7 @@ class Player:
         if pod["status"].get("phase") != "Pending" or pod["metadata"]["uid"] in self._seen:
             return
         self._seen.add(pod["metadata"]["uid"])
+        self.bound_at.append(time.monotonic())
         self._pool.submit(self._admit, pod)
 
     def _admit(self, pod: dict[str, Any]) -> None:
@@ -90,6 +103,11 @@ class Player:
         name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
         path = f"{pods_path(pod['metadata']['namespace'])}/{name}"
         annotations = pod["metadata"].get("annotations", {})
+        if self._quick:
+            answer = {"annotations": {PHASE: "success"} if PHASE in annotations else {}}
+            self._api.patch(f"{path}/status", {"metadata": answer, "status": {"phase": "Running"}})
+            self.started.append(name)
+            return
         if annotations.get(PHASE) == "allocating":
             guess = self._guess(node)
             if guess != name:
@@ -115,8 +133,8 @@ class Player:
 
 
 @contextmanager
-def playing(plane: ControlPlane, delay: float = 0.0) -> Iterator[Player]:
-    player = Player(plane, delay)
+def playing(plane: ControlPlane, delay: float = 0.0, quick: bool = False) -> Iterator[Player]:
+    player = Player(plane, delay, quick)
     try:
         yield player
     finally:

@@ -28,6 +28,8 @@ def command(options: "ExtenderOptions") -> None:
     Takes HAMi's flags and device configuration. Listens until it is told to stop (SIGTERM or Ctrl-C), then lets open
     requests finish.
     """
+    import uvloop
+
     from tonnage.extender.logs import log_to_stderr
     from tonnage.extender.serve import ServeError
     from tonnage.kube.errors import KubeError
@@ -37,7 +39,7 @@ def command(options: "ExtenderOptions") -> None:
         click.echo(f"warning: {warning}", err=True)
     vendors, plugins = _vendors(options), _plugins(options)
     try:
-        asyncio.run(_serve(options, vendors, plugins))
+        uvloop.run(_serve(options, vendors, plugins))
     except (KubeError, ServeError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -34,6 +34,8 @@ _TRIES = 4
 _LATE_SECONDS = 10.0
 """How long a write without an answer may still take effect."""
 _LONGEST_LABEL = 63
+_LABELS_AT_ONCE = 2
+_LABEL_PATIENCE = 0.5
 _CONFLICT, _NOT_FOUND = 409, 404
 
 
@@ -54,11 +56,21 @@ class Binder:
         self._now = now
         """Seconds since 1970."""
         self._background: set[asyncio.Task[None]] = set()
+        self._in_flight = 0
+        """Binds that wait for their turn or for the API server."""
+        self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
         self.writes = 0
         """How many writes were made on the way of placing pods."""
 
     async def bind(self, args: BindArgs) -> Decision:
-        """Write the Binding; BindError if the pod is not bound, or if that is not known."""
+        """Write the Binding; BindError if the pod is not bound, BindUnknownError if that is not known."""
+        self._in_flight += 1
+        try:
+            return await self._bind(args)
+        finally:
+            self._in_flight -= 1
+
+    async def _bind(self, args: BindArgs) -> Decision:
         reservation = await self._reserved(args)
         if reservation.state is not State.HELD:
             raise BindError(f"a bind of {args.key} to {reservation.node} is on its way already")
@@ -226,9 +238,16 @@ class Binder:
                 return
 
     async def _label(self, task: Task, node: str) -> None:
-        """HAMi's monitor finds its pods by this label; nothing waits for it."""
+        """HAMi's monitor finds its pods by this label; nothing waits for it, so it lets binds go first."""
         if len(node) > _LONGEST_LABEL:
             return
+        async with self._labelling:
+            deadline = self._now() + _LABEL_PATIENCE
+            while self._in_flight and self._now() < deadline:
+                await asyncio.sleep(0.05)
+            await self._write_label(task, node)
+
+    async def _write_label(self, task: Task, node: str) -> None:
         body = {"metadata": {"uid": task.uid, "labels": {NODE_ANNOTATION: node}}}
         try:
             path = _path(task.namespace, task.name)

@@ -1,8 +1,9 @@
 """Kubernetes Events about pods, with HAMi's reasons: they show in `kubectl describe pod`.
 
 They are core/v1 Events, as HAMi writes them: those have a count, so that what is told again changes one object instead
-of making another. Nothing waits for an Event. They are written one after another, at a limited rate, from a queue of
-limited length; what finds it full is dropped and counted.
+of making another. Nothing waits for an Event. They are written one after another, why pods wait first, at a rate that
+leaves the API server to those who place pods, from a queue of limited length; what finds it full is dropped and
+counted.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ LONGEST_MESSAGE = 1024
 LONGEST_NAME = 253
 MOST_QUEUED = 1000
 MOST_REMEMBERED = 4096
-PER_SECOND, BURST = 50.0, 100
+PER_SECOND, BURST = 10.0, 25
 _TRIES = 3
 _PAUSE = 1.0
 _NOT_FOUND, _CONFLICT, _OVERLOADED = 404, 409, 429
@@ -131,7 +132,8 @@ class Events:
                 await asyncio.sleep((1 - allowance) / self._per_second)
                 continue
             allowance -= 1
-            key, told = self._queue.popitem(last=False)
+            key = next((key for key, told in self._queue.items() if told.reason in WARNINGS), next(iter(self._queue)))
+            told = self._queue.pop(key)
             if not self._queue:
                 self._filled.clear()
             try:

@@ -105,6 +105,8 @@ def _socket(place: Place) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Connections inherit it. Without it the second part of an answer waits 40 ms for word that the first has arrived.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         made.bind((place.host, place.port))
     except OSError as error:
