@@ -10,6 +10,7 @@ from enum import Enum
 import msgspec
 
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
 from tonnage.devices.base import MIG_MODE
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
@@ -102,13 +103,20 @@ class Placing:
             if kept.node in names:
                 return Filtered(FilterResult(node_names=[kept.node]), kept.decision)
             return Filtered(FilterResult(node_names=[], error=f"a bind of {task.key} to {kept.node} is on its way"))
-        candidates = [name for name in names if name not in self.silent]
-        decision = self._session.place(task, self._cluster.mask(candidates))
+        decision = self._session.place(task, self._among(names))
         if decision.node is None:
             self._reservations.pop(task.key, None)
             return Filtered(self._failed(task, names), decision)
         self._reservations[task.key] = Reservation(decision, now)
         return Filtered(FilterResult(node_names=[decision.node]), decision)
+
+    def _among(self, names: Sequence[str]) -> Array | None:
+        """The nodes to decide among; nothing if that is all of them, as it mostly is: then there is less to do."""
+        if self.silent:
+            names = [name for name in names if name not in self.silent]
+        if len(names) == len(self._cluster.nodes) and self._cluster.nodes.keys() == set(names):
+            return None
+        return self._cluster.mask(names)
 
     def feasible(self, args: FilterArgs) -> Filtered:
         """Return all nodes that fit, and keep nothing."""
