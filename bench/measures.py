@@ -16,6 +16,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins.binpack import Binpack
+from tonnage.plugins.nodeorder import NodeOrder
 from tonnage.plugins.noderesourcesfit import NodeResourcesFit
 from tonnage.plugins.stock import stock_plugins
 
@@ -42,7 +43,8 @@ class LooksAtEachNode(Plugin):
 
 def full_plugins() -> list[Plugin]:
     """The stock plugins with every scoring plugin beside them."""
-    return [*stock_plugins(), Binpack(Binpack.Arguments(resources={"nvidia.com/gpu": 5})), NodeResourcesFit()]
+    binpack = Binpack(Binpack.Arguments(resources={"nvidia.com/gpu": 5}))
+    return [*stock_plugins(), binpack, NodeResourcesFit(), NodeOrder()]
 
 
 def seconds_per_placement(

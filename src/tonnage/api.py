@@ -6,7 +6,7 @@ from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.pernode import NodeView
-from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
+from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.settings.finder import register_plugin
 
@@ -18,6 +18,7 @@ __all__ = [
     "Nodes",
     "Plugin",
     "PluginArguments",
+    "Pull",
     "Queue",
     "Reason",
     "Session",

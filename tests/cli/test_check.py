@@ -110,7 +110,7 @@ def test_the_plugins_of_the_file_decide_and_its_warnings_go_to_standard_error(tm
     assert done.returncode == 0
     assert f"{path}:5:11: warning: gang: " in done.stderr
     scored = [decision for decision in json.loads(done.stdout)["decisions"] if decision["scores"]]
-    assert all(set(scores) == {"total", "binpack"} for one in scored for scores in one["scores"].values())
+    assert all(set(scores) == {"total", "nodeorder", "binpack"} for one in scored for scores in one["scores"].values())
 
 
 def test_the_default_configuration_decides_as_no_configuration(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenario import node, part, plain, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import CardModel
+from tonnage.cluster.columns import COUNTED, CardModel
 from tonnage.cluster.task import make_task
 from tonnage.kube.compare import compare
 from tonnage.model.selection import Taint
@@ -68,6 +68,7 @@ def change_model(cluster: Cluster) -> None:
         (lambda cluster: cluster.remove_node("c"), "Node/c: node is absent, a fresh list says present"),
         (lambda cluster: cluster.upsert_node(node("c", cpu=1)), "Node/c: node is"),
         (add_to("free", 0, 1), "Node/b: free[cpu] is"),
+        (add_to("amounts", COUNTED, 1, 2), "Node/c: counted[memory] is"),
         (add_to("allocatable", 1, 2), "Node/c: allocatable[memory] is"),
         (add_to("card_free", 0, 1, 0), "Node/a: card_free is"),
         (add_to("card_total", 2, 0, 1), "Node/b: card_total is"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.plugins.resource_scores import Warnings, host, refused, scores, wants
 from tests.properties.worlds import examples
@@ -11,9 +12,10 @@ from tests.scenario import node, pod, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
+from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.plugins.fitarguments import CPU_AND_MEMORY, FitArguments, Point, Ratio, Resource, ScoringStrategy
 from tonnage.plugins.fitscoring import broken_line, least_allocated, most_allocated, shape_table
-from tonnage.plugins.noderesourcesfit import NodeResourcesFit, unstated
+from tonnage.plugins.noderesourcesfit import NodeResourcesFit
 from tonnage.plugins.stock import stock_plugins
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
@@ -34,10 +36,7 @@ def asks(cpu, memory, **more):
 
 
 def two(first, second, *existing):
-    """Two nodes, and what one pod each holds there; what is 0 in Kubernetes' vectors is 1 byte here.
-
-    A pod on a node counts as a container that says nothing if it holds none of something; 1 byte adds no percent.
-    """
+    """Two nodes, and what one pod each holds there."""
     pods = [wants(f"x{i}", held, on=name) for i, (name, held) in enumerate(existing)]
     return scenario(host("n1", **first), host("n2", **second), *pods)
 
@@ -53,15 +52,15 @@ POD = wants("p", asks(1000, 2000), asks(2000, 3000))
     [
         (fit(MOST), two(BIG, BIG), EMPTY, [0, 0]),
         (fit(MOST), two(BIG, WIDE), POD, [62, 50]),
-        (fit(MOST), two(ROOMY, ROOMY, ("n1", asks(6000, 1)), ("n2", asks(6000, 5000))), EMPTY, [30, 42]),
+        (fit(MOST), two(ROOMY, ROOMY, ("n1", asks(6000, 0)), ("n2", asks(6000, 5000))), EMPTY, [30, 42]),
         (fit(MOST, memory=2, cpu=1), two(BIG, WIDE), POD, [58, 50]),
         (fit(MOST, cpu=1, memory=1, abc__xyz=1), two(WIDE, asks(6000, 10000, abc__xyz=4)), POD, [50, 50]),
         (fit(LEAST), two(BIG, BIG), EMPTY, [100, 100]),
         (fit(LEAST), two(BIG, WIDE), POD, [37, 50]),
-        (fit(LEAST), two(ROOMY, ROOMY, ("n1", asks(3000, 1)), ("n2", asks(3000, 5000))), POD, [57, 45]),
+        (fit(LEAST), two(ROOMY, ROOMY, ("n1", asks(3000, 0)), ("n2", asks(3000, 5000))), POD, [57, 45]),
         (
             fit(LEAST),
-            two(ROOMY, asks(10000, 50000), ("n1", asks(3000, 1)), ("n2", asks(3000, 5000))),
+            two(ROOMY, asks(10000, 50000), ("n1", asks(3000, 0)), ("n2", asks(3000, 5000))),
             POD,
             [57, 60],
         ),
@@ -80,8 +79,8 @@ POD = wants("p", asks(1000, 2000), asks(2000, 3000))
             wants("p", asks(3000, 4000, abc__xyz=2)),
             [55, 55],
         ),
-        (fit(RATIO, shape=FALLING), two(BIG, BIG, ("n1", asks(1, 1)), ("n1", asks(1, 1))), EMPTY, [100, 100]),
-        (fit(RATIO, shape=FALLING), two(BIG, WIDE, ("n1", asks(1, 1)), ("n1", asks(1, 1))), POD, [38, 50]),
+        (fit(RATIO, shape=FALLING), two(BIG, BIG, ("n1", asks(0, 0)), ("n1", asks(0, 0))), EMPTY, [100, 100]),
+        (fit(RATIO, shape=FALLING), two(BIG, WIDE, ("n1", asks(0, 0)), ("n1", asks(0, 0))), POD, [38, 50]),
         (
             fit(RATIO, shape=FALLING),
             two(BIG, WIDE, ("n1", asks(3000, 5000)), ("n2", asks(3000, 5000))),
@@ -194,7 +193,7 @@ def test_containers_that_say_nothing_count_something():
     ],
 )
 def test_what_containers_that_say_nothing_add(wanted, expected):
-    assert unstated(make_task(wanted, scenario().vendors)) == expected
+    assert make_task(wanted, scenario().vendors).unstated == expected
 
 
 def test_what_pods_that_say_nothing_count_goes_when_they_go():
@@ -217,6 +216,35 @@ def test_what_pods_that_say_nothing_count_goes_when_they_go():
         assert found() == [10, 10, 10]
 
 
+def test_what_a_pod_counts_is_the_same_before_and_after_it_is_placed():
+    """Containers that say nothing, an explicit 0, init containers and sidecars: exactly as Kubernetes counts them."""
+    one, side = {"cpu": 100, "memory": 50 * MIB}, Container("side", restartPolicy="Always")
+    init, loud = Container("init"), Container("loud", ResourceRequirements({"cpu": "700m", "memory": 1}))
+    for wanted, cpu, memory in (
+        (wants("p", {}, {}), 200, 400 * MIB),
+        (wants("p", asks(0, 0), {}), 100, 200 * MIB),
+        (wants("p", one, {"cpu": 0}), 100, 250 * MIB),
+        (wants("p", one, init=({},)), 100, 200 * MIB),
+        (with_init(wants("p", one), side), 200, 250 * MIB),
+        (with_init(wants("p", one), side, init), 200, 400 * MIB),
+        (with_init(wants("p", one), init, side, loud), 800, 250 * MIB),
+    ):
+        cluster = scenario(host("n", cpu=1000, memory=1000 * MIB), wants("x", {"cpu": 1, "memory": MIB}, on="n"))
+        with Session(cluster, [fit(MOST, cpu=1, memory=1)]) as session:
+            before = session.place(make_task(wanted, cluster.vendors)).scores["n"]["noderesourcesfit"]
+        after = scores(cluster, fit(MOST), EMPTY)["n"]
+        cpu_share, memory_share = min(cpu + 1, 1000) // 10, (memory + MIB) // (10 * MIB)
+        assert before == after == (cpu_share + memory_share) // 2
+        cluster.release("default/p")
+        assert scores(cluster, fit(MOST), EMPTY)["n"] == 0
+        cluster.upsert_pod(replace(wanted, spec=replace(wanted.spec, nodeName="n")))
+        assert scores(cluster, fit(MOST), EMPTY)["n"] == after
+
+
+def with_init(wanted, *init):
+    return replace(wanted, spec=replace(wanted.spec, initContainers=list(init)))
+
+
 def test_pods_that_differ_only_in_what_they_leave_unsaid_are_told_apart():
     cluster = scenario(host("n", cpu=1000))
     with Session(cluster, [fit(MOST, cpu=1)]) as session:
@@ -229,7 +257,7 @@ def test_pods_that_differ_only_in_what_they_leave_unsaid_are_told_apart():
 
 
 def test_processors_and_memory_count_for_pods_that_ask_for_none():
-    cluster = two(BIG, BIG, ("n1", asks(2000, 1)), ("n2", asks(1, 5000)))
+    cluster = two(BIG, BIG, ("n1", asks(2000, 0)), ("n2", asks(0, 5000)))
     assert list(scores(cluster, fit(MOST, cpu=3, memory=1), EMPTY).values()) == [37, 12]
 
 
@@ -472,14 +500,11 @@ def test_over_arrays_it_is_the_same_as_node_by_node(hosts, wanted, weights, kind
         said = {name: min(value, largest) for name, value in amounts.items()}
         return {**said, **{name: value for name, value in defaults.items() if name not in said}}
 
-    def held_as(amounts):
-        return counted({name: value for name, value in amounts.items() if value})
-
     objects, used = [], []
     for number, (offers, held) in enumerate(hosts):
         objects.append(host(f"n{number}", **offers))
         objects += [wants(f"n{number}-{i}", one, on=f"n{number}") for i, one in enumerate(held)]
-        used.append({name: sum(held_as(one).get(name, 0) for one in held) for name in NAMES})
+        used.append({name: sum(counted(one).get(name, 0) for one in held) for name in NAMES})
     cluster = scenario(*objects)
     ratio = Ratio(tuple(Point(*point) for point in sorted(shape.items()))) if kind == RATIO else None
     resources = tuple(Resource(*one) for one in weights.items())
@@ -493,7 +518,7 @@ def test_over_arrays_it_is_the_same_as_node_by_node(hosts, wanted, weights, kind
                 for i, (offers, _) in enumerate(hosts)
             ]
             row = int(decision.node[1:])
-            used[row] = {name: used[row].get(name, 0) + held_as(requests).get(name, 0) for name in NAMES}
+            used[row] = {name: used[row].get(name, 0) + counted(requests).get(name, 0) for name in NAMES}
 
 
 def at_most(offers, largest):

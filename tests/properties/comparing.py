@@ -9,16 +9,17 @@ import numpy as np
 from tests.reference import ObjectScheduler
 from tests.reference_objects import Answer, Held
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, CardModel
+from tonnage.cluster.columns import CORES, COUNTED, MEMORY, OFFERED, SLOTS, UNLIMITED, USED, CardModel
 from tonnage.framework.decision import MOST_SCORES, Decision
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.model.resources import UNSTATED
 from tonnage.model.selection import UNSCHEDULABLE
 from tonnage.plugins.stock import stock_plugins
 
 COLUMNS = (
-    "free",
+    "amounts",
     "allocatable",
     "card_total",
     "card_free",
@@ -83,6 +84,13 @@ def assert_columns_are_recounted(cluster: Cluster, reference: ObjectScheduler) -
             assert columns.free[position, row] == free, (name, resource)
             used = host.used.get(resource, 0)
             assert columns.allocatable[position, row] == free + used, (name, resource)
+            assert columns.amounts[USED, position, row] == used, (name, resource)
+            unstated = [dict(zip(UNSTATED, h.unstated, strict=True)) for h in state.holdings.values()]
+            counted = used + sum(one.get(resource, 0) for one in unstated)
+            assert columns.amounts[COUNTED, position, row] == counted, (name, resource)
+            offered = free + used
+            there = offered if offered < UNLIMITED else 0
+            assert columns.amounts[OFFERED, position, row] == there, (name, resource)
         assert len(state.devices) == len(host.cards)
         sums = np.zeros((2, 3), np.int64)
         for position in range(columns.width):

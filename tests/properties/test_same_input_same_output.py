@@ -48,9 +48,13 @@ def test_the_order_of_events_makes_no_difference(found, held, wanted, policies, 
     for state in expected.states:
         twin = other.nodes[state.name]
         for name in COLUMNS:
-            if name not in ("free", "allocatable", "model", "taints"):
+            if name not in ("amounts", "allocatable", "model", "taints"):
                 mine, theirs = getattr(expected.columns, name), getattr(other.columns, name)
                 assert mine[..., state.row].tolist() == theirs[..., twin.row].tolist(), name
+        for resource, position in expected.columns.resources.items():
+            there = other.columns.resources[resource]
+            mine, theirs = expected.columns.amounts[:, position, state.row], other.columns.amounts[:, there, twin.row]
+            assert mine.tolist() == theirs.tolist(), resource
 
 
 @settings(max_examples=examples(60), deadline=None, phases=phases())

@@ -84,10 +84,10 @@ def test_looking_ahead_shows_the_cluster_without_the_pods_that_leave(found, held
     gone = told([*found, *(pod for pod in held if pod not in leaving)])
     there, ahead = snapshot(gone), snapshot(cluster)
     there.pop("holders")
-    for name in ("allocatable", "free"):
+    for name in ("allocatable", "amounts"):
         # A resource that only a gone pod made known has a column of its own; those that both know are the same.
         assert set(gone.columns.resources) == set(cluster.columns.resources)
-        there[name] = there[name][[gone.columns.resources[key] for key in cluster.columns.resources]]
+        there[name] = there[name][..., [gone.columns.resources[key] for key in cluster.columns.resources], :]
     assert_same(there, ahead)
     for pod in leaving:
         cluster.remove_pod(pod.key)

@@ -15,7 +15,7 @@ from tests.settings.texts import (
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
-from tonnage.plugins.catalog import BUILT_IN, plugin_class
+from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS, plugin_class
 from tonnage.plugins.stock import stock_plugins
 from tonnage.settings.defaults import default_text, with_flags
 from tonnage.settings.peers import ABSENT, ACTIONS, ALWAYS_ON
@@ -36,9 +36,9 @@ def points_of(text: str, name: str) -> list[str]:
 # -- both peers' stock files
 
 
-def test_volcanos_helm_default_packs_with_binpack() -> None:
+def test_volcanos_helm_default_scores_with_nodeorder_and_binpack() -> None:
     settings = load(VOLCANO_HELM)
-    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "priority", "binpack", "gpupolicy"]
+    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "priority", "nodeorder", "binpack", "gpupolicy"]
     assert settings.actions == ["enqueue", "allocate", "backfill"]
 
 
@@ -46,13 +46,20 @@ def test_every_name_of_volcanos_helm_default_without_effect_is_said_with_its_pla
     said = warnings(VOLCANO_HELM)
     assert said[0].startswith("FILE:1:11: the action enqueue has no effect here yet")
     assert any(line.startswith("FILE:5:11: gang: Tonnage does not have gangs yet") for line in said)
-    for name in ("conformance", "overcommit", "drf", "proportion", "nodeorder"):
+    assert not any(" predicates" in line for line in said)
+    for name in ("conformance", "overcommit", "drf", "proportion"):
         assert sum(f" {name}: " in line for line in said) == 1
 
 
-def test_volcanos_built_in_default_scores_no_nodes_and_that_is_said() -> None:
-    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "gpupolicy"]
-    assert any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
+def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "nodeorder", "gpupolicy"]
+    assert not any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
+
+
+def test_without_a_plugin_that_scores_nodes_that_is_said() -> None:
+    (said,) = (line for line in warnings(with_plugin("gpupack")) if "no plugin scores nodes" in line)
+    assert said.endswith(f"; these plugins score nodes: {', '.join(NODE_SCORERS)}")
+    assert {"nodeorder", "resource-strategy-fit", "nodeplacement"} <= set(NODE_SCORERS)
 
 
 def test_kais_default_loads_with_warnings_only() -> None:

@@ -8,8 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, CardModel, Columns, Nodes
+from tonnage.cluster.columns import (
+    CORES,
+    COUNTED,
+    FREE,
+    LARGEST,
+    MEMORY,
+    SLOTS,
+    UNLIMITED,
+    USED,
+    Array,
+    CardModel,
+    Columns,
+    Nodes,
+)
 from tonnage.cluster.holding import Holding, VendorUse, card_uses, group_uses
+from tonnage.cluster.images import Images
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.placed import Placed
@@ -24,7 +38,7 @@ from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
-from tonnage.model.resources import NATIVE
+from tonnage.model.resources import NATIVE, UNSTATED, Additions
 from tonnage.model.storage import Namespace
 from tonnage.model.wire import Surrounding
 
@@ -41,6 +55,7 @@ class Cluster:
         self._counts = {vendor.count_resource for vendor in self.vendors}
         self.columns = Columns(len(self.vendors))
         self.labels = Labels()
+        self.images = Images()
         self.states: list[NodeState] = []
         """By row."""
         self.nodes: dict[str, NodeState] = {}
@@ -69,6 +84,7 @@ class Cluster:
         self._orphans: dict[str, dict[str, Holding]] = {}
         self._pod_problems: dict[str, list[Problem]] = {}
         self._vectors: Memo[Requests, Array] = Memo()
+        self._changes: Memo[tuple[Requests, Additions], Array] = Memo()
 
     # -- nodes
 
@@ -82,6 +98,7 @@ class Cluster:
             self.nodes[node.name] = state
             state.holdings = self._orphans.pop(node.name, {})
             self.labels.forget()
+            self.images.forget()
             self.topology_version += 1
         elif state.node == node:
             return
@@ -90,7 +107,10 @@ class Cluster:
             self._index_cards(state, -1)
             self._reset_foreign(state)
             self.labels.change(state.row, node)
-        state.read(node, self.vendors)
+            self.images.change(state.row, node)
+            self.images.count(state.node, -1)
+        state.read(self.images.shared(node), self.vendors)
+        self.images.count(node, 1)
         self._index_cards(state, 1)
         self._write(state)
         if is_new:
@@ -101,7 +121,7 @@ class Cluster:
             keep_seats(state)
             for key, holding in state.holdings.items():
                 if self._counts_now(key):
-                    self._apply(state, holding.requests, () if key in state.loose else holding.vendors, 1)
+                    self._apply(state, holding, () if key in state.loose else holding.vendors, 1)
             for key in state.loose:
                 self._seat(state, key)
         self.columns.touch(state.row)
@@ -114,6 +134,7 @@ class Cluster:
         self.topology_version += 1
         self._index_cards(state, -1)
         self._reset_foreign(state)
+        self.images.count(state.node, -1)
         self.columns.remove(state.row)
         if state.holdings:
             self._orphans[name] = state.holdings
@@ -127,6 +148,7 @@ class Cluster:
         for row, state in enumerate(self.states):
             state.row = row
         self.labels.forget()
+        self.images.forget()
 
     def all_nodes(self) -> Nodes:
         """Every node, in the order of names."""
@@ -144,6 +166,10 @@ class Cluster:
     def label(self, key: str) -> LabelColumn:
         """A label of all nodes as a column."""
         return self.labels.column(key, lambda: (state.node for state in self.states))
+
+    def image(self, name: str) -> Array:
+        """How large an image is on each node; 0 where it is not."""
+        return self.images.column(name, lambda: (state.node for state in self.states))
 
     # -- HyperNodes
 
@@ -198,7 +224,7 @@ class Cluster:
         self.reserved.pop(key, None)
         self.running[key] = task
         problems: list[Problem] = []
-        holding = Holding(pod.node, task.requests, tuple(self._uses_of(task, problems)))
+        holding = Holding(pod.node, task.requests, tuple(self._uses_of(task, problems)), task.unstated)
         if task.fault:
             problems.append(Problem(f"Pod/{key}", "spec.containers", "", "requests that can be read", task.fault))
         if problems:
@@ -252,7 +278,7 @@ class Cluster:
     def reserve(self, task: Task, node: str, grant: Grant) -> None:
         """Hold a decided placement; an earlier one of the same pod is given up first."""
         vendors = tuple([VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant])
-        self.reserve_holding(task, Holding(node, task.requests, vendors))
+        self.reserve_holding(task, Holding(node, task.requests, vendors, task.unstated))
 
     def reserve_holding(self, task: Task, holding: Holding) -> None:
         """Hold for a pod what a reservation of it holds elsewhere."""
@@ -314,7 +340,7 @@ class Cluster:
                 self.columns.touch(state.row)
             return
         if state is not None:
-            self._apply(state, state.holdings[key].requests, state.uses(key), sign)
+            self._apply(state, state.holdings[key], state.uses(key), sign)
         if sign < 0:
             self.placed.drop(key)
         elif task.rules is not None or self.placed.awake:
@@ -395,17 +421,31 @@ class Cluster:
             self._vectors.keep(requests, known)
         return known
 
+    def _change(self, holding: Holding) -> Array:
+        """What a pod's coming changes in the amounts of its node, as (kind, resources)."""
+        key = (holding.requests, holding.unstated)
+        known = self._changes.get(key)
+        if known is None:
+            vector = self.vector(holding.requests)
+            known = np.zeros((4, len(vector)), np.int64)
+            known[FREE], known[USED], known[COUNTED] = -vector, vector, vector
+            for name, more in zip(UNSTATED, holding.unstated, strict=True):
+                known[COUNTED, self.columns.resources[name]] += more
+            self._changes.keep(key, known)
+        return known
+
     def _write(self, state: NodeState) -> None:
         """Write a node's row as if nothing were held on it."""
         columns, row = self.columns, state.row
         for name in state.offers:
             if name not in columns.resources:
                 self._add_resource(name)
-        for name, position in columns.resources.items():
+        offers = []
+        for name in columns.resources:
             missing = UNLIMITED if name in NATIVE or name in self._counts else 0
             offered = state.offers.get(name)
-            columns.allocatable[position, row] = missing if offered is None else min(offered, LARGEST)
-        columns.free[:, row] = columns.allocatable[:, row]
+            offers.append(missing if offered is None else min(offered, LARGEST))
+        columns.offer(row, np.array(offers, np.int64))
         columns.taints[row] = self.labels.taint_id(state.node)
         columns.widen(len(state.devices))
         columns.card_total[:, :, row] = 0
@@ -433,16 +473,16 @@ class Cluster:
     def _add_resource(self, name: str) -> None:
         position = self.columns.add_resource(name, UNLIMITED if name in self._counts else 0)
         self._vectors.clear()
+        self._changes.clear()
         for state in self.nodes.values():
             for key, holding in state.holdings.items():
-                if not self._counts_now(key):
-                    continue
-                self.columns.free[position, state.row] -= min(dict(holding.requests).get(name, 0), LARGEST)
+                if self._counts_now(key):
+                    self.columns.amounts[:, position, state.row] += self._change(holding)[:, position]
 
-    def _apply(self, state: NodeState, requests: Requests, uses: Sequence[VendorUse], sign: int) -> None:
+    def _apply(self, state: NodeState, holding: Holding, uses: Sequence[VendorUse], sign: int) -> None:
         """Add what a pod holds to its node's row, or take it away."""
-        vector = self.vector(requests)
-        self.columns.free[:, state.row] -= vector if sign > 0 else -vector
+        amounts, change = self.columns.amounts[:, :, state.row], self._change(holding)
+        amounts += change if sign > 0 else -change
         self._apply_cards(state, uses, sign)
 
     def _apply_cards(self, state: NodeState, uses: Sequence[VendorUse], sign: int) -> None:
@@ -520,7 +560,7 @@ class Cluster:
             return
         state.holdings[key] = holding
         if self._counts_now(key):
-            self._apply(state, holding.requests, holding.vendors, 1)
+            self._apply(state, holding, holding.vendors, 1)
 
     def _everyone(self) -> Iterator[tuple[Task, str]]:
         """Every pod with a node, known or not."""
@@ -547,7 +587,7 @@ class Cluster:
             sit_down(state, self.columns, key, holding, before)
             state.loose[key] = found_uses(state, key, holding)
         if self._counts_now(key):
-            self._apply(state, holding.requests, state.uses(key), 1)
+            self._apply(state, holding, state.uses(key), 1)
         for other in moving:
             self._seat(state, other)
         if holding.knows_cards_of_groups:
@@ -600,7 +640,7 @@ class Cluster:
                 del self._orphans[node]
             return None
         if self._counts_now(key):
-            self._apply(state, state.holdings[key].requests, state.uses(key), -1)
+            self._apply(state, state.holdings[key], state.uses(key), -1)
         holding = state.holdings.pop(key)
         if state.loose:
             if state.loose.pop(key, None) is not None:

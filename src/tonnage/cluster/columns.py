@@ -19,13 +19,19 @@ SLOTS, CORES, MEMORY = range(3)
 """What a card has: places for containers, percent of compute, MiB."""
 UNLIMITED = 2**62
 """The allocatable amount of something that a node does not state and that is not checked there."""
+FREE, USED, COUNTED, OFFERED = range(4)
+"""What is kept of each resource: what is left, what is in use, what Kubernetes' scores count as in use, and what there
+is of it: 0 where a node does not state it."""
+_MOST_TOUCHED = 1024
+FEW = 8
+"""So many nodes are looked at faster one by one than as arrays."""
 LARGEST = 2**52
 """Amounts above this are taken for this, so that sums of thousands of them stay within 64 bits."""
 
 _ARRAYS = (
     "version",
     "gone",
-    "free",
+    "amounts",
     "allocatable",
     "card_total",
     "card_free",
@@ -71,12 +77,14 @@ class Columns:
         """Whether there may be plain cards, which are given out whole unless an annotation asks for a part."""
         self.foreign_total = 0
         """Cards held by pods that do not say which ones, over all nodes."""
+        self._touched: list[int] = []
+        """The rows that changed last, in that order."""
         self.dense = True
         """Whether rows are without gaps and in the order of names."""
         count, kinds = 0, len(self.resources)
         self.version = np.zeros(count, np.int64)
         self.gone = np.zeros(count, np.bool_)
-        self.free = np.zeros((kinds, count), np.int64)
+        self.amounts = np.zeros((4, kinds, count), np.int64)
         self.allocatable = np.zeros((kinds, count), np.int64)
         self.card_total = np.zeros((3, self.width, count), np.int64)
         self.card_free = np.zeros((3, self.width, count), np.int64)
@@ -89,10 +97,27 @@ class Columns:
         self.particular = np.zeros((vendors, count), np.bool_)
         self.taints = np.zeros(count, np.intp)
 
+    @property
+    def free(self) -> Array:
+        """What is left of each resource."""
+        result: Array = self.amounts[FREE]
+        return result
+
     def touch(self, row: int) -> None:
         """Say that something about the row changed."""
         self.clock += 1
         self.version[row] = self.clock
+        if len(self._touched) == _MOST_TOUCHED:
+            self._touched.clear()
+        self._touched.append(row)
+
+    def changed_since(self, clock: int) -> Array:
+        """The rows that changed after that time."""
+        ago = self.clock - clock
+        if ago > len(self._touched):
+            # Comparing with one of NumPy's own numbers saves the conversion that takes longer than the comparison.
+            return (self.version > np.int64(clock)).nonzero()[0]
+        return np.array(sorted(set(self._touched[-ago:])), np.intp)
 
     def append(self) -> int:
         """A new row of zeros."""
@@ -118,6 +143,7 @@ class Columns:
         for name in _ARRAYS:
             setattr(self, name, np.ascontiguousarray(getattr(self, name).take(order, axis=-1)))
         self.size = len(order)
+        self._touched.clear()
         self.dense = True
         self.layout += 1
         return order
@@ -139,10 +165,16 @@ class Columns:
         position = len(self.resources)
         self.resources[name] = position
         nodes = len(self.version)
-        self._reshape({"free": (position + 1, nodes), "allocatable": (position + 1, nodes)})
+        self._reshape({"amounts": (4, position + 1, nodes), "allocatable": (position + 1, nodes)})
         self.free[position] = self.allocatable[position] = missing
         self.layout += 1
         return position
+
+    def offer(self, row: int, allocatable: Array) -> None:
+        """Write what a node offers, as if nothing were in use there."""
+        self.allocatable[:, row] = self.amounts[FREE, :, row] = allocatable
+        self.amounts[USED, :, row] = self.amounts[COUNTED, :, row] = 0
+        self.amounts[OFFERED, :, row] = np.where(allocatable < UNLIMITED, allocatable, 0)
 
     def model_id(self, model: CardModel) -> int:
         """The number of a card model, made on first sight."""
@@ -163,14 +195,15 @@ class Columns:
 class Nodes:
     """Some nodes, or all of them, as plugins see them: columns whose last axis are those nodes."""
 
-    __slots__ = ("_allocatable", "_cards", "_free", "columns", "rows")
+    __slots__ = ("_allocatable", "_amounts", "_cards", "_each", "columns", "rows")
 
     def __init__(self, columns: Columns, rows: Array | slice | None = None) -> None:
         self.columns = columns
         self.rows = rows
         self._cards: Cards | None = None
-        self._free: Array | None = None
+        self._amounts: Array | None = None
         self._allocatable: Array | None = None
+        self._each: list[list[list[int]]] | None = None
 
     def __len__(self) -> int:
         return len(self.pick(self.columns.version))
@@ -183,11 +216,17 @@ class Nodes:
         return column[..., rows] if type(rows) is slice else column.take(rows, axis=-1)
 
     @property
+    def amounts(self) -> Array:
+        """What is free, used, counted and offered of each resource, as (kind, resources, nodes)."""
+        if self._amounts is None:
+            self._amounts = self.pick(self.columns.amounts)
+        return self._amounts
+
+    @property
     def free(self) -> Array:
         """What is left of each resource, as (resources, nodes)."""
-        if self._free is None:
-            self._free = self.pick(self.columns.free)
-        return self._free
+        result: Array = self.amounts[FREE]
+        return result
 
     @property
     def allocatable(self) -> Array:
@@ -195,6 +234,13 @@ class Nodes:
         if self._allocatable is None:
             self._allocatable = self.pick(self.columns.allocatable)
         return self._allocatable
+
+    @property
+    def each(self) -> list[list[list[int]]] | None:
+        """If these are few of the nodes: for each of them, by resource, what is free, used, counted and offered."""
+        if self._each is None and self.rows is not None and self.amounts.shape[-1] <= FEW:
+            self._each = self.amounts.T.tolist()
+        return self._each
 
     @property
     def cards(self) -> "Cards":

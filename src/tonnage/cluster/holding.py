@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.cluster.task import APP, SIDECAR, Requests, Task
 from tonnage.devices.base import DeviceRequest, MigPlacement, PodUses, Vendor
+from tonnage.model.resources import Additions
 
 Seat = tuple[int, str, int]
 """What has a card without naming it: vendor, and a pod with the number of its card, or a group with -1."""
@@ -52,6 +53,8 @@ class Holding(msgspec.Struct, gc=False, frozen=True):
     node: str
     requests: Requests
     vendors: tuple[VendorUse, ...] = ()
+    unstated: Additions = (0, 0)
+    """What it counts beyond that in Kubernetes' scores."""
 
     @property
     def is_loose(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 
@@ -10,7 +11,14 @@ from tonnage.devices.base import DeviceRequest, RequestError, Vendor
 from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
-from tonnage.model.resources import PODS, NegativeAmountError, effective_request, without_nonsense
+from tonnage.model.resources import (
+    PODS,
+    Additions,
+    NegativeAmountError,
+    effective_request,
+    unstated,
+    without_nonsense,
+)
 from tonnage.model.wire import comparable
 
 INIT, SIDECAR, APP = "init", "sidecar", "app"
@@ -46,6 +54,10 @@ class Task(msgspec.Struct, gc=False):
     """The annotations that change which cards the pod accepts."""
     rules: PodRules | None = None
     """What the pod demands of other pods, ports and volumes; nothing if it has no such demands."""
+    unstated: Additions = (0, 0)
+    """What containers that do not say what they need add to the requests in Kubernetes' scores."""
+    images: tuple[str, ...] = ()
+    """The images of its containers."""
 
     @property
     def name(self) -> str:
@@ -76,6 +88,14 @@ class Task(msgspec.Struct, gc=False):
     def order(self) -> tuple[int, str, str]:
         """Higher priority first, then the older, then by name."""
         return (-self.priority, self.pod.metadata.creationTimestamp or "", self.key)
+
+
+requests_of = attrgetter("requests")
+"""A key for answers that depend on what a pod requests; functions with the same key are told apart by it once."""
+counted_of = attrgetter("requests", "unstated")
+"""The same for answers that count what containers leave unsaid."""
+selection_of = attrgetter("selection")
+"""The same for answers that depend on node selection."""
 
 
 def containers_of(pod: Pod) -> list[tuple[Container, str]]:
@@ -161,5 +181,17 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
         keys = {key for v in vendors if v.name in asked_vendors for key in v.policy_annotations}
         constraints = tuple((key, annotations[key]) for key in sorted(keys & annotations.keys()))
     kinds = tuple([kind for _, kind in containers])
-    rules = pod_rules(pod)
-    return Task(pod, pod.key, requests, tuple(demands), kinds, fault, selection, annotations, constraints, rules)
+    return Task(
+        pod,
+        pod.key,
+        requests,
+        tuple(demands),
+        kinds,
+        fault,
+        selection,
+        annotations,
+        constraints,
+        pod_rules(pod),
+        unstated(pod, needs),
+        tuple([container.image_name for container, _ in containers if container.image]),
+    )

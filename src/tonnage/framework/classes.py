@@ -12,7 +12,8 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
-from tonnage.framework.points import Confirm, Detail, Evaluate, Key, NodeOrder, Reduce
+from tonnage.framework.points import Confirm, Detail, Evaluate, Key
+from tonnage.framework.scores import ScoreFunction, Scores
 from tonnage.model.wire import comparable
 
 FITS = 0
@@ -57,21 +58,6 @@ class PredicateFunction:
         """The verdict that each code stands for; a code without a reason means that the node fits."""
         self.numbered = 1
         """How many of the reasons have verdicts."""
-
-
-class ScoreFunction:
-    """A score over nodes."""
-
-    def __init__(
-        self, plugin: str, evaluate: NodeOrder, key: Key, reduce: Reduce | None = None, fresh: bool = False
-    ) -> None:
-        self.plugin = plugin
-        self.evaluate = evaluate
-        self.key = key
-        self.reduce = reduce
-        self.fresh = fresh
-        self.late = fresh or reduce is not None
-        """Whether the score is known only once all other nodes are."""
 
 
 class Verdicts:
@@ -165,10 +151,11 @@ class PodClass:
     depends on more than that: functions that are asked afresh, and scores that are fitted to those of all other nodes.
     """
 
-    __slots__ = ("_kept", "_known", "_late_scores", "_scores", "extras", "now", "used", "version")
+    __slots__ = ("_kept", "_known", "_late_scores", "extras", "now", "scores", "used", "version")
 
-    def __init__(self, known: "Classes") -> None:
+    def __init__(self, known: "Classes", scores: Scores) -> None:
         self._known = known
+        self.scores = scores
         self.version = -1
         self.used = 0
         """When the class was last asked for, to forget the ones that are not."""
@@ -176,8 +163,6 @@ class PodClass:
         """Everything together: what a decision looks at."""
         self._kept: Standing
         """Without what comes on top; the same object if nothing does."""
-        self._scores: list[Array | None] = [None] * len(known.scorers)
-        """Each plugin's scores if there are several plugins; nothing where all nodes are alike to it."""
         self._late_scores: dict[int, Array | None] = {}
         """What became of the scores that are known only once all other nodes are."""
         self.extras: dict[int, Array] = {}
@@ -193,13 +178,13 @@ class PodClass:
 
     def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
         verdicts = self._ask(task, nodes, self._known.kept_predicates)
-        totals = self._score(task, nodes)
+        totals = self.scores.totals.copy() if nodes.rows is None else nodes.pick(self.scores.totals)
         if verdicts is not None:
             np.copyto(totals, _NOTHING, where=self._known.verdicts.rejects.take(verdicts))
         if nodes.rows is None:
             verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
             counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self._kept = Standing(verdicts, counts, totals.astype(np.float64))
+            self._kept = Standing(verdicts, counts, totals)
             return
         kept = self._kept
         kept.totals[nodes.rows] = totals
@@ -207,6 +192,9 @@ class PodClass:
             return
         before = nodes.pick(kept.verdicts)
         after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
+        # The bytes of short arrays are compared faster than the arrays, and mostly nothing has changed.
+        if after.tobytes() == before.tobytes():
+            return
         kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
         kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
         kept.verdicts[nodes.rows] = after
@@ -215,13 +203,13 @@ class PodClass:
         """Lay on top what depends on more than the class and a node's row."""
         known, kept, nodes = self._known, self._kept, self._known.all_nodes
         verdicts, totals = kept.verdicts, kept.totals
-        found = self._ask(task, nodes, known.fresh_predicates)
+        found = self._ask(task, nodes, known.fresh_predicates) if known.fresh_predicates else None
         if found is not None:
             # What was said before counts, unless that was only a maybe.
             verdicts = np.where((found != FITS) & ~known.verdicts.rejects.take(verdicts), found, verdicts)
             totals = np.where(known.verdicts.rejects.take(verdicts), _NOTHING, totals)
         for number, function in known.late_scorers:
-            scores = function.evaluate(task, nodes) if function.fresh else self._scores[number]
+            scores = function.evaluate(task, nodes) if function.fresh else self.scores.by_function[number]
             if function.reduce is not None and scores is not None:
                 scores = function.reduce(task, scores, totals != _NOTHING)
             self._late_scores[number] = scores
@@ -240,14 +228,16 @@ class PodClass:
 
     def scores_of(self, rows: Sequence[int]) -> list[tuple[str, list[float]]]:
         """Each plugin's scores of nodes that fit."""
-        scorers = self._known.scorers
-        if len(scorers) == 1 and not scorers[0].late:
-            return [(scorers[0].plugin, [self.now.totals.item(row) for row in rows])]
-        columns = [self._late_scores.get(n) if f.late else self._scores[n] for n, f in enumerate(scorers)]
-        return [
-            (function.plugin, [0.0 if column is None else column.item(row) for row in rows])
-            for function, column in zip(scorers, columns, strict=True)
-        ]
+        where, count = np.array(rows, np.intp), len(rows)
+        result: list[tuple[str, list[float]]] = []
+        for number, function in enumerate(self._known.scorers):
+            column = self._late_scores.get(number) if function.late else self.scores.by_function[number]
+            if column is not None:
+                result.append((function.plugin, column.take(where).tolist()))
+            # A plugin's functions are added up, so that one that says nothing need not be heard beside another.
+            elif function.alike or not result or result[-1][0] != function.plugin:
+                result.append((function.plugin, [function.alike] * count))
+        return result
 
     def _ask(self, task: Task, nodes: Nodes, functions: Sequence[PredicateFunction]) -> Array | None:
         """The verdict about each node; nothing if the pods fit on all of them."""
@@ -276,29 +266,6 @@ class PodClass:
                 np.copyto(result, found, where=(found != FITS) & ((answer != MAYBE) | (result == FITS)))
         return result
 
-    def _score(self, task: Task, nodes: Nodes) -> Array:
-        """The sum of the scores that depend on the class and the row alone; of a single plugin its own array."""
-        totals: Array | None = None
-        scorers = self._known.scorers
-        for number, function in enumerate(scorers):
-            if function.fresh:
-                continue
-            answer = function.evaluate(task, nodes)
-            if answer is None:
-                continue
-            if len(scorers) == 1 and not function.late:
-                return answer
-            if not function.late:
-                totals = answer.astype(np.float64) if totals is None else totals + answer
-            kept = self._scores[number]
-            if nodes.rows is None:
-                self._scores[number] = answer
-            else:
-                if kept is None:
-                    kept = self._scores[number] = np.zeros(len(self._kept.totals), answer.dtype)
-                kept[nodes.rows] = answer
-        return np.zeros(len(nodes)) if totals is None else totals
-
 
 class Classes:
     """The classes in use and the functions whose answers they join."""
@@ -317,7 +284,9 @@ class Classes:
         self.all_nodes: Nodes
         """Every node; the same as long as rows stay where they are."""
         self._kept: dict[tuple[Hashable, ...], PodClass] = {}
+        self._scores: dict[tuple[Hashable, ...], Scores] = {}
         self._keys: list[Key] = []
+        self._score_keys: list[Key] = []
         self._layout = -1
         self._asked = 0
 
@@ -328,7 +297,8 @@ class Classes:
         self.fresh_predicates = [f for f in reversed(self.predicates) if f.fresh]
         self.late_scorers = [(number, f) for number, f in enumerate(self.scorers) if f.late]
         self.late = bool(self.fresh_predicates or self.late_scorers)
-        self._keys = [f.key for f in self.predicates] + [f.key for f in self.scorers]
+        self._keys = list(dict.fromkeys([f.key for f in self.predicates] + [f.key for f in self.scorers]))
+        self._score_keys = list(dict.fromkeys([f.key for f in self.scorers if not f.fresh]))
 
     def key(self, task: Task) -> tuple[Hashable, ...]:
         """What makes the class of a pod."""
@@ -341,16 +311,20 @@ class Classes:
             self._layout = columns.layout
             self.all_nodes = Nodes(columns)
             self._kept.clear()
+            self._scores.clear()
         key = self.key(task)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= _MOST_CLASSES:
                 self._forget_the_idle()
-            kept = self._kept[key] = PodClass(self)
+            scores = self._scores.setdefault(tuple([key(task) for key in self._score_keys]), Scores(self.scorers))
+            scores.update(task, columns)
+            kept = self._kept[key] = PodClass(self, scores)
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
-            # Comparing with one of NumPy's own numbers saves the conversion that takes longer than the comparison.
-            kept.refresh(task, Nodes(columns, (columns.version > np.int64(kept.version)).nonzero()[0]))
+            nodes, scores = Nodes(columns, columns.changed_since(kept.version)), kept.scores
+            scores.update(task, columns, nodes if scores.version == kept.version else None)
+            kept.refresh(task, nodes)
         kept.version = columns.clock
         self._asked += 1
         kept.used = self._asked
@@ -361,3 +335,5 @@ class Classes:
         by_use = sorted(self._kept, key=lambda key: self._kept[key].used)
         for key in by_use[: len(by_use) // 2]:
             del self._kept[key]
+        in_use = {id(kept.scores) for kept in self._kept.values()}
+        self._scores = {key: scores for key, scores in self._scores.items() if id(scores) in in_use}

@@ -15,7 +15,7 @@ from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework import points
-from tonnage.framework.classes import FITS, Classes, PredicateFunction, ScoreFunction, everything
+from tonnage.framework.classes import FITS, Classes, PredicateFunction, everything
 from tonnage.framework.combine import Registered, all_agree, by_vote, common_victims, first_decides, first_reason
 from tonnage.framework.decision import Reason
 from tonnage.framework.guard import FAILED, Guard
@@ -44,6 +44,7 @@ from tonnage.framework.points import (
     TaskOrder,
     Victims,
 )
+from tonnage.framework.scores import ScoreFunction
 from tonnage.model.problem import Problem
 
 
@@ -231,12 +232,13 @@ class Extensions:
         return number
 
     def add_batch_node_order(
-        self, evaluate: NodeOrder, *, key: Key, reduce: Reduce | None = None, fresh: bool = False
+        self, evaluate: NodeOrder, *, key: Key, reduce: Reduce | None = None, fresh: bool = False, alike: float = 0.0
     ) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on.
 
         `reduce` fits the scores to those of all other nodes, once per decision. With `fresh` all nodes are scored
-        whenever anything changed, because the score of one depends on others; that is expensive.
+        whenever anything changed, because the score of one depends on others; that is expensive. `alike` is what every
+        node scores when `evaluate` says nothing.
         """
         if not self._registers(points.BATCH_NODE_ORDER, evaluate):
             return
@@ -244,7 +246,7 @@ class Extensions:
             guard = self._guard
             evaluate = guard.node_order(evaluate)
             reduce = guard.reduce(reduce) if reduce is not None else None
-        self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh))
+        self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
         """Say for the cards of some nodes which must not be taken."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,20 @@ class ArgumentError(ValueError):
 
 class PluginArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A plugin's arguments, with their defaults; each plugin declares its own as a subclass."""
+
+
+class Pull(NamedTuple):
+    """A score that goes up or down with how full a node is: 100 times base plus slope times the share in use."""
+
+    label: str
+    slope: float
+    base: float
+    weights: Mapping[str, float]
+    """How much each resource counts."""
+
+    def at(self, full: float) -> float:
+        """The score of a node that is that full."""
+        return 100 * (self.base + self.slope * full)
 
 
 class Plugin(ABC):
@@ -53,6 +67,10 @@ class Plugin(ABC):
         """The arguments as one would write them in a configuration."""
         arguments: dict[str, Any] = msgspec.to_builtins(self.args)
         return arguments
+
+    def pull(self) -> Pull | None:
+        """How it pulls pods together or apart, for warnings about plugins that cancel each other out."""
+        return None
 
     @abstractmethod
     def on_session_open(self, session: "Session") -> None:

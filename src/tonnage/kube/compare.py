@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import UNLIMITED, Array
+from tonnage.cluster.columns import COUNTED, UNLIMITED, Array
 from tonnage.devices.base import Vendor
 from tonnage.kube.client import Client
 from tonnage.kube.picture import KINDS, Kind
@@ -119,6 +119,7 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
             continue
         yield from _rows(live, f"allocatable[{name}]", mine.allocatable[here], theirs.allocatable[there])
         yield from _rows(live, f"free[{name}]", mine.free[here], theirs.free[there])
+        yield from _rows(live, f"counted[{name}]", mine.amounts[COUNTED, here], theirs.amounts[COUNTED, there])
     width = max(mine.width, theirs.width)
     for name in _CARD_ARRAYS:
         ones, others = _widened(getattr(mine, name), width), _widened(getattr(theirs, name), width)

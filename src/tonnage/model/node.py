@@ -13,11 +13,19 @@ class NodeSpec(msgspec.Struct, gc=False, frozen=True):
     taints: list[Taint] | None = None
 
 
+class NodeImage(msgspec.Struct, gc=False, frozen=True):
+    """A container image that the node has, under all its names."""
+
+    names: list[str] | None = None
+    sizeBytes: int = 0
+
+
 class NodeStatus(msgspec.Struct, gc=False, frozen=True):
     """What the node offers."""
 
     capacity: dict[str, str | int | float] | None = None
     allocatable: dict[str, str | int | float] | None = None
+    images: list[NodeImage] | None = None
 
 
 class Node(msgspec.Struct, gc=False, frozen=True):

@@ -45,6 +45,13 @@ class Container(msgspec.Struct, gc=False, frozen=True):
     securityContext: SecurityContext | None = None
     env: list[EnvVar] | None = None
     ports: list[ContainerPort] | None = None
+    image: str | None = None
+
+    @property
+    def image_name(self) -> str:
+        """The image as nodes call it: with a tag."""
+        name = self.image or ""
+        return name if not name or name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
     @property
     def is_sidecar(self) -> bool:

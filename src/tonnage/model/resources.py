@@ -18,6 +18,10 @@ PODS = "pods"
 NATIVE = (CPU, MEMORY, STORAGE, PODS)
 
 Amounts = dict[str, int]
+UNSTATED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+"""What a container that does not say how much it needs counts in Kubernetes' scores."""
+Additions = tuple[int, int]
+"""What containers that say nothing add to a pod's requests for scores: processors and memory."""
 
 
 class NegativeAmountError(ValueError):
@@ -89,6 +93,38 @@ def effective_request(pod: Pod) -> Amounts:
     peak = _add(_largest(phases), overhead)
     peak[PODS] = 1
     return {name: value for name, value in peak.items() if value}
+
+
+def unstated(pod: Pod, requests: Mapping[str, int]) -> Additions:
+    """What the containers that do not say what they need add to the pod's effective request; an explicit 0 is said."""
+    spec = pod.spec
+    if not spec.initContainers:
+        processors = memory = 0
+        for container in spec.containers:
+            processors += 0 if _states(container, CPU) else UNSTATED[CPU]
+            memory += 0 if _states(container, MEMORY) else UNSTATED[MEMORY]
+        return processors, memory
+    raised = effective_request(_raised(without_nonsense(pod)))
+    return raised.get(CPU, 0) - requests.get(CPU, 0), raised.get(MEMORY, 0) - requests.get(MEMORY, 0)
+
+
+def _states(container: Container, name: str) -> bool:
+    resources = container.resources
+    return name in (resources.requests or ()) or name in (resources.limits or ())
+
+
+def _raised(pod: Pod) -> Pod:
+    """The pod with requests for what its containers do not say."""
+
+    def raised(container: Container) -> Container:
+        texts: dict[str, str | int | float] = {CPU: f"{UNSTATED[CPU]}m", MEMORY: UNSTATED[MEMORY]}
+        missing = {name: text for name, text in texts.items() if not _states(container, name)}
+        requests = {**(container.resources.requests or {}), **missing}
+        return replace(container, resources=ResourceRequirements(requests, container.resources.limits))
+
+    spec = pod.spec
+    first, others = [raised(c) for c in spec.initContainers or ()], [raised(c) for c in spec.containers]
+    return replace(pod, spec=replace(spec, initContainers=first, containers=others))
 
 
 def without_nonsense(pod: Pod) -> Pod:

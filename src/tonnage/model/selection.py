@@ -30,10 +30,18 @@ class NodeSelector(msgspec.Struct, gc=False, frozen=True):
     nodeSelectorTerms: list[SelectorTerm] | None = None
 
 
+class PreferredTerm(msgspec.Struct, gc=False, frozen=True):
+    """A term that is only wished for, and how much."""
+
+    weight: int = 0
+    preference: SelectorTerm = SelectorTerm()
+
+
 class NodeAffinity(msgspec.Struct, gc=False, frozen=True):
     """A pod's wishes about nodes; only the required part decides where it may run."""
 
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[PreferredTerm] | None = None
 
 
 class LabelSelector(msgspec.Struct, gc=False, frozen=True):
@@ -134,6 +142,15 @@ def check(expression: Expression) -> None:
         raise SelectionError(f"{expression.operator} on {expression.key} needs values")
     if expression.operator in ("Gt", "Lt") and (len(values) != 1 or integer(values[0]) is None):
         raise SelectionError(f"{expression.operator} on {expression.key} needs exactly one whole number")
+
+
+def check_term(term: SelectorTerm) -> None:
+    """Refuse a term about nodes that has no meaning."""
+    for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+        check(expression)
+    for expression in term.matchFields or ():
+        if expression.key != NODE_NAME_FIELD:
+            raise SelectionError(f"matchFields knows {NODE_NAME_FIELD}, not {expression.key!r}")
 
 
 def holds(expression: Expression, value: str | None) -> bool:

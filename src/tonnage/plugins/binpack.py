@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.columns import OFFERED, USED, Array, Nodes
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.task import Requests, Task
-from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
+from tonnage.cluster.task import Requests, Task, requests_of
+from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY
+from tonnage.plugins import onenode
 from tonnage.plugins.unoffered import Named, Unoffered
 from tonnage.plugins.weights import Warn, check_keys, integer, resource_weights, weight_in
 
@@ -33,12 +34,12 @@ _OWN = {CPU: CPU_KEY, MEMORY: MEMORY_KEY}
 
 
 class Weighted(NamedTuple):
-    """What of a pod's requests is scored: rows of resources that nodes know, as columns; and the sum of all weights."""
+    """What of a pod's requests is scored."""
 
-    rows: Array
-    amounts: Array
-    weights: Array
-    weight_sum: int
+    parts: list[tuple[int, int, float]]
+    """Row, amount and weight of each resource that nodes know."""
+    weight_sum: float
+    """Of all resources."""
 
 
 class Binpack(Plugin):
@@ -87,46 +88,57 @@ class Binpack(Plugin):
         named[RESOURCES_KEY] = ", ".join(self.args.resources)
         return named | {RESOURCE_PREFIX + name: weight for name, weight in self.args.resources.items()}
 
+    def pull(self) -> Pull:
+        weights = {name: weight for name, weight in self.weights.items() if weight}
+        return Pull(f"{self.name} of weight {self.args.weight}", self.args.weight, 0, weights)
+
     def on_session_open(self, session: Session) -> None:
         if self.args.weight == 0:
             return
         self._cluster = session.cluster
-        self._known: Memo[Requests, Weighted] = Memo()
+        self._known: Memo[Requests, Weighted | None] = Memo()
         effect = "its weight {} only lowers the score of pods that request it"
         named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight]
         self._unoffered = Unoffered(session, self.name, named)
-        session.add_batch_node_order(self._score, key=lambda task: task.requests)
+        session.add_batch_node_order(self._score, key=requests_of)
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
         self._unoffered.report()
         wanted = self._weighted(task.requests)
-        if not wanted.weight_sum:
+        if wanted is None:
             return None
-        free = nodes.free.take(wanted.rows, axis=0)
-        offered = nodes.allocatable.take(wanted.rows, axis=0)
-        missing = (offered == 0) | (offered >= UNLIMITED)
-        shares = (offered - free + wanted.amounts) * wanted.weights / np.where(missing, np.inf, offered)
-        # A running sum adds in the same order for one node as for thousands, so that the last digit is the same too.
-        score: Array = np.add.accumulate(shares, axis=0)[-1] / wanted.weight_sum
-        score[((free < wanted.amounts) & ~missing).any(axis=0)] = 0
-        score *= float(_MOST * self.args.weight)
+        factor = float(_MOST * self.args.weight)
+        few = nodes.each
         # Below 0 the factor would leave a zero negative, which prints as -0.
-        score += 0.0
-        return score
+        if few is not None:
+            return np.array([onenode.binpack(node, *wanted) * factor + 0.0 for node in few])
+        return _shares(nodes, *wanted) * factor + 0.0
 
-    def _weighted(self, requests: Requests) -> Weighted:
+    def _weighted(self, requests: Requests) -> Weighted | None:
         memo = self._known.at(self._cluster.columns.layout)
-        known = memo.get(requests)
-        if known is None:
-            resources = self._cluster.columns.resources
-            weighted = [(name, weight) for name, _ in requests if (weight := self.weights.get(name, 0))]
-            scored = [(resources[name], float(weight)) for name, weight in weighted if name in resources]
-            rows = np.array([row for row, _ in scored], np.intp)
-            weights = np.array([weight for _, weight in scored])
-            weight_sum = sum(weight for _, weight in weighted) if scored else 0
-            amounts = self._cluster.vector(requests).take(rows)
-            known = memo.keep(requests, Weighted(rows, amounts[:, None], weights[:, None], weight_sum))
-        return known
+        return memo[requests] if requests in memo else memo.keep(requests, self._work_out(requests))
+
+    def _work_out(self, requests: Requests) -> Weighted | None:
+        resources = self._cluster.columns.resources
+        weighted = [(name, weight) for name, _ in requests if (weight := self.weights.get(name, 0))]
+        scored = [(resources[name], float(weight)) for name, weight in weighted if name in resources]
+        if not scored:
+            return None
+        vector = self._cluster.vector(requests)
+        parts = [(row, int(vector[row]), weight) for row, weight in scored]
+        return Weighted(parts, float(sum(weight for _, weight in weighted)))
+
+
+def _shares(nodes: Nodes, parts: list[tuple[int, int, float]], weight_sum: float) -> Array:
+    """The weighted share of each node that would be in use; 0 where one of the resources would overflow."""
+    total, over = np.zeros(len(nodes)), np.zeros(len(nodes), np.bool_)
+    for row, amount, weight in parts:
+        offered = nodes.amounts[OFFERED, row]
+        after, has = nodes.amounts[USED, row] + amount, offered > 0
+        total += after * weight / np.where(has, offered, np.inf)
+        over |= has & (after > offered)
+    total[over] = 0
+    return total / weight_sum
 
 
 def _key_of(name: str) -> str:

@@ -11,6 +11,7 @@ BUILT_IN = {
     "predicates": "tonnage.plugins.predicates:Predicates",
     "devices": "tonnage.plugins.devices:Devices",
     "binpack": "tonnage.plugins.binpack:Binpack",
+    "nodeorder": "tonnage.plugins.nodeorder:NodeOrder",
     "noderesourcesfit": "tonnage.plugins.noderesourcesfit:NodeResourcesFit",
     "resource-strategy-fit": "tonnage.plugins.resourcestrategyfit:ResourceStrategyFit",
     "network-topology-aware": "tonnage.plugins.networktopologyaware:NetworkTopologyAware",
@@ -28,6 +29,7 @@ ALWAYS = ("noderesources", "nodeselection", "predicates", "devices")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
 NODE_SCORERS = (
     "binpack",
+    "nodeorder",
     "noderesourcesfit",
     "resource-strategy-fit",
     "network-topology-aware",

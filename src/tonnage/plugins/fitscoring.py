@@ -2,7 +2,8 @@
 
 `requested` is what would be in use with the pod there, `capacity` what a node has of it; both are integers of
 (resources, nodes), `weights` a column. A resource of which a node has none is left out there. Scores go from 0 to 100
-and are whole numbers, as Kubernetes computes them; the seed's function keeps fractions and goes from 0 to 10.
+and are whole numbers, as Kubernetes computes them; the Resource Bin Packing function keeps fractions and goes from 0 to
+10.
 """
 
 from collections.abc import Sequence

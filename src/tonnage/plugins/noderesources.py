@@ -1,13 +1,13 @@
 """Node resources: a pod fits where processors, memory, storage, pod places and extended resources are left for it."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.job import Job
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.task import Requests, Task
+from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -35,10 +35,9 @@ class NodeResources(Plugin):
         self._unquestioned = self._counts.union(NATIVE)
         self._known: Memo[Requests, tuple[Array, Array]] = Memo()
         session.add_pre_predicate(self._makes_sense)
-        session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
-
-    def _key(self, task: Task) -> Hashable:
-        return self._concerned(task)
+        # The same function as others have, so that it is asked once for all of them.
+        key = self._concerned if self.only_cards else requests_of
+        session.add_batch_predicate(self._fits, key=key, reasons=REASONS, detail=self._detail)
 
     def _concerned(self, task: Task) -> Requests:
         """The part of a pod's requests that is looked at."""

@@ -1,17 +1,17 @@
 """Node selection: selector, required node affinity, taints and cordons, over label columns."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.job import Job
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.task import Task
+from tonnage.cluster.task import Task, selection_of
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.model.selection import NODE_NAME_FIELD, UNSCHEDULABLE, SelectionError, check, untolerated
+from tonnage.model.selection import UNSCHEDULABLE, SelectionError, check_term, untolerated
 from tonnage.plugins.nodeterms import required_terms, selected_nodes
 
 REASONS = ("NodeUnschedulable", "NodeAffinityMismatch", "UntoleratedTaint")
@@ -27,11 +27,7 @@ class NodeSelection(Plugin):
         self._cluster = session.cluster
         self._known: Memo[bytes, tuple[Array, bool]] = Memo()
         session.add_pre_predicate(self._makes_sense)
-        session.add_batch_predicate(self._fits, key=self._key, reasons=REASONS, detail=self._detail)
-
-    @staticmethod
-    def _key(task: Task) -> Hashable:
-        return task.selection
+        session.add_batch_predicate(self._fits, key=selection_of, reasons=REASONS, detail=self._detail)
 
     def _makes_sense(self, task: Task, job: Job) -> Reason | None:
         gates = task.pod.spec.schedulingGates
@@ -41,11 +37,7 @@ class NodeSelection(Plugin):
             )
         try:
             for term in required_terms(task) or ():
-                for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):
-                    check(expression)
-                for expression in term.matchFields or ():
-                    if expression.key != NODE_NAME_FIELD:
-                        raise SelectionError(f"matchFields knows {NODE_NAME_FIELD}, not {expression.key!r}")
+                check_term(term)
         except SelectionError as error:
             return Reason("InvalidNodeAffinity", f"required node affinity: {error}")
         return None

@@ -20,7 +20,7 @@ from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
-from tonnage.framework.plugin import Plugin, PluginArguments
+from tonnage.framework.plugin import Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.wire import WireError, decode
@@ -67,6 +67,17 @@ class ResourceStrategyFit(Plugin):
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> StrategyArguments:
         """Volcano's keys; where Volcano falls back to a default it is applied, with a warning."""
         return read(given, warn)
+
+    def pull(self) -> Pull | None:
+        """Only where one type is meant for all resources: otherwise it pulls both ways."""
+        weight, strategies = self.args.resource_strategy_fit_weight, self.args.resources
+        kinds = {strategy.type for strategy in strategies.values()}
+        if len(kinds) != 1:
+            return None
+        (kind,) = kinds
+        slope, base = (-weight, weight) if kind == LEAST else (weight, 0)
+        weights = {name: strategy.weight for name, strategy in strategies.items()}
+        return Pull(f"{self.name} with {kind} of weight {weight}", slope, base, weights)
 
     def on_session_open(self, session: Session) -> None:
         self._session = session

@@ -29,9 +29,9 @@ class Unoffered:
 
     def report(self) -> None:
         """Say which of the resources no node offers; to be called before each use, costs nothing after the first."""
-        states = self._session.cluster.nodes.values()
-        if not self._named or not states:
+        if not self._named or not self._session.cluster.nodes:
             return
+        states = self._session.cluster.nodes.values()
         offered = {name for state in states for name, amount in state.offers.items() if amount}
         for field, resource, effect in self._named:
             if not _is_among(resource, offered):

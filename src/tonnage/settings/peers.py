@@ -34,7 +34,6 @@ ABSENT = {
     "proportion": _NO_QUEUES,
     "capacity": _NO_QUEUES,
     "overcommit": _NO_QUEUES,
-    "nodeorder": "Tonnage does not have it yet; nodes are scored as if it were absent",
     "numa-aware": _ABSENT,
     "task-topology": _ABSENT,
     "sla": _NO_QUEUES,

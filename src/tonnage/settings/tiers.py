@@ -8,7 +8,7 @@ from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.plugins.catalog import ALWAYS, BUILT_IN, CARD_ORDERS, NODE_SCORERS
 from tonnage.settings.arguments import ArgumentReader
-from tonnage.settings.cancelling import Scorer, warn_of_cancelling
+from tonnage.settings.cancelling import warn_of_cancelling
 from tonnage.settings.document import Part
 from tonnage.settings.finder import PluginError, PluginFinder
 from tonnage.settings.notes import Notes, Position, advice
@@ -32,7 +32,6 @@ class _Named(NamedTuple):
 
     name: str
     position: Position
-    arguments: dict[str, Any]
     plugin: Plugin | None
     scores: bool
 
@@ -64,8 +63,7 @@ class TiersReader:
                     for plugin in self._items(value, "a list of plugins"):
                         self._plugin(plugin, number)
         named = self._named.values()
-        scorers = [Scorer(one.name, one.position, one.arguments) for one in named if one.scores]
-        warn_of_cancelling(scorers, self._notes)
+        warn_of_cancelling([(one.plugin, one.position) for one in named if one.plugin and one.scores], self._notes)
         orders = [one for one in named if one.name in CARD_ORDERS]
         for one in orders[1:]:
             what = f"{orders[0].name} and {one.name} both order the cards of a node, and their scores are added up"
@@ -104,7 +102,7 @@ class TiersReader:
         elif name in ALWAYS_ON:
             self._say_without_effect(name, switches)
         scores = switches[NODE_ORDER].on if NODE_ORDER in switches else True
-        self._named.setdefault(name, _Named(name, position, given, plugin, scores))
+        self._named.setdefault(name, _Named(name, position, plugin, scores))
 
     def _switch(self, plugin: Plugin, switches: dict[str, "_Switch"], position: Position) -> None:
         """Keep a plugin from the extension points that are switched off, with a word about switches without effect."""
