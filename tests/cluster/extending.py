@@ -20,7 +20,11 @@ from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
 
 SCHEDULER = "hami-scheduler"
-MANAGED = ["nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"]
+MANAGED = [
+    *("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
+    *("hygon.com/dcunum", "hygon.com/dcumem", "hygon.com/dcucores"),
+    *("huawei.com/Ascend910B3", "huawei.com/Ascend910B3-memory"),
+]
 PATIENCE = 30.0
 
 

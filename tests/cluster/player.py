@@ -98,8 +98,8 @@ class Player:
                     self._seen.discard(pod["metadata"]["uid"])
 
     def _serve(self, pod: dict[str, Any]) -> None:
-        if self._delay:
-            time.sleep(self._delay)
+        if self._delay and self._stopped.wait(self._delay):
+            return
         name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
         path = f"{pods_path(pod['metadata']['namespace'])}/{name}"
         annotations = pod["metadata"].get("annotations", {})

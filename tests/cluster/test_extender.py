@@ -1,5 +1,6 @@
 """`tonnage extender` with a real kube-scheduler and API server: from creation to devices, and what goes wrong."""
 
+import json
 import signal
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from tonnage.lab.control_plane import ControlPlane
 from tonnage.model.pod import Pod
 
 
-def wanted(name: str, gpus: int = 1, **more: object) -> Pod:
+def wanted(name: str, gpus: int | None = 1, **more: object) -> Pod:
     made = pod(name, gpus, **more)  # type: ignore[arg-type]
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, schedulerName=SCHEDULER))
 
@@ -149,3 +150,44 @@ def test_requests_that_cannot_be_read_are_answered_and_hurt_nobody(plane: Contro
         assert world.extender.get("/healthz") == "ok"
         plane.api.create_pods([wanted("p", 1, memory=1000)])
         world.until_running("p")
+
+
+def test_other_vendors_cards_are_handed_out_in_their_own_annotations(plane: ControlPlane) -> None:
+    dcu = "".join(f"DCU-{number},4,16384,100,DCU-Z100,0,true,{number},:" for number in range(2))
+    npu = [
+        {"id": f"NPU-{number}", "index": number, "count": 4, "devmem": 65536, "devcore": 20, "health": True}
+        | {"type": "Ascend910B3"}
+        for number in range(2)
+    ]
+    annotations = {"hami.io/node-dcu-register": dcu, "hami.io/node-register-Ascend910B3": json.dumps(npu)}
+    offers = {"hygon.com/dcunum": 8, "huawei.com/Ascend910B3": 8}
+    mixed = node("mixed", annotations=annotations)
+    status = msgspec.structs.replace(mixed.status, allocatable={**(mixed.status.allocatable or {}), **offers})
+    plane.api.create_nodes([msgspec.structs.replace(mixed, status=status), node("bare")])
+    with extended(plane, "--enable-ascend") as world:
+        limits = {
+            "dcu": {"hygon.com/dcunum": 1, "hygon.com/dcumem": 4096, "hygon.com/dcucores": 20},
+            "npu": {"huawei.com/Ascend910B3": 1, "huawei.com/Ascend910B3-memory": 16384},
+        }
+        for name, wants in limits.items():
+            plane.api.create_pods([wanted(name, None, **wants)])  # type: ignore[arg-type]
+        world.until_running(*limits)
+        shown = {name: world.pod(name)["metadata"]["annotations"] for name in limits}
+        assert shown["dcu"]["hami.io/dcu-devices-allocated"].startswith("DCU-")
+        assert shown["npu"]["hami.io/Ascend910B3-devices-allocated"].startswith("NPU-")
+        assert "huawei.com/Ascend910B3" in shown["npu"]
+        world.check()
+
+
+def test_a_pod_whose_plugin_failed_is_reported_and_its_place_is_free(plane: ControlPlane) -> None:
+    plane.api.create_nodes([node("a", gpus=1, nvidia__com__gpu=10)])
+    with extended(plane, delay=3600) as world:
+        plane.api.create_pods([wanted("p", 1, memory=8000)])
+        until(lambda: world.node_of("p") == "a", "the pod is not bound")
+        failed = {"metadata": {"annotations": {"hami.io/bind-phase": "failed"}}}
+        plane.api.patch(f"{pods_path()}/p", failed)
+        plane.api.patch(f"{pods_path()}/p/status", {"status": {"phase": "Failed"}})
+        plane.api.create_pods([wanted("q", 1, memory=8000)])
+        until(lambda: world.node_of("q") == "a", "the card is not free", within=60)
+        events = plane.api.get("/api/v1/namespaces/default/events")["items"]
+        assert any(e["reason"] == "BindingFailed" and e["involvedObject"]["name"] == "p" for e in events)

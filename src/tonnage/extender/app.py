@@ -30,6 +30,8 @@ LARGEST_BODY = 256 * 2**20
 SYNC_SECONDS = 25.0
 """How long a question waits for the first complete picture: kube-scheduler gives its extender 30 seconds."""
 _JSON = "application/json"
+_ALWAYS_SCORED = 100
+"""Below so many nodes kube-scheduler looks at all of them."""
 
 Review = Callable[[bytes], bytes]
 
@@ -55,6 +57,7 @@ class Extender:
         self._clock = clock
         self._telling = telling
         self._review = review
+        self._said_sampling = False
         self._decides = decides
         """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
 
@@ -77,12 +80,25 @@ class Extender:
             args = read(body, FilterArgs)
             if not await self._is_synced():
                 return FilterResult(error="the picture of the cluster is not complete yet")
+            self._look_for_sampling(args)
             started = self._clock()
             filtered = self._placing.filter(args, started) if self._decides else self._placing.feasible(args)
             self._telling.filtered(args, filtered, self._clock() - started)
             return filtered.result
 
         return await self._answer(request, answer, lambda text: FilterResult(error=text))
+
+    def _look_for_sampling(self, args: FilterArgs) -> None:
+        """Say once that kube-scheduler stops looking after a part of the nodes, which a packing policy suffers from."""
+        nodes, names = len(self._session.cluster.nodes), len(args.node_names or ())
+        if not self._said_sampling and names and names == _sample_of(nodes):
+            self._said_sampling = True
+            log.warning(
+                "kube-scheduler sends %d of %d nodes, as many as it stops at by default; set percentageOfNodesToScore: "
+                "100 in its configuration, or pods are packed onto a rotating sample of the nodes",
+                names,
+                nodes,
+            )
 
     async def prioritize(self, request: Request) -> Response:
         async def answer(body: bytes) -> object:
@@ -162,6 +178,14 @@ class Extender:
     @staticmethod
     def _json(result: Any) -> Response:
         return Response(encode(result), media_type=_JSON)
+
+
+def _sample_of(nodes: int) -> int | None:
+    """How many fitting nodes kube-scheduler stops at unless it is told otherwise; nothing if it looks at all."""
+    if nodes <= _ALWAYS_SCORED:
+        return None
+    percent = max(50 - nodes // 125, 5)
+    return max(nodes * percent // 100, _ALWAYS_SCORED)
 
 
 async def _body(request: Request) -> bytes | None:

@@ -10,7 +10,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import Binder
-from tonnage.extender.gates import Gates
+from tonnage.extender.gates import BIND_PHASE, FAILED, Gates
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing
 from tonnage.extender.telling import Telling
@@ -56,6 +56,8 @@ class Service:
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
     ) -> None:
+        self._telling = telling
+        self._failed: set[str] = set()
         self.cluster = Cluster(vendors)
         self.picture = Picture(client, self.cluster, pace)
         self.gates = Gates(time.monotonic)
@@ -107,9 +109,19 @@ class Service:
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
             self.placing.silent = self.gates.silent()
 
+    def _look_for_failure(self, change: Change) -> None:
+        """Tell once of a pod whose device plugin failed; the kubelet ends it, and what it held is free."""
+        pod = change.object
+        if change.is_gone or pod is None or pod.annotations.get(BIND_PHASE) != FAILED:
+            self._failed.discard(change.key)
+        elif change.key not in self._failed:
+            self._failed.add(change.key)
+            self._telling.plugin_failed(pod)
+
     def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:
         if kind is PODS:
             for change in changes:
                 self.gates.seen(change.key, change.object, change.is_gone)
+                self._look_for_failure(change)
         elif kind is NODES:
             self.handshakes.seen(change.key for change in changes)

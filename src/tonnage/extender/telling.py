@@ -5,6 +5,7 @@ from typing import Protocol
 from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs
 from tonnage.framework.decision import Decision
+from tonnage.model.pod import Pod
 
 
 class Telling(Protocol):
@@ -15,3 +16,5 @@ class Telling(Protocol):
     def bound(self, args: BindArgs, decision: Decision, seconds: float) -> None: ...
 
     def not_bound(self, args: BindArgs, why: str, seconds: float) -> None: ...
+
+    def plugin_failed(self, pod: Pod) -> None: ...

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 FILTER, BIND = "filter", "bind"
 PLACED, FITS, UNSCHEDULABLE, ERROR = "placed", "fits", "unschedulable", "error"
 NOTHING_ASKED, SIMULATED = "nothing asked", "simulated"
-BOUND, NOT_BOUND = "bound", "not bound"
+BOUND, NOT_BOUND, PLUGIN_FAILED = "bound", "not bound", "plugin failed"
 
 P = ParamSpec("P")
 
@@ -85,6 +85,13 @@ class Voice:
         self._bind(BOUND, seconds)
         self._events.tell(_bound_ref(args), BINDING_SUCCEED, bound_to(args.key, args.node))
         _say(logging.INFO, BOUND, args.key, seconds, node=args.node, devices=decision.devices)
+
+    @_harmless
+    def plugin_failed(self, pod: Pod) -> None:
+        self._metrics.decisions.labels(BIND, PLUGIN_FAILED).inc()
+        message = f"the device plugin on {pod.node} could not hand out the pod's devices; its place is free again"
+        self._events.tell(_ref(pod), BINDING_FAILED, message)
+        log.warning("%s: %s", pod.key, message)
 
     @_harmless
     def not_bound(self, args: BindArgs, why: str, seconds: float) -> None:

@@ -87,10 +87,16 @@ class ArgumentReader:
 
     def _position(self, path: str, value: bool = False) -> Position:
         """Where an argument's key or value stands, or what is nearest to it."""
-        position = self._written.position if self._written is not None else self._plugin
-        for key, below in _steps(self._written, path):
-            position = below.position if value and not below.is_null else key.position
-        return position
+        start = self._written.position if self._written is not None else self._plugin
+        return position_of(self._written, path, start, value)
+
+
+def position_of(part: Part | None, path: str, start: Position, value: bool = False) -> Position:
+    """Where the key or value that a path leads to stands, or what is nearest to it."""
+    position = start
+    for key, below in _steps(part, path):
+        position = below.position if value and not below.is_null else key.position
+    return position
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -22,9 +22,16 @@ class Form(NamedTuple):
     name: str
     content: str
     keys: tuple[str, ...]
+    objects: tuple[str, ...] = ()
+    """Kinds of objects that are such a configuration themselves."""
 
 
-SCHEDULER = Form("a scheduler configuration", "actions and tiers", ("volcano-scheduler.conf", "config.yaml"))
+SCHEDULER = Form(
+    "a scheduler configuration",
+    "actions and tiers",
+    ("volcano-scheduler.conf", "config.yaml"),
+    ("KubeSchedulerConfiguration", "Policy"),
+)
 WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -107,6 +114,8 @@ def read_document(text: str, source: str, notes: Notes, form: Form = SCHEDULER) 
     root = _root(text, source, notes, form, lambda line, column: Position(line + 1, column + 1))
     fields = root.fields() if root is not None else None
     if root is None or fields is None or not {"apiVersion", "kind"} & fields.keys():
+        return root
+    if "kind" in fields and fields["kind"][1].text() in form.objects:
         return root
     return _from_config_map(fields, text, source, notes, form)
 

@@ -12,6 +12,7 @@ from tonnage.plugins.stock import stock_plugins
 from tonnage.settings.defaults import DEFAULT_ACTIONS
 from tonnage.settings.document import Part, read_document
 from tonnage.settings.finder import PluginFinder
+from tonnage.settings.kubernetes import reader_of
 from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
 from tonnage.settings.peers import ACTIONS, ALLOCATE, TOP_LEVEL, WITHOUT_EFFECT
 from tonnage.settings.source import place_of, text_of, text_of_file
@@ -61,6 +62,9 @@ class _Reader:
         self._finder = finder
 
     def read(self, root: Part) -> tuple[list[Plugin], list[str]]:
+        of_kubernetes = reader_of(root)
+        if of_kubernetes is not None:
+            return complete(of_kubernetes(root, self._notes)), list(DEFAULT_ACTIONS)
         fields = root.fields()
         if not fields:
             got = "an empty map" if fields is not None else root.words
