@@ -13,10 +13,12 @@ from tests.extender.test_placing import asked, named, placing
 from tests.plugins.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
 from tonnage import __version__
-from tonnage.extender import cardmetrics, podmetrics
+from tonnage.extender import cardmetrics, podmetrics, quotametrics
 from tonnage.extender.exposition import SLICE
 from tonnage.extender.gates import SILENCE_SECONDS, Gates
 from tonnage.extender.metrics import MOST_REASONS, Metrics, cluster_text, resource_of
+from tonnage.model.meta import ObjectMeta
+from tonnage.model.quota import QuotaSpec, ResourceQuota
 
 MIB = 2**20
 
@@ -53,6 +55,10 @@ hami_vgpu_memory_allocated_bytes{{{HELD}}} 2097152000
 hami_vgpu_core_allocated_ratio{{{HELD}}} 30
 # HELP hami_node_gpu_mig_instance_info 1 for each MIG instance that a pod holds.
 # TYPE hami_node_gpu_mig_instance_info gauge
+# HELP hami_resource_quota_used What pods hold of a resource with a quota, in MiB or percent.
+# TYPE hami_resource_quota_used gauge
+# HELP hami_resource_quota_limit The quota on the resource, in MiB or percent.
+# TYPE hami_resource_quota_limit gauge
 """
 
 
@@ -328,6 +334,8 @@ def in_code():
         *(one.family for one in (*cardmetrics.NEW, *cardmetrics.OLD)),
         *podmetrics.NEW,
         *podmetrics.OLD,
+        *quotametrics.NEW,
+        *quotametrics.OLD,
     ):
         found.add((family.name, "gauge", frozenset(family.labels) - {"zone"}))
     return found
@@ -339,4 +347,23 @@ def test_the_page_has_every_metric_with_its_type_and_labels_and_no_other():
 
 def test_all_of_hamis_metrics_carry_their_zone():
     every = [one.family for one in (*cardmetrics.NEW, *cardmetrics.OLD)] + podmetrics.NEW + podmetrics.OLD
+    every += quotametrics.NEW + quotametrics.OLD
     assert all(family.labels[-1] == "zone" for family in every)
+
+
+def test_quotas_are_told_with_what_is_held_and_reserved():
+    cluster = one_card()
+    hard = {"limits.nvidia.com/gpumem": 4000, "limits.nvidia.com/gpucores": "50", "pods": 7}
+    cluster.quotas.upsert(ResourceQuota(ObjectMeta("q", "default"), QuotaSpec(hard)))
+    cluster.quotas.upsert(ResourceQuota(ObjectMeta("q", "idle"), QuotaSpec({"limits.hygon.com/dcumem": 0})))
+    place(cluster, pod("p", 1, memory=1000))
+    found = scraped(cluster, legacy=True)
+    used = {
+        ("default", "nvidia.com/gpumem", "4000"): 3000,
+        ("default", "nvidia.com/gpucores", "50"): 30,
+        ("idle", "hygon.com/dcumem", "0"): 0,
+    }
+    assert values(found["hami_resource_quota_used"], "namespace", "quota_name", "limit") == used
+    assert values(found["QuotaUsed"], "quotanamespace", "quotaName", "limit") == used
+    limits = {(namespace, name): float(limit) for namespace, name, limit in used}
+    assert values(found["hami_resource_quota_limit"], "namespace", "quota_name") == limits

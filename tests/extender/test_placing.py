@@ -5,10 +5,13 @@ import json
 import msgspec
 import pytest
 
-from tests.scenario import node, pod, running, scenario
+from tests.scenario import limits, node, pod, running, scenario
+from tonnage.extender.admission import PodAdmission, Rules
 from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult, read
 from tonnage.framework.session import Session
+from tonnage.model.meta import ObjectMeta
+from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.model.wire import encode
 from tonnage.plugins.stock import stock_plugins
 
@@ -222,3 +225,40 @@ def test_keys_are_read_in_any_case(case):
 
 def test_a_request_without_a_pod_says_so():
     assert placing(three()).filter(read(b'{"NodeNames": ["a"]}', FilterArgs), 0).result.error
+
+
+# -- quotas
+
+
+def limited(memory, *objects):
+    cluster = scenario(*objects)
+    hard = {"limits.nvidia.com/gpumem": memory}
+    cluster.quotas.upsert(ResourceQuota(ObjectMeta("q", "default"), QuotaSpec(hard)))
+    return cluster
+
+
+def test_a_reservation_counts_for_the_quota_until_it_expires():
+    door = placing(limited(8000, node("a", gpus=2)), timeout=60)
+    assert door.filter(asked(named("p", gpus=1), "a"), 0).result.node_names == ["a"]
+    over = door.filter(asked(named("q", gpus=1), "a"), 1).result
+    assert (over.node_names, over.failed_nodes) == ([], {"a": "ResourceQuotaNotFit"})
+    assert door.filter(asked(named("p", gpus=1), "a"), 2).result.node_names == ["a"]
+    door.expire(100)
+    assert door.filter(asked(named("q", gpus=1), "a"), 101).result.node_names == ["a"]
+
+
+def test_webhook_and_filter_look_at_the_same_book():
+    cluster = limited(8000, node("a", gpus=2))
+    placing(cluster).filter(asked(named("p", gpus=1, memory=5000), "a"), 0)
+    new = {"spec": {"containers": [{"name": "main", "resources": {"limits": limits(1, memory=3001)}}]}}
+    verdict = PodAdmission(cluster.vendors, Rules("s"), cluster.quotas).judge(new, "default")
+    assert verdict.message == (
+        "exceeding resource quota: nvidia.com/gpumem is limited to 8000, 5000 are used, and the pod asks for 3001"
+    )
+
+
+def test_new_nodes_do_not_help_a_pod_over_quota():
+    cluster = limited(7999, node("a", gpus=1))
+    new = [json.loads(encode(node(name, gpus=1))) for name in ("a", "b")]
+    answer = placing(cluster).filter(asked(named("p", gpus=1), nodes={"items": new}), 0)
+    assert answer.result.failed_nodes == {"a": "ResourceQuotaNotFit", "b": "ResourceQuotaNotFit"}

@@ -18,7 +18,7 @@ from tonnage.lab.api import node_manifest, pod_manifest
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 
-PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+PODS, NODES, QUOTAS = "/api/v1/pods", "/api/v1/nodes", "/api/v1/resourcequotas"
 _MOMENT = 0.01
 
 
@@ -150,7 +150,7 @@ class FakeServer:
         return True
 
     def _answer(self, path: str, query: dict[str, str]) -> tuple[int, dict[str, Any]]:
-        if path not in (PODS, NODES):
+        if path not in (PODS, NODES, QUOTAS):
             name = path.rpartition("/")[2]
             known = self.objects.get((PODS, name))
             return (200, known) if known else (404, status(404, "NotFound"))

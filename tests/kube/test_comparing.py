@@ -9,6 +9,8 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import COUNTED, CardModel
 from tonnage.cluster.task import make_task
 from tonnage.kube.compare import compare
+from tonnage.model.meta import ObjectMeta
+from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.model.selection import Taint
 
 OBJECTS = (
@@ -100,3 +102,15 @@ def test_what_is_only_reserved_is_no_difference() -> None:
     cluster = picture()
     cluster.reserve(make_task(pod("w", 1), cluster.vendors), "b", ())
     assert compare(cluster, picture()) == []
+
+
+def test_quotas_and_what_is_held_of_them_are_compared() -> None:
+    one, other = picture(), picture()
+    one.quotas.upsert(ResourceQuota(ObjectMeta("q", "default"), QuotaSpec({"limits.nvidia.com/gpumem": 5})))
+    assert [(d.object, d.field) for d in compare(one, other)] == [("Namespace/default", "quota on nvidia.com/gpumem")]
+    other.quotas.upsert(ResourceQuota(ObjectMeta("q", "default"), QuotaSpec({"limits.nvidia.com/gpumem": 5})))
+    assert compare(one, other) == []
+    one.quotas.hold("default/x", ())
+    assert [(d.live, d.fresh) for d in compare(one, other)] == [
+        ("Quota(limit=5, used=0)", "Quota(limit=5, used=500)"),
+    ]

@@ -5,11 +5,12 @@ import json
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.kube.fake_server import NODES, PODS, FakeServer, Plan, Stream, error_line, status
-from tests.kube.live import live, run
+from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, Plan, Stream, error_line, status
+from tests.kube.live import Live, live, run
 from tests.scenario import node, pod, running
 from tonnage.kube.picture import PODS as POD_KIND
 from tonnage.kube.picture import Kind
@@ -319,5 +320,48 @@ def test_a_mistake_of_ours_about_one_object_is_a_problem_of_that_object(
             now.server.put(pod("even"))
             await now.until(lambda: "default/even" in now.cluster.waiting)
             assert "the log says why" in now.picture.problems["Pod/default/odd"].message
+
+    run(main())
+
+
+def test_quotas_come_change_and_go(tmp_path: Path) -> None:
+    def quota(limit: str) -> dict[str, Any]:
+        hard = {"limits.nvidia.com/gpumem": limit, "pods": "5"}
+        return {"metadata": {"name": "gpus", "namespace": "default"}, "spec": {"hard": hard}, "status": {"used": {}}}
+
+    def limit(now: Live) -> int | None:
+        found = now.cluster.quotas.quota("default", "nvidia.com/gpumem")
+        return None if found is None else found.limit
+
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            assert limit(now) is None
+            now.server.put_plain(QUOTAS, quota("1000"))
+            await now.until(lambda: limit(now) == 1000)
+            now.server.put_plain(QUOTAS, quota("2000"))
+            await now.until(lambda: limit(now) == 2000)
+            await now.until_same()
+            broken = quota("3000")
+            broken["spec"]["hard"] = 7
+            now.server.put_plain(QUOTAS, broken)
+            await now.until(lambda: list(now.picture.problems) == ["ResourceQuota/default/gpus"])
+            assert limit(now) == 2000
+            now.server.delete(QUOTAS, "gpus")
+            await now.until(lambda: limit(now) is None)
+            assert now.picture.problems == {}
+
+    run(main())
+
+
+def test_a_quota_that_went_unseen_is_noticed_by_the_next_list(tmp_path: Path) -> None:
+    plain = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"hard": {"limits.nvidia.com/gpumem": "1"}}}
+
+    async def main() -> None:
+        async with live(tmp_path, lambda server: server.put_plain(QUOTAS, plain)) as now:
+            assert list(now.cluster.quotas.limits) == ["team"]
+            del now.server.objects[QUOTAS, "q"]
+            now.server.version += 1
+            now.server.forget_history()
+            await now.until(lambda: not now.cluster.quotas.limits)
 
     run(main())

@@ -20,7 +20,7 @@ from tonnage.plugins.stock import stock_plugins
 from tonnage.settings.defaults import default_text, with_flags
 from tonnage.settings.peers import ABSENT, ACTIONS, ALWAYS_ON
 
-ALWAYS = ["noderesources", "nodeselection", "predicates", "devices"]
+ALWAYS = ["noderesources", "nodeselection", "predicates", "devices", "devicequota"]
 
 
 def names(text: str) -> list[str]:

@@ -104,7 +104,6 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         overwrite_default_scheduler=options.force_overwrite_default_scheduler,
         deny_privileged=options.privileged_pods == "deny",
     )
-    admission = PodAdmission(vendors, rules)
 
     def review(body: bytes) -> bytes:
         question = read_review(body)
@@ -123,6 +122,7 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
     )
+    admission = PodAdmission(vendors, rules, service.cluster.quotas)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

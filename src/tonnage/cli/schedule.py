@@ -110,6 +110,8 @@ def command(
     cluster = Cluster(default_vendors())
     for thing in manifests.surroundings:
         cluster.upsert_surrounding(thing)
+    for quota in manifests.quotas:
+        cluster.quotas.upsert(quota)
     for node in manifests.nodes:
         cluster.upsert_node(node)
     for hypernode in manifests.hypernodes:

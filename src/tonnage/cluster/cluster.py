@@ -28,6 +28,7 @@ from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.placed import Placed
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
+from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, sit_down
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.surroundings import Surroundings
@@ -81,6 +82,8 @@ class Cluster:
         self.surroundings = Surroundings()
         self.placed = Placed(self.columns, self.nodes, self.surroundings.namespaces, self._everyone)
         """Pods with a node, by what rules about other pods ask."""
+        self.quotas = Quotas(self.vendors)
+        """Quotas on cards, and what is held of cards by namespace."""
         self._orphans: dict[str, dict[str, Holding]] = {}
         self._pod_problems: dict[str, list[Problem]] = {}
         self._vectors: Memo[Requests, Array] = Memo()
@@ -136,6 +139,8 @@ class Cluster:
         self._reset_foreign(state)
         self.images.count(state.node, -1)
         self.columns.remove(state.row)
+        for key in state.loose:
+            self._note(key, state.holdings[key].vendors)
         if state.holdings:
             self._orphans[name] = state.holdings
 
@@ -260,6 +265,7 @@ class Cluster:
             state = self.nodes.get(held.node)
             if state is None:
                 self._orphans[held.node][key] = holding
+                self._note(key, holding.vendors)
                 return
             before = [card.uuid for use in state.uses(key) for card in use.cards]
         left = self._let_go(key, fill_up=False)
@@ -267,6 +273,7 @@ class Cluster:
         state = self.nodes.get(holding.node)
         if state is None:
             self._orphans.setdefault(holding.node, {})[key] = holding
+            self._note(key, holding.vendors)
         else:
             state.holdings[key] = holding
             self._take_in(state, key, before)
@@ -339,8 +346,10 @@ class Cluster:
             if state is not None:
                 self.columns.touch(state.row)
             return
+        uses = self._orphans[node][key].vendors if state is None else state.uses(key)
         if state is not None:
-            self._apply(state, state.holdings[key], state.uses(key), sign)
+            self._apply(state, state.holdings[key], uses, sign)
+        self.quotas.hold(key, uses if sign > 0 else ())
         if sign < 0:
             self.placed.drop(key)
         elif task.rules is not None or self.placed.awake:
@@ -348,6 +357,11 @@ class Cluster:
 
     def _counts_now(self, key: str) -> bool:
         return not (self.is_ahead and key in self.leaving)
+
+    def _note(self, key: str, uses: Sequence[VendorUse]) -> None:
+        """Say what a pod holds of cards to the quotas of its namespace."""
+        if self._counts_now(key):
+            self.quotas.hold(key, uses)
 
     # -- namespaces and storage
 
@@ -370,7 +384,7 @@ class Cluster:
     # -- what is wrong
 
     def problems(self) -> Iterator[Problem]:
-        """Everything that is wrong with nodes, HyperNodes and pods, each in the order of names."""
+        """Everything that is wrong with nodes, HyperNodes, quotas and pods, each in the order of names."""
         for name in sorted(self.nodes):
             state = self.nodes[name]
             yield from state.problems
@@ -380,6 +394,7 @@ class Cluster:
                     message = f"{uuid} is registered on node {first} too; both count"
                     yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)
         yield from self.membership().problems
+        yield from self.quotas.problems()
         for key in sorted(self._pod_problems.keys() | self.holders.keys()):
             yield from self._pod_problems.get(key, ())
             if key in self.holders:
@@ -461,6 +476,7 @@ class Cluster:
             columns.card_total[CORES, position, row] = device.cores
             columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
             columns.vendor_cards[vendor, row] += 1
+            self.quotas.seen(vendor, device.memory, device.cores)
             columns.particular[vendor, row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
             columns.plain |= device.mode == PLAIN_MODE
@@ -554,6 +570,7 @@ class Cluster:
 
     def _hold(self, key: str, holding: Holding) -> None:
         self.holders[key] = holding.node
+        self._note(key, holding.vendors)
         state = self.nodes.get(holding.node)
         if state is None:
             self._orphans.setdefault(holding.node, {})[key] = holding
@@ -588,6 +605,7 @@ class Cluster:
             state.loose[key] = found_uses(state, key, holding)
         if self._counts_now(key):
             self._apply(state, holding, state.uses(key), 1)
+        self._note(key, state.uses(key))
         for other in moving:
             self._seat(state, other)
         if holding.knows_cards_of_groups:
@@ -599,6 +617,7 @@ class Cluster:
         sit_down(state, self.columns, key, holding)
         state.loose[key] = found_uses(state, key, holding)
         self._apply_loose(state, key, 1)
+        self._note(key, state.loose[key])
 
     def _apply_loose(self, state: NodeState, key: str, sign: int) -> None:
         if self._counts_now(key):
@@ -630,6 +649,7 @@ class Cluster:
         node = self.holders.pop(key, None)
         if node is None:
             return None
+        self.quotas.hold(key, ())
         if self.placed.spots:
             self.placed.drop(key)
         state = self.nodes.get(node)

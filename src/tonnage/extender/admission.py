@@ -11,7 +11,7 @@ import msgspec
 from tonnage.devices.base import Admission, AdmissionError, Vendor
 from tonnage.extender.patch import Operation, Wanted, merged, pointer, with_variables
 from tonnage.extender.podview import INIT, MAIN, Json, OddityError, Place, items_at, map_at, places, text_at
-from tonnage.extender.quota import Excess, NoQuotas, QuotaBook, excess
+from tonnage.extender.quota import NoQuotas, QuotaBook, excess
 from tonnage.model.pod import Container
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -124,7 +124,7 @@ class PodAdmission:
             return Verdict(False, FORBIDDEN, "pod has node assigned")
         init, main = ([place.after for place in judged if place.field == field] for field in (INIT, MAIN))
         over = excess(self._quotas, namespace or "default", self._vendors, init, main)
-        return Verdict(False, FORBIDDEN, _over_quota(over)) if over is not None else None
+        return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.sentence}") if over is not None else None
 
     def _patch(self, pod: Json, judged: list[Place], matched: bool) -> Iterator[Operation]:
         spec: dict[str, str] = {}
@@ -168,13 +168,6 @@ def _about_skipped(skipped: list[Place]) -> tuple[str, ...]:
     if len(skipped) > len(shown):
         warnings.append(f"{len(skipped) - len(shown)} more containers are privileged and ask for devices")
     return tuple(warnings)
-
-
-def _over_quota(over: Excess) -> str:
-    return (
-        f"exceeding resource quota: {over.resource} is limited to {over.quota.limit}, {over.quota.used} are used, "
-        f"and the pod asks for {over.asked}"
-    )
 
 
 def _short(text: str) -> str:

@@ -34,6 +34,7 @@ from tonnage.extender.exposition import CONTENT_TYPE
 from tonnage.extender.gates import Gates
 from tonnage.extender.placing import Placing
 from tonnage.extender.podmetrics import pod_text
+from tonnage.extender.quotametrics import quota_text
 from tonnage.kube.picture import Picture
 
 PATH = "/metrics"
@@ -137,6 +138,7 @@ def cluster_text(cluster: Cluster, legacy: bool) -> Iterator[str]:
     yield ""
     yield from card_text(now, legacy)
     yield from pod_text(cluster, legacy)
+    yield from quota_text(cluster.quotas, legacy)
 
 
 class State(Collector):

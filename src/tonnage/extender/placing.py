@@ -168,6 +168,7 @@ class Placing:
         items, readable = nodes.items or [], {}
         reasons: dict[str, str] = {}
         world = Cluster(self._cluster.vendors)
+        world.quotas = self._cluster.quotas
         for position, item in enumerate(items):
             try:
                 node = node_of(item)

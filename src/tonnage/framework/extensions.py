@@ -29,6 +29,7 @@ from tonnage.framework.points import (
     Evaluate,
     GpuOrder,
     GpuSet,
+    GrantPredicate,
     JobCheck,
     JobOrder,
     JobVote,
@@ -69,6 +70,7 @@ class Extensions:
         self._on_allocate: list[TaskEvent] = []
         self._on_deallocate: list[TaskEvent] = []
         self._assign: tuple[str, int, Assign] | None = None
+        self._grant_predicates: list[tuple[int, GrantPredicate]] = []
         self._asked: dict[Point, list[Registered]] = {}
         self._problems: dict[tuple[str, str], Problem] = {}
 
@@ -284,6 +286,18 @@ class Extensions:
                 f"plugins {self._assign[0]} and {self._opening.name} both want to assign devices; keep one"
             )
         self._assign = (self._opening.name, predicate, assign)
+
+    def add_grant_predicate(self, is_too_much: GrantPredicate, predicate: int) -> None:
+        """Look at what a pod would get before it gets it.
+
+        A node on which that is too much is turned down for the first reason of the plugin's predicate of that number.
+        That predicate's key must name everything that the answer depends on beside the node.
+        """
+        if not self._registers(points.GRANT_PREDICATE, is_too_much):
+            return
+        if not self._is_built_in:
+            is_too_much = self._guard.grant_predicate(is_too_much)
+        self._grant_predicates.append((predicate, is_too_much))
 
     def add_event_handler(self, allocate: TaskEvent | None = None, deallocate: TaskEvent | None = None) -> None:
         """Be told of every placement and of every one undone."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
 from tonnage.cluster.job import Job
 from tonnage.cluster.state import NodeState
@@ -25,6 +26,7 @@ from tonnage.framework.points import (
     Evaluate,
     GpuOrder,
     GpuSet,
+    GrantPredicate,
     NodeOrder,
     Point,
     PrePredicate,
@@ -158,6 +160,20 @@ class Guard:
                 what = error
             self.failed("GPU set", task.key, what)
             return None
+
+        return guarded
+
+    def grant_predicate(self, is_too_much: GrantPredicate) -> GrantPredicate:
+        def guarded(task: Task, row: int, grant: Grant) -> bool:
+            try:
+                answer = is_too_much(task, row, grant)
+                if isinstance(answer, bool):
+                    return answer
+                what: str | Exception = f"answered {answer!r} instead of true or false"
+            except Exception as error:
+                what = error
+            self.failed("grant predicate", task.key, what)
+            return True
 
         return guarded
 

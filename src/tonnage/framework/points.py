@@ -47,6 +47,7 @@ GPU_SET = Point(
     "GPU set", "task, request, row, candidates", "which of the fitting cards, or no opinion", "first that decides"
 )
 ASSIGN = Point("assign", "task, row, remembered", "what the pod's containers get of a node's cards", "one plugin only")
+GRANT_PREDICATE = Point("grant predicate", "task, row, grant", "whether that is too much", "all must pass")
 EVENTS = Point("allocate and deallocate events", "task", "nothing", "all are told")
 JOB_VALID = Point("job valid", "job", "nothing or a reason", "all must pass")
 JOB_READY = Point("job ready", "job", "yes, no or no opinion", "all must agree; yes if nobody has an opinion")
@@ -70,6 +71,7 @@ POINTS = (
     GPU_ORDER,
     GPU_SET,
     ASSIGN,
+    GRANT_PREDICATE,
     EVENTS,
     JOB_VALID,
     JOB_READY,
@@ -109,6 +111,8 @@ GpuSet = Callable[[Task, DeviceRequest, int, Sequence[int]], Sequence[int] | Non
 """Positions to take out of fitting ones, which come in order of preference; nothing if any will do."""
 Assign = Callable[[Task, int, Array | None], Grant | int]
 """The slices a pod gets on a node, or the code of the reason why it gets none; gets what its predicate remembered."""
+GrantPredicate = Callable[[Task, int, Grant], bool]
+"""Whether a pod must not get these slices of the cards of a node."""
 Detail = Callable[[Task, int, int, Array | None], Callable[[], str]]
 """Of a task, a node's row, its code and what the predicate remembered, captures what a sentence about it needs.
 

@@ -99,8 +99,18 @@ class Session(Extensions):
             _, number, assign = self._assign
             grant = assign(task, rows[0], pods.extras.get(number))
             if not isinstance(grant, int):
-                return self._record(task, job, pods, rows, grant, among)
+                against = self._against(task, rows[0], grant)
+                if against is None:
+                    return self._record(task, job, pods, rows, grant, among)
+                number, grant = against, 1
             pods.settle_row(rows[0], self._classes.predicates[number], grant)
+
+    def _against(self, task: Task, row: int, grant: Grant) -> int | None:
+        """The number of the predicate whose plugin says that what a pod would get is too much."""
+        for number, is_too_much in self._grant_predicates:
+            if is_too_much(task, row, grant):
+                return number
+        return None
 
     def survey(self, task: Task, among: Array) -> Survey:
         """Every node of those that the pod fits on, with its score, and why it does not fit on the others."""

@@ -67,7 +67,7 @@ def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
     fresh.adopt_seats(live)
     live.settle()
     fresh.settle()
-    differences = [*_nodes(live, fresh), *_pods(live, fresh)]
+    differences = [*_nodes(live, fresh), *_pods(live, fresh), *_quotas(live, fresh)]
     if live.nodes.keys() == fresh.nodes.keys():
         differences += _columns(live, fresh)
     return differences
@@ -91,6 +91,16 @@ def _pods(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
             yield Difference(f"Pod/{key}", "what it holds", repr(live.held(key)), repr(fresh.held(key)))
         elif key in live.waiting and live.waiting[key] != fresh.waiting[key]:
             yield Difference(f"Pod/{key}", "pod", repr(live.waiting[key].pod), repr(fresh.waiting[key].pod))
+
+
+def _quotas(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
+    mine, theirs = (
+        {(name, resource): quota for name, resource, quota in cluster.quotas.all()} for cluster in (live, fresh)
+    )
+    for name, resource in sorted(mine.keys() | theirs.keys()):
+        one, other = mine.get((name, resource)), theirs.get((name, resource))
+        if one != other:
+            yield Difference(f"Namespace/{name}", f"quota on {resource}", repr(one), repr(other))
 
 
 def _state_of(cluster: Cluster, key: str) -> str:

@@ -24,6 +24,7 @@ from tonnage.kube.watch import SILENCE, Batch, Follower, Pace
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
+from tonnage.model.quota import ResourceQuota
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,14 @@ PODS = Kind(
     known=Cluster.pods,
     in_doubt=lambda cluster: cluster.reserved,
 )
-KINDS = (NODES, PODS)
+QUOTAS = Kind(
+    Resource("ResourceQuota", "/api/v1/resourcequotas", ResourceQuota),
+    put=lambda cluster, quota: cluster.quotas.upsert(quota),
+    drop=lambda cluster, key, _quota: cluster.quotas.remove(key),
+    known=lambda cluster: cluster.quotas.keys(),
+    in_doubt=lambda cluster: (),
+)
+KINDS = (NODES, PODS, QUOTAS)
 
 Listener = Callable[[Kind, Sequence[Change]], None]
 

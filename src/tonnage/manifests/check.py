@@ -8,6 +8,7 @@ from tonnage.cluster.podrules import pod_rules
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
+from tonnage.model.quota import ResourceQuota
 from tonnage.model.resources import amount
 
 _PRIORITIES = range(-(2**31), 2**31)
@@ -71,3 +72,12 @@ def mended_node(node: Node) -> tuple[Node, list[Fault]]:
     if not faults:
         return node, faults
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, **kept)), faults
+
+
+def mended_quota(quota: ResourceQuota) -> tuple[ResourceQuota, list[Fault]]:
+    """The quota without the limits that cannot be used, and what is wrong with those."""
+    bad = dict(_quantities("spec.hard", quota.spec.hard))
+    if not bad:
+        return quota, []
+    kept = {name: value for name, value in (quota.spec.hard or {}).items() if name not in bad}
+    return msgspec.structs.replace(quota, spec=msgspec.structs.replace(quota.spec, hard=kept)), list(bad.values())

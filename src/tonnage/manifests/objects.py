@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tonnage.manifests.check import Fault, mended_node, pod_faults
+from tonnage.manifests.check import Fault, mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
+from tonnage.model.quota import ResourceQuota
 from tonnage.model.storage import PersistentVolumeClaim
 from tonnage.model.wire import KINDS, Surrounding, WireError, convert, is_about_null, without_nulls
 
@@ -29,7 +30,7 @@ _WORDS = {
 }
 
 
-Kept = Node | Pod | HyperNode | Surrounding
+Kept = Node | Pod | HyperNode | ResourceQuota | Surrounding
 """What is read."""
 
 
@@ -40,6 +41,7 @@ class Manifests:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     hypernodes: list[HyperNode] = field(default_factory=list)
+    quotas: list[ResourceQuota] = field(default_factory=list)
     surroundings: list[Surrounding] = field(default_factory=list)
     """Namespaces and storage."""
     problems: list[Problem] = field(default_factory=list)
@@ -59,7 +61,12 @@ class Manifests:
         return False
 
     def _things_like(self, thing: Kept) -> list[Any]:
-        lists: dict[type[Any], list[Any]] = {Node: self.nodes, Pod: self.pods, HyperNode: self.hypernodes}
+        lists: dict[type[Any], list[Any]] = {
+            Node: self.nodes,
+            Pod: self.pods,
+            HyperNode: self.hypernodes,
+            ResourceQuota: self.quotas,
+        }
         return lists.get(type(thing), self.surroundings)
 
 
@@ -121,6 +128,9 @@ class Reader:
         elif isinstance(thing, Pod):
             faults = pod_faults(thing)
             key = thing.key
+        elif isinstance(thing, ResourceQuota):
+            thing, faults = mended_quota(thing)
+            key = thing.key
         elif isinstance(thing, PersistentVolumeClaim):
             key = thing.key
         for fault in faults:
@@ -148,7 +158,7 @@ class Reader:
         if not kind or not name:
             return f"{kind or 'Object'} #{self._number}"
         namespace = written.peek("metadata", "namespace")
-        if KINDS.get(("v1", kind)) in (Pod, PersistentVolumeClaim):
+        if KINDS.get(("v1", kind)) in (Pod, PersistentVolumeClaim, ResourceQuota):
             namespace = namespace or "default"
         return f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}"
 

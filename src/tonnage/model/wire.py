@@ -9,6 +9,7 @@ import msgspec
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.model.quota import ResourceQuota
 from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 T = TypeVar("T")
@@ -46,10 +47,11 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
 
 Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
 """Objects beside nodes and pods that say where pods may go."""
-KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode] | type[Surrounding]] = {
+KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode] | type[ResourceQuota] | type[Surrounding]] = {
     ("v1", "Node"): Node,
     ("v1", "Pod"): Pod,
     ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
+    ("v1", "ResourceQuota"): ResourceQuota,
     ("v1", "Namespace"): Namespace,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
     ("v1", "PersistentVolume"): PersistentVolume,

@@ -10,6 +10,7 @@ BUILT_IN = {
     "nodeselection": "tonnage.plugins.nodeselection:NodeSelection",
     "predicates": "tonnage.plugins.predicates:Predicates",
     "devices": "tonnage.plugins.devices:Devices",
+    "devicequota": "tonnage.plugins.devicequota:DeviceQuota",
     "binpack": "tonnage.plugins.binpack:Binpack",
     "nodeorder": "tonnage.plugins.nodeorder:NodeOrder",
     "noderesourcesfit": "tonnage.plugins.noderesourcesfit:NodeResourcesFit",
@@ -25,7 +26,7 @@ BUILT_IN = {
     "gpupack": "tonnage.plugins.gpupack:GpuPack",
     "gpuspread": "tonnage.plugins.gpuspread:GpuSpread",
 }
-ALWAYS = ("noderesources", "nodeselection", "predicates", "devices")
+ALWAYS = ("noderesources", "nodeselection", "predicates", "devices", "devicequota")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
 NODE_SCORERS = (
     "binpack",

@@ -2,6 +2,7 @@
 
 from tonnage.framework.plugin import Plugin
 from tonnage.model.wire import convert
+from tonnage.plugins.devicequota import DeviceQuota
 from tonnage.plugins.devices import Devices
 from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.nodepolicy import NodePolicy
@@ -15,5 +16,5 @@ def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa
     """HAMi's defaults: nodes are packed, the cards of a node are spread over; important pods go first."""
     nodes = convert({"policy": node_policy}, NodePolicy.Arguments)
     cards = convert({"policy": gpu_policy, "numa_order": numa_order}, GpuPolicy.Arguments)
-    rules = [NodeResources(), NodeSelection(), Predicates(), Devices()]
+    rules = [NodeResources(), NodeSelection(), Predicates(), Devices(), DeviceQuota()]
     return [*rules, Priority(), NodePolicy(nodes), GpuPolicy(cards)]

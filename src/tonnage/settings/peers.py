@@ -43,7 +43,7 @@ ABSENT = {
     "usage": _ABSENT,
     "pdb": _NO_EVICTION,
     "nodegroup": _ABSENT,
-    "resourcequota": "Tonnage does not have it yet; namespace quotas are not looked at",
+    "resourcequota": "Tonnage does not have it yet; of namespace quotas only those on cards are looked at",
     "extender": "Tonnage does not have it yet; nothing is asked over HTTP",
     # KAI
     "elastic": _NO_GANGS,
@@ -103,7 +103,7 @@ SWITCHED = {
     "enableQueueOrder": ("queue order",),
     "enableJobOrder": ("job order",),
     "enableTaskOrder": ("task order",),
-    "enablePredicate": ("pre-predicate", "predicate", "batch predicate"),
+    "enablePredicate": ("pre-predicate", "predicate", "batch predicate", "grant predicate"),
     "enableNodeOrder": ("node order", "batch node order"),
     "enableJobReady": ("job ready",),
     "enableJobPipelined": ("job pipelined",),
