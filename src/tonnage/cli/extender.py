@@ -50,6 +50,7 @@ def _without_effect(options: "ExtenderOptions") -> "Sequence[str]":
         "--leader-elect: replicas do not agree on a leader yet; run one": options.leader_elect,
         "--profiling: no profiles are served": options.profiling,
         "--node-label-selector: all nodes are looked at": bool(options.node_label_selector),
+        "--kube-timeout: requests have time-outs of their own": bool(options.kube_timeout),
     }
     return [text for text, given in told.items() if given]
 
@@ -121,6 +122,7 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         review,
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
+        turn_seconds=options.node_lock_retry_timeout,
     )
     admission = PodAdmission(vendors, rules, service.cluster.quotas)
     stop = asyncio.Event()

@@ -28,7 +28,7 @@ NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
 BIND_TIME = "hami.io/bind-time"
 LOCK = "hami.io/mutex.lock"
-TURN_SECONDS = 25.0
+TURN_SECONDS = 28.0
 """How long a bind waits for its node: kube-scheduler gives its extender 30 seconds."""
 _TRIES = 4
 _LATE_SECONDS = 10.0
@@ -47,7 +47,13 @@ class Binder:
     """Binds pods whose place was decided."""
 
     def __init__(
-        self, client: Client, cluster: Cluster, placing: Placing, gates: Gates, now: Callable[[], float]
+        self,
+        client: Client,
+        cluster: Cluster,
+        placing: Placing,
+        gates: Gates,
+        now: Callable[[], float],
+        turn_seconds: float = TURN_SECONDS,
     ) -> None:
         self._client = client
         self._cluster = cluster
@@ -55,6 +61,7 @@ class Binder:
         self._gates = gates
         self._now = now
         """Seconds since 1970."""
+        self._turn_seconds = turn_seconds
         self._background: set[asyncio.Task[None]] = set()
         self._in_flight = 0
         """Binds that wait for their turn or for the API server."""
@@ -78,7 +85,7 @@ class Binder:
         task = reservation.task
         try:
             self._check(reservation)
-            if not await self._gates.enter(args.node, task.key, TURN_SECONDS):
+            if not await self._gates.enter(args.node, task.key, self._turn_seconds):
                 holder = self._gates.inside(args.node)
                 raise BindError(f"{args.node} is busy: {holder} waits for its devices there")
         except (BindError, asyncio.CancelledError):

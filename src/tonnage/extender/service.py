@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
-from tonnage.extender.binding import Binder
+from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.gates import BIND_PHASE, FAILED, Gates
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing
@@ -55,6 +55,7 @@ class Service:
         review: Review,
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
+        turn_seconds: float = TURN_SECONDS,
     ) -> None:
         self._telling = telling
         self._failed: set[str] = set()
@@ -64,7 +65,7 @@ class Service:
         kept = without_kube_schedulers_own(plugins)
         self.session = Session(self.cluster, kept)
         self.placing = Placing(self.session, kept, reservation_seconds)
-        self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time)
+        self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time, turn_seconds)
         self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw)
         self.picture.listeners.append(self._seen)
         self.extender = Extender(
