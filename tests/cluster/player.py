@@ -5,12 +5,13 @@ being handed its devices. The player guesses in the same way and remembers when 
 """
 
 import json
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -57,7 +58,9 @@ class Player:
         self._stopped.set()
         connection = self._connection
         if connection is not None and connection.sock is not None:
-            connection.sock.close()
+            # Closing it would not wake the thread that reads from it.
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
         self._pool.shutdown(cancel_futures=True)
         self._api.close()
@@ -74,9 +77,10 @@ class Player:
                 while line := response.readline():
                     self._look(json.loads(line))
             except Exception:
-                # A connection that is closed under a reader fails in many ways.
-                if not self._stopped.wait(0.05):
-                    continue
+                # A connection that is shut under a reader fails in many ways.
+                self._stopped.wait(0.05)
+            finally:
+                self._connection.close()
 
     def _look(self, event: dict[str, Any]) -> None:
         pod = event["object"]
