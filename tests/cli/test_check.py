@@ -108,7 +108,7 @@ def test_the_plugins_of_the_file_decide_and_its_warnings_go_to_standard_error(tm
     path = written(tmp_path, VOLCANO_HELM)
     done = tonnage("schedule", "-f", CLUSTER, "--config", path, "-o", "json")
     assert done.returncode == 0
-    assert f"{path}:5:11: warning: gang: " in done.stderr
+    assert f"{path}:7:11: warning: conformance: " in done.stderr
     scored = [decision for decision in json.loads(done.stdout)["decisions"] if decision["scores"]]
     assert all(set(scores) == {"total", "nodeorder", "binpack"} for one in scored for scores in one["scores"].values())
 

@@ -38,21 +38,28 @@ def points_of(text: str, name: str) -> list[str]:
 
 def test_volcanos_helm_default_scores_with_nodeorder_and_binpack() -> None:
     settings = load(VOLCANO_HELM)
-    assert [plugin.name for plugin in settings.plugins] == [*ALWAYS, "priority", "nodeorder", "binpack", "gpupolicy"]
+    assert [plugin.name for plugin in settings.plugins] == [
+        *ALWAYS,
+        "priority",
+        "gang",
+        "nodeorder",
+        "binpack",
+        "gpupolicy",
+    ]
     assert settings.actions == ["enqueue", "allocate", "backfill"]
 
 
 def test_every_name_of_volcanos_helm_default_without_effect_is_said_with_its_place() -> None:
     said = warnings(VOLCANO_HELM)
-    assert said[0].startswith("FILE:1:11: the action enqueue has no effect here yet")
-    assert any(line.startswith("FILE:5:11: gang: Tonnage does not have gangs yet") for line in said)
+    assert not any("the action " in line or " gang: " in line for line in said)
+    assert any(line.startswith("FILE:7:11: conformance: Tonnage does not evict yet") for line in said)
     assert not any(" predicates" in line for line in said)
     for name in ("conformance", "overcommit", "drf", "proportion"):
         assert sum(f" {name}: " in line for line in said) == 1
 
 
 def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:
-    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "nodeorder", "gpupolicy"]
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "gang", "nodeorder", "gpupolicy"]
     assert not any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
 
 
@@ -68,36 +75,51 @@ def test_kais_default_loads_with_warnings_only() -> None:
     assert [plugin.name for plugin in settings.plugins] == [
         *ALWAYS,
         "priority",
+        "elastic",
+        "kubeflow",
+        "ray",
         "gpusharingorder",
         "gpupack",
         "resourcetype",
+        "taskorder",
         "nominatednode",
         "nodeplacement",
+        "gang",
     ]
     said = [note.message for note in settings.warnings]
     assert any(text.startswith("the action consolidation has no effect") for text in said)
     assert any(text.startswith("queueDepthPerAction (how many jobs") for text in said)
-    assert sum(text.startswith("elastic: ") for text in said) == 1
-    for name in ("gpupack", "gpusharingorder", "resourcetype", "nominatednode", "nodeplacement"):
+    assert sum(text.startswith("proportion: ") for text in said) == 1
+    for name in (
+        "elastic",
+        "kubeflow",
+        "ray",
+        "taskorder",
+        "gpupack",
+        "gpusharingorder",
+        "resourcetype",
+        "nominatednode",
+        "nodeplacement",
+    ):
         assert not any(text.startswith(f"{name}: ") for text in said)
     assert not any("no plugin scores nodes" in text or "both order the cards" in text for text in said)
 
 
 @pytest.mark.parametrize("name", ["gpupack", "gpuspread"])
 def test_kais_order_of_cards_takes_the_place_of_the_gpu_policy(name: str) -> None:
-    assert names(with_plugin(name)) == [*ALWAYS, name]
+    assert names(with_plugin(name)) == [*ALWAYS, name, "gang"]
 
 
 def test_two_orders_of_cards_are_warned_of() -> None:
     text = "actions: allocate\ntiers:\n- plugins:\n  - name: nodeplacement\n  - name: gpupolicy\n  - name: gpupack\n"
     (said,) = warnings(text)
     assert said.startswith("FILE:6:11: gpupolicy and gpupack both order the cards of a node")
-    assert names(text) == [*ALWAYS, "nodeplacement", "gpupolicy", "gpupack"]
+    assert names(text) == [*ALWAYS, "nodeplacement", "gpupolicy", "gpupack", "gang"]
 
 
 def test_a_flag_for_the_gpu_policy_counts_more_than_an_order_of_cards_in_the_file() -> None:
     plugins = with_flags(load(with_plugin("gpuspread")).plugins, None, "binpack", None)
-    assert [plugin.name for plugin in plugins] == [*ALWAYS, "gpupolicy"]
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "gang", "gpupolicy"]
 
 
 def test_node_placement_alone_scores_nodes() -> None:
@@ -151,7 +173,7 @@ def test_what_keeps_placements_right_comes_first_and_the_order_of_cards_is_alway
         - plugins:
           - name: binpack
     """
-    assert names(text) == [*ALWAYS, "nodepolicy", "binpack", "gpupolicy"]
+    assert names(text) == [*ALWAYS, "nodepolicy", "binpack", "gpupolicy", "gang"]
 
 
 def test_arguments_reach_the_plugin() -> None:
@@ -262,7 +284,7 @@ def test_a_flag_counts_more_than_the_file() -> None:
 
 def test_a_flag_for_nodes_adds_the_plugin_that_the_file_does_not_name() -> None:
     plugins = with_flags(load(with_plugin("binpack")).plugins, "spread", None, None)
-    assert [plugin.name for plugin in plugins] == [*ALWAYS, "binpack", "gpupolicy", "nodepolicy"]
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "binpack", "gpupolicy", "gang", "nodepolicy"]
 
 
 # -- the tables

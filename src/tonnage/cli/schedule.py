@@ -116,6 +116,8 @@ def command(
         cluster.upsert_node(node)
     for hypernode in manifests.hypernodes:
         cluster.upsert_hypernode(hypernode)
+    for group in manifests.groups:
+        cluster.groups.upsert(group)
     for pod in manifests.pods:
         cluster.upsert_pod(pod)
     try:

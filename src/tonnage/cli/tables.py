@@ -22,9 +22,8 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         header = ["POD", "OUTCOME", "NODE", "DEVICES"] + (["SCORE"] if wide else [])
         lines += table(header, [_row(decision, wide) for decision in cycle.decisions])
         lines.append("")
-    for decision in waiting:
-        lines.append(f"{decision.pod} waits:")
-        lines += _why(decision, nodes)
+    for job in _by_job(waiting):
+        lines += _why_job(job, nodes)
     if cycle.evictions:
         header = ["EVICTED", "NODE", "FOR", "WHY"]
         lines += ["", *table(header, [[e.pod, e.node, e.for_, e.reason] for e in cycle.evictions])]
@@ -84,6 +83,32 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
         yield f"  {name} scores {_score(parts['total'])}" + (f" ({details})" if details else "")
     for rejection in decision.rejected:
         yield _rejection(rejection, nodes)
+
+
+def _by_job(decisions: Sequence[DecisionRecord]) -> list[list[DecisionRecord]]:
+    """Pods that wait together, in the order in which their jobs come; a plain pod by itself."""
+    jobs: dict[tuple[str, str], list[DecisionRecord]] = {}
+    for decision in decisions:
+        alone = decision.pod if decision.pod == decision.job else ""
+        jobs.setdefault((decision.job, alone), []).append(decision)
+    return list(jobs.values())
+
+
+def _why_job(job: Sequence[DecisionRecord], nodes: int) -> Iterator[str]:
+    """Why the pods of a job wait, each reason once with the pods it is about."""
+    first = job[0]
+    if first.job == first.pod:
+        yield f"{first.pod} waits:"
+        yield from _why(first, nodes)
+        return
+    yield f"{first.job} in queue {first.queue} waits with {_count(len(job), 'pod')}:"
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for decision in job:
+        reasons.setdefault(tuple(_why(decision, nodes)), []).append(decision.pod)
+    for lines, pods in reasons.items():
+        others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+        yield f"  {pods[0]}{others}:"
+        yield from (f"  {line}" for line in lines)
 
 
 def _why(decision: DecisionRecord, nodes: int) -> Iterator[str]:

@@ -22,12 +22,13 @@ from tonnage.cluster.columns import (
     Columns,
     Nodes,
 )
+from tonnage.cluster.groups import Groups
 from tonnage.cluster.holding import Holding, VendorUse, card_uses, group_uses
 from tonnage.cluster.images import Images
+from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, WAITING
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.placed import Placed
-from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, sit_down
 from tonnage.cluster.state import NodeState
@@ -68,6 +69,8 @@ class Cluster:
         """Pods that have a node."""
         self.leaving: set[str] = set()
         """Pods that are on their way out: they hold what they held until they are gone."""
+        self.promised: set[str] = set()
+        """Reserved pods whose place others have to leave first."""
         self.is_ahead = False
         """Whether the columns show the cluster as it will be once the leaving pods have left."""
         self.holders: dict[str, str] = {}
@@ -76,7 +79,9 @@ class Cluster:
         self.topology_version = 0
         """Goes up whenever HyperNodes, nodes or their labels change."""
         self._membership: tuple[int, Membership] = -1, Membership({}, [])
-        self.queues = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
+        self.groups = Groups(self.standing)
+        """Jobs, queues and priority classes."""
+        self.queues = self.groups.queues
         self.cards: dict[str, list[str]] = {}
         """Nodes that register a card of that UUID."""
         self.surroundings = Surroundings()
@@ -209,6 +214,8 @@ class Cluster:
         key = pod.key
         if pod.is_over or (pod.is_leaving and pod.node is None):
             self.remove_pod(key)
+            if pod.has_succeeded:
+                self.groups.finish(pod)
             return
         task = make_task(pod, self.vendors)
         if pod.node is None:
@@ -221,13 +228,17 @@ class Cluster:
                 self._stand(task, self.holders[key])
             else:
                 self.reserved.pop(key, None)
+                self.promised.discard(key)
                 self._let_go(key)
                 self.waiting[key] = task
+            self.groups.put(task, self.standing(key))
             self._pod_problems.pop(key, None)
             return
         self.waiting.pop(key, None)
         self.reserved.pop(key, None)
+        self.promised.discard(key)
         self.running[key] = task
+        self.groups.put(task, self.standing(key))
         problems: list[Problem] = []
         holding = Holding(pod.node, task.requests, tuple(self._uses_of(task, problems)), task.unstated)
         if task.fault:
@@ -254,6 +265,28 @@ class Cluster:
         self._pod_problems.pop(key, None)
         self._let_go(key)
         self.leaving.discard(key)
+        self.promised.discard(key)
+        self.groups.drop(key)
+
+    def standing(self, key: str) -> int:
+        """Where a pod stands; one that is not known waits."""
+        if key in self.running:
+            return LEAVING if key in self.leaving else RUNNING
+        if key in self.reserved:
+            return PIPELINED if key in self.promised else PLACED
+        return WAITING
+
+    def _moved(self, key: str) -> None:
+        """Tell a pod's job where it stands now."""
+        job = self.groups.of_pod.get(key)
+        if job is not None:
+            job.move(key, self.standing(key))
+
+    def promise(self, key: str) -> None:
+        """A reserved pod waits after all, with the place that it has."""
+        if key in self.reserved:
+            self.promised.add(key)
+            self._moved(key)
 
     def _replace(self, key: str, holding: Holding) -> None:
         """Take over what a running pod holds; a card that it has without naming it stays its own."""
@@ -294,6 +327,11 @@ class Cluster:
         self.waiting.pop(task.key, None)
         self.running.pop(task.key, None)
         self.reserved[task.key] = task
+        if self.is_ahead:
+            self.promised.add(task.key)
+        else:
+            self.promised.discard(task.key)
+        self._moved(task.key)
         self._hold(task.key, holding)
         if task.rules is not None or self.placed.awake:
             self.placed.put(task, holding.node)
@@ -303,6 +341,8 @@ class Cluster:
         task = self.reserved.pop(key, None)
         if task is not None:
             self.running[key] = task
+            self.promised.discard(key)
+            self._moved(key)
 
     def release(self, key: str) -> None:
         """Undo a reservation; the pod waits again."""
@@ -310,6 +350,8 @@ class Cluster:
         if task is not None:
             self._let_go(key)
             self.waiting[key] = task
+            self.promised.discard(key)
+            self._moved(key)
 
     # -- looking ahead
 
@@ -319,6 +361,7 @@ class Cluster:
             return False
         self._count(key, -1)
         self.leaving.add(key)
+        self._moved(key)
         return True
 
     def restore(self, key: str) -> bool:
@@ -327,6 +370,7 @@ class Cluster:
             return False
         self.leaving.discard(key)
         self._count(key, 1)
+        self._moved(key)
         return True
 
     def look_ahead(self, ahead: bool) -> None:
@@ -384,7 +428,7 @@ class Cluster:
     # -- what is wrong
 
     def problems(self) -> Iterator[Problem]:
-        """Everything that is wrong with nodes, HyperNodes, quotas and pods, each in the order of names."""
+        """Everything that is wrong with nodes, HyperNodes, groups, quotas and pods, each in the order of names."""
         for name in sorted(self.nodes):
             state = self.nodes[name]
             yield from state.problems
@@ -394,6 +438,7 @@ class Cluster:
                     message = f"{uuid} is registered on node {first} too; both count"
                     yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)
         yield from self.membership().problems
+        yield from self.groups.problems()
         yield from self.quotas.problems()
         for key in sorted(self._pod_problems.keys() | self.holders.keys()):
             yield from self._pod_problems.get(key, ())

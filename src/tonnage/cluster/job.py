@@ -1,38 +1,83 @@
 """Jobs: pods that are scheduled together, a plain pod being a job of one.
 
-Whether a job may be stopped to make room for others is said by, in this order: the pod's label
-`kai.scheduler/preemptibility` (`preemptible` or `non-preemptible`); its annotation or label `volcano.sh/preemptable`
-(`true`, anything else means no); being one of Volcano's pods, which may be stopped unless they say otherwise; and
-else its priority, which must be below 100, KAI's line between training and what people wait for.
+Whether a job may be stopped to make room for others is said by, in this order: its PodGroup (KAI's `preemptibility`);
+each pod's label `kai.scheduler/preemptibility` (`preemptible` or `non-preemptible`); its annotation or label
+`volcano.sh/preemptable` (`true`, anything else means no); being one of Volcano's pods, which may be stopped unless they
+say otherwise; and else the job's priority, which must be below 100, KAI's line between training and what people wait
+for.
 """
 
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tonnage.cluster.group import VOLCANO_GROUP, Group
 from tonnage.cluster.queue import DEFAULT_QUEUE
 from tonnage.cluster.task import Task
+from tonnage.model.pod import Pod
 
 KAI_LABEL = "kai.scheduler/preemptibility"
 VOLCANO_KEY = "volcano.sh/preemptable"
-VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 VOLCANO = "volcano"
 NOT_PREEMPTIBLE_FROM = 100
 """The priority from which on a job keeps its place unless it says otherwise."""
 
+WAITING, PLACED, PIPELINED, RUNNING, LEAVING, SUCCEEDED = range(6)
+"""Where a pod of a job stands: pipelined pods have a place that others have to leave first."""
+_STARTED = (PLACED, RUNNING, SUCCEEDED)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_NO_ROLES: Mapping[str, int] = {}
+Standing = Callable[[str], int]
 
 
 class Job:
     """Pods that start together or not at all."""
 
-    __slots__ = ("_created", "_preemptible", "_priority", "key", "queue", "tasks")
+    __slots__ = (
+        "_counts",
+        "_created",
+        "_facts",
+        "_look",
+        "_places",
+        "_preemptible",
+        "_priority",
+        "class_priority",
+        "finished",
+        "group",
+        "is_lost",
+        "key",
+        "queue",
+        "tasks",
+    )
 
-    def __init__(self, key: str, tasks: dict[str, Task], queue: str = DEFAULT_QUEUE) -> None:
+    def __init__(
+        self,
+        key: str,
+        tasks: dict[str, Task],
+        queue: str = DEFAULT_QUEUE,
+        group: Group | None = None,
+        look: Standing | None = None,
+    ) -> None:
         self.key = key
         """Namespace and name."""
         self.tasks = tasks
         """Its pods by namespace and name, waiting and running ones alike."""
         self.queue = queue
+        self.group = group
+        """What is known of it as a group; nothing if it is a plain pod, or nothing is known."""
+        self.is_lost = False
+        """Whether its pods name a group of which nothing is known."""
+        self.class_priority: int | None = None
+        """The priority that its group names, if it names one that is known."""
+        self._look = look
+        """Tells where a plain pod stands; other jobs are told of every change."""
+        self._places: dict[str, int] | None = None
+        self.finished: dict[str, Pod] = {}
+        """Its pods that have done their work, as long as they are there."""
+        self._counts: dict[str | None, list[int]] = {}
         self._preemptible: bool | None = None
         self._priority: int | None = None
         self._created: str | None = None
+        self._facts: Hashable = None
 
     @property
     def namespace(self) -> str:
@@ -44,28 +89,175 @@ class Job:
 
     @property
     def priority(self) -> int:
-        """That of its most important pod."""
+        """That of its priority class, else that of its most important pod."""
+        if self.class_priority is not None:
+            return self.class_priority
         if self._priority is None:
-            self._priority = max([task.priority for task in self.tasks.values()])
+            self._priority = max([task.priority for task in self.tasks.values()], default=0)
         return self._priority
 
     @property
     def created(self) -> str:
-        """When its oldest pod was made."""
+        """When its group was made, else its oldest pod."""
         if self._created is None:
-            self._created = min([task.created for task in self.tasks.values()])
+            made = self.group.created if self.group is not None else ""
+            self._created = made or min([task.created for task in self.tasks.values()], default="")
         return self._created
 
     @property
     def preemptible(self) -> bool:
         """Whether it may be stopped to make room for others; so only if all its pods may."""
         if self._preemptible is None:
-            self._preemptible = all(is_preemptible(task) for task in self.tasks.values())
+            said = self.group.preemptible if self.group is not None else None
+            if said is None:
+                otherwise = self.priority < NOT_PREEMPTIBLE_FROM
+                said = all(is_preemptible(task, otherwise) for task in self.tasks.values())
+            self._preemptible = said
         return self._preemptible
 
+    # -- the group
 
-def is_preemptible(task: Task) -> bool:
-    """Whether a pod may be stopped to make room for others."""
+    @property
+    def minimum(self) -> int:
+        """How many pods must have a place before any of them starts."""
+        return 1 if self.group is None else self.group.minimum
+
+    @property
+    def maximum(self) -> int | None:
+        """How many pods may have a place; nothing if all may."""
+        return None if self.group is None else self.group.maximum
+
+    @property
+    def roles(self) -> Mapping[str, int]:
+        """How many pods of each role must be among the minimum."""
+        return _NO_ROLES if self.group is None else self.group.roles
+
+    @property
+    def facts(self) -> Hashable:
+        """What is known of the job beyond its pods, names and how far it has come."""
+        if self.group is None:
+            return self.queue
+        if self._facts is None:
+            roles = tuple(sorted(self.roles.items()))
+            self._facts = (self.queue, self.minimum, self.maximum, roles, self.priority, self.preemptible)
+        return self._facts
+
+    # -- where its pods stand
+
+    def count(self, *standings: int, role: str | None = None) -> int:
+        """How many of its pods stand so, of one role or of all."""
+        if self._places is None:
+            return len(self.tasks) if self._plain_standing() in standings else 0
+        counts = self._counts.get(role)
+        return 0 if counts is None else sum([counts[standing] for standing in standings])
+
+    def started(self, role: str | None = None) -> int:
+        """How many of its pods have a place now, run, or have done their work."""
+        return self.count(*_STARTED, role=role)
+
+    def promised(self, role: str | None = None) -> int:
+        """The same with those that have a place which others have to leave first."""
+        return self.count(*_STARTED, PIPELINED, role=role)
+
+    def tasks_that(self, *standings: int) -> list[Task]:
+        """Its pods that stand so."""
+        if self._places is None:
+            return list(self.tasks.values()) if self._plain_standing() in standings else []
+        places = self._places
+        return [task for key, task in self.tasks.items() if places[key] in standings]
+
+    def lacking(self) -> dict[str | None, int]:
+        """How many pods must still get a place before it can start: in all, and of each role; nothing if it can."""
+        short: dict[str | None, int] = {None: self.minimum - self.promised()}
+        for role, minimum in self.roles.items():
+            short[role] = minimum - self.promised(role)
+        return {role: number for role, number in short.items() if number > 0}
+
+    @contextmanager
+    def supposing(self, tasks: Sequence[Task]) -> Iterator[None]:
+        """As if some waiting pods had a place."""
+        for task in tasks:
+            self.move(task.key, PLACED)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                self.move(task.key, WAITING)
+
+    def _plain_standing(self) -> int:
+        return WAITING if self._look is None else self._look(self.key)
+
+    # -- events
+
+    def put(self, task: Task, standing: int) -> None:
+        """A pod has come or changed."""
+        key = task.key
+        known = self.tasks.get(key)
+        if known is not task:
+            self._take_off(key)
+            self.finished.pop(key, None)
+            self.tasks[key] = task
+            self._forget()
+        self.move(key, standing)
+
+    def finish(self, pod: Pod) -> None:
+        """A pod has done its work."""
+        self._take_off(pod.key)
+        self.tasks.pop(pod.key, None)
+        self.finished[pod.key] = pod
+        self._forget()
+        self.move(pod.key, SUCCEEDED)
+
+    def drop(self, key: str) -> bool:
+        """A pod is gone; whether it was the last one."""
+        self._take_off(key)
+        self.tasks.pop(key, None)
+        self.finished.pop(key, None)
+        self._forget()
+        return not self._places
+
+    def move(self, key: str, standing: int) -> None:
+        """A pod stands elsewhere now."""
+        if self._places is None:
+            self._places, self._counts = {}, {None: [0] * 6}
+        before = self._places.get(key)
+        if before != standing:
+            self._places[key] = standing
+            self._tally(key, before, standing)
+
+    def know(self, group: Group | None, queue: str, priority: int | None) -> None:
+        """Take over what is known of its group."""
+        roles = self.roles
+        self.group, self.queue, self.class_priority = group, queue, priority
+        self._forget()
+        if self._places is not None and self.roles != roles:
+            self._counts = {None: [0] * 6}
+            for key, standing in self._places.items():
+                self._tally(key, None, standing)
+
+    def _take_off(self, key: str) -> None:
+        if self._places is not None and key in self._places:
+            self._tally(key, self._places[key], None)
+            del self._places[key]
+
+    def _tally(self, key: str, before: int | None, after: int | None) -> None:
+        """Count a pod that has moved, among all and among those of its role if that matters."""
+        parts = [self._counts[None]]
+        if self.group is not None and self.group.roles:
+            pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
+            parts.append(self._counts.setdefault(self.group.role(pod), [0] * 6))
+        for counts in parts:
+            if before is not None:
+                counts[before] -= 1
+            if after is not None:
+                counts[after] += 1
+
+    def _forget(self) -> None:
+        self._priority = self._created = self._preemptible = self._facts = None
+
+
+def is_preemptible(task: Task, otherwise: bool) -> bool:
+    """Whether a pod may be stopped to make room for others, by what it says or is."""
     labels, annotations = task.pod.labels, task.annotations
     said = labels.get(KAI_LABEL)
     if said is not None:
@@ -73,6 +265,4 @@ def is_preemptible(task: Task) -> bool:
     said = annotations.get(VOLCANO_KEY, labels.get(VOLCANO_KEY))
     if said is not None:
         return said in _TRUE
-    if VOLCANO_GROUP in annotations or task.pod.spec.schedulerName == VOLCANO:
-        return True
-    return task.priority < NOT_PREEMPTIBLE_FROM
+    return otherwise or VOLCANO_GROUP in annotations or task.pod.spec.schedulerName == VOLCANO

@@ -94,6 +94,7 @@ class Decision:
 
     __slots__ = (
         "grant",
+        "is_of_class",
         "job",
         "node",
         "outcome",
@@ -131,6 +132,12 @@ class Decision:
         self.outcome = outcome or (UNSCHEDULABLE if node is None else PLACED)
         self.waits_for: Sequence[str] = ()
         """Pods that must leave the node before this one can start there."""
+        self.is_of_class = True
+        """Whether it would be the same for every pod that plugins cannot tell apart from this one."""
+
+    def like(self, task: Task) -> "Decision":
+        """The same about another pod of the job and class, for which there is no node either."""
+        return Decision(task, self.job, None, (), self.vendors, (), (), self.rejected, self.outcome)
 
     @property
     def devices(self) -> list[GrantedDevice]:
@@ -157,7 +164,8 @@ class Decision:
     def why_not(self) -> str:
         """In one line, why the pod waits."""
         if self.node is not None:
-            return f"goes to {self.node} once {', '.join(self.waits_for)} left"
+            left = f"{', '.join(self.waits_for)} left" if self.waits_for else f"{self.job.key} may start"
+            return f"goes to {self.node} once {left}"
         if self.outcome == WAITING:
             return "; ".join(f"{rejected.reason}: {rejected.message}" for rejected in self.rejected)
         if not self.rejected:

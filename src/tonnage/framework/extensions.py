@@ -4,7 +4,8 @@
 """
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cmp_to_key
 from typing import Any
 
 from tonnage.cluster.cluster import Cluster
@@ -76,7 +77,7 @@ class Extensions:
 
     def job_of(self, task: Task) -> Job:
         """The job that a pod belongs to."""
-        return Job(task.key, {task.key: task})
+        return self.cluster.groups.job_of(task)
 
     def report(self, problem: Problem) -> None:
         """Keep something that is wrong with an object but stops nothing; the latest word on each field counts."""
@@ -174,7 +175,11 @@ class Extensions:
             check = self._guard.pre_predicate(check)
         self._pre_predicates.append((self._opening.name, check))
 
-    def add_predicate(self, check: Predicate, *, key: Key = everything) -> None:
+    def _everything(self, task: Task) -> Hashable:
+        """All that is in a pod and in its job, but names, age, and how far the job has come."""
+        return everything(task), self.job_of(task).facts
+
+    def add_predicate(self, check: Predicate, *, key: Key | None = None) -> None:
         """Say of one node whether it will do; asked once per class of pods and node, and again when the node changes.
 
         `key` names what of a pod the answer depends on; without it, pods that differ in anything are asked about apart.
@@ -182,14 +187,14 @@ class Extensions:
         if not self._registers(points.PREDICATE, check):
             return
         function = PerNodePredicate(self.cluster, self._guard, check, self.job_of)
-        self._add_predicate(function.evaluate, key, function.reasons, function.detail)
+        self._add_predicate(function.evaluate, key or self._everything, function.reasons, function.detail)
 
-    def add_node_order(self, score: NodeScore, *, key: Key = everything) -> None:
+    def add_node_order(self, score: NodeScore, *, key: Key | None = None) -> None:
         """Score one node; asked as seldom as a predicate about one node."""
         if not self._registers(points.NODE_ORDER, score):
             return
         function = PerNodeScore(self.cluster, self._guard, score)
-        self._classes.scorers.append(ScoreFunction(self._opening.name, function.evaluate, key))
+        self._classes.scorers.append(ScoreFunction(self._opening.name, function.evaluate, key or self._everything))
 
     def add_batch_predicate(
         self,
@@ -363,7 +368,14 @@ class Extensions:
     def compare_tasks(self, one: Task, other: Task) -> int:
         """Below 0 if the first is placed before the second."""
         order = first_decides(self._of(points.TASK_ORDER), one, other)
-        return order or _compare((one.created, one.key), (other.created, other.key))
+        return order or _compare(by_size(one), by_size(other))
+
+    def ordered(self, tasks: Iterable[Task]) -> list[Task]:
+        """The pods of a job in the order in which they are placed."""
+        result = sorted(tasks, key=by_size)
+        if len(result) > 1 and self._of(points.TASK_ORDER):
+            result.sort(key=cmp_to_key(lambda one, other: first_decides(self._of(points.TASK_ORDER), one, other)))
+        return result
 
     def why_invalid(self, job: Job) -> tuple[str, Reason] | None:
         """Why a job cannot be scheduled as it is, and which plugin says so."""
@@ -398,5 +410,18 @@ class Extensions:
         return first_reason(self._of(points.ALLOCATABLE), queue, task)
 
 
-def _compare(one: tuple[str, str], other: tuple[str, str]) -> int:
+def _compare(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
     return (one > other) - (one < other)
+
+
+def by_size(task: Task) -> tuple[bool, int, int, int, str, str, int, str]:
+    """Larger pods first, by cards, processors and memory; then the older, then by name with its last number as such.
+
+    Pods that must be near others come after those that need not, so that those others can be there first.
+    """
+    follows = task.rules is not None and bool(task.rules.affinity)
+    cards = sum([request.count for demand in task.demands for request in demand.requests])
+    needs = dict(task.requests)
+    stem = task.key.rstrip("0123456789")
+    index = int(task.key[len(stem) :][:18] or -1)
+    return follows, -cards, -needs.get("cpu", 0), -needs.get("memory", 0), task.created, stem, index, task.key

@@ -28,7 +28,7 @@ _VICTIMS = "those that all plugins of a tier name; the next tier only if nobody 
 
 QUEUE_ORDER = Point("queue order", "queue, queue", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
 JOB_ORDER = Point("job order", "job, job", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
-TASK_ORDER = Point("task order", "task, task", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
+TASK_ORDER = Point("task order", "task, task", "-1, 0 or 1", f"{_FIRST}; then the larger, then the older, then by name")
 PRE_PREDICATE = Point("pre-predicate", "task, job", "nothing or a reason", "all must pass")
 PREDICATE = Point("predicate", "task, job, node", "nothing or a reason", "all must pass")
 BATCH_PREDICATE = Point(

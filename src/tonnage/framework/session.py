@@ -15,6 +15,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array
 from tonnage.cluster.job import Job
+from tonnage.cluster.queue import Shares
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
 from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes
@@ -41,6 +42,10 @@ class Session(Extensions):
         """What actions concluded about each pod, in the order in which they first looked at it."""
         self.evictions: list[Eviction] = []
         """Pods that actions decided to stop."""
+        self.enqueued: list[Job] = []
+        """Jobs that were let in during this session, in that order."""
+        self.not_enqueued: dict[str, Shares] = {}
+        """Jobs that were not, with what they would start with."""
         self._open: list[Plugin] = []
         try:
             for plugin in plugins:
@@ -79,9 +84,10 @@ class Session(Extensions):
         """Everything about a pod that plugins' answers about nodes depend on: pods with equal keys fit alike."""
         return self._classes.key(task)
 
-    def waiting_jobs(self, wants: Callable[[Task], bool]) -> list[Job]:
-        """Jobs with a waiting pod that is wanted."""
-        return [self.job_of(task) for task in self.cluster.waiting.values() if wants(task)]
+    def waiting_jobs(self, wants: Callable[[Task], bool] | None = None) -> list[Job]:
+        """Jobs with a waiting pod, or with one that is wanted."""
+        waiting = self.cluster.waiting.values()
+        return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
 
     def decide(self, task: Task, among: Array | None = None) -> Decision:
         """Where the pod should go, and why not elsewhere; `among` of all nodes only those. Changes nothing."""
@@ -90,7 +96,9 @@ class Session(Extensions):
         for plugin, check in self._pre_predicates:
             reason = check(task, job)
             if reason is not None:
-                return self._refuse(task, job, plugin, reason, among=among)
+                decision = self._refuse(task, job, plugin, reason, among=among)
+                decision.is_of_class = False
+                return decision
         pods = self._classes.current(task)
         while True:
             rows = self._best_rows(task, pods, among)

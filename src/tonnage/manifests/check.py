@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from tonnage.cluster.podrules import pod_rules
+from tonnage.model.duration import DurationError, seconds
+from tonnage.model.group import GroupObject, KaiQueue, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
@@ -72,6 +74,30 @@ def mended_node(node: Node) -> tuple[Node, list[Fault]]:
     if not faults:
         return node, faults
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, **kept)), faults
+
+
+def group_faults(thing: GroupObject) -> list[Fault]:
+    """Everything for which a group or queue cannot be used."""
+    if isinstance(thing, VolcanoPodGroup):
+        return [fault for _, fault in _quantities("spec.minResources", thing.spec.minResources)]
+    if isinstance(thing, VolcanoQueue):
+        spec = thing.spec
+        parts = {
+            "capability": spec.capability,
+            "deserved": spec.deserved,
+            "guarantee.resource": spec.guarantee.resource,
+        }
+        return [fault for name, part in parts.items() for _, fault in _quantities(f"spec.{name}", part)]
+    faults: list[Fault] = []
+    if isinstance(thing, KaiQueue):
+        for name in ("preemptMinRuntime", "reclaimMinRuntime"):
+            text = getattr(thing.spec, name)
+            try:
+                seconds(text or "0")
+            except DurationError as error:
+                message, _, expected = str(error).partition("; expected ")
+                faults.append(Fault(f"spec.{name}", expected, message))
+    return faults
 
 
 def mended_quota(quota: ResourceQuota) -> tuple[ResourceQuota, list[Fault]]:

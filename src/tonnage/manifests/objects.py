@@ -4,15 +4,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tonnage.manifests.check import Fault, mended_node, mended_quota, pod_faults
+from tonnage.manifests.check import Fault, group_faults, mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
+from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
 from tonnage.model.quota import ResourceQuota
 from tonnage.model.storage import PersistentVolumeClaim
-from tonnage.model.wire import KINDS, Surrounding, WireError, convert, is_about_null, without_nulls
+from tonnage.model.wire import KINDS, NAMESPACED, Surrounding, WireError, convert, is_about_null, without_nulls
 
 T = TypeVar("T")
 
@@ -30,8 +31,9 @@ _WORDS = {
 }
 
 
-Kept = Node | Pod | HyperNode | ResourceQuota | Surrounding
+Kept = Node | Pod | HyperNode | GroupObject | ResourceQuota | Surrounding
 """What is read."""
+_GROUPS = (VolcanoPodGroup, VolcanoQueue, KaiPodGroup, KaiQueue, PriorityClass)
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class Manifests:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     hypernodes: list[HyperNode] = field(default_factory=list)
+    groups: list[GroupObject] = field(default_factory=list)
+    """Groups of pods, queues and priority classes."""
     quotas: list[ResourceQuota] = field(default_factory=list)
     surroundings: list[Surrounding] = field(default_factory=list)
     """Namespaces and storage."""
@@ -67,6 +71,7 @@ class Manifests:
             HyperNode: self.hypernodes,
             ResourceQuota: self.quotas,
         }
+        lists |= dict.fromkeys(_GROUPS, self.groups)
         return lists.get(type(thing), self.surroundings)
 
 
@@ -131,10 +136,15 @@ class Reader:
         elif isinstance(thing, ResourceQuota):
             thing, faults = mended_quota(thing)
             key = thing.key
-        elif isinstance(thing, PersistentVolumeClaim):
+        elif isinstance(thing, PersistentVolumeClaim | VolcanoPodGroup | KaiPodGroup):
             key = thing.key
+        if isinstance(thing, _GROUPS):
+            faults = group_faults(thing)
         for fault in faults:
             self._tell(written, kind, fault)
+        if faults and isinstance(thing, _GROUPS):
+            # A queue or group without the bound that was meant would let too much start: its pods wait instead.
+            return
         if self.into.add(f"{kind}/{key}", thing):
             message = "the object is given more than once; this later one is used"
             self._tell(written, kind, Fault("metadata.name", "each object once", message))
@@ -158,7 +168,7 @@ class Reader:
         if not kind or not name:
             return f"{kind or 'Object'} #{self._number}"
         namespace = written.peek("metadata", "namespace")
-        if KINDS.get(("v1", kind)) in (Pod, PersistentVolumeClaim, ResourceQuota):
+        if kind in NAMESPACED:
             namespace = namespace or "default"
         return f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}"
 

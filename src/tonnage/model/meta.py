@@ -3,6 +3,13 @@
 import msgspec
 
 
+class OwnerReference(msgspec.Struct, gc=False, frozen=True):
+    """What an object belongs to."""
+
+    name: str = ""
+    controller: bool = False
+
+
 class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
     """The part of an object's metadata that Tonnage reads."""
 
@@ -13,6 +20,7 @@ class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
     annotations: dict[str, str] | None = None
     creationTimestamp: str | None = None
     deletionTimestamp: str | None = None
+    ownerReferences: list[OwnerReference] | None = None
 
 
 NOTHING: dict[str, str] = {}

@@ -125,3 +125,8 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
     def is_over(self) -> bool:
         """Whether the pod has ended and holds nothing any more; one that is terminating still holds everything."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the pod has done its work."""
+        return self.status.phase == "Succeeded"

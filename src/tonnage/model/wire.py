@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -47,11 +48,18 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
 
 Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
 """Objects beside nodes and pods that say where pods may go."""
-KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode] | type[ResourceQuota] | type[Surrounding]] = {
+Kind = type[Node] | type[Pod] | type[HyperNode] | type[GroupObject] | type[ResourceQuota] | type[Surrounding]
+KINDS: dict[tuple[str, str], Kind] = {
     ("v1", "Node"): Node,
     ("v1", "Pod"): Pod,
-    ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
     ("v1", "ResourceQuota"): ResourceQuota,
+    ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"): VolcanoPodGroup,
+    ("scheduling.volcano.sh/v1beta1", "Queue"): VolcanoQueue,
+    ("scheduling.run.ai/v2alpha2", "PodGroup"): KaiPodGroup,
+    ("scheduling.run.ai/v2", "Queue"): KaiQueue,
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): VolcanoPodGroup,
+    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
     ("v1", "Namespace"): Namespace,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
     ("v1", "PersistentVolume"): PersistentVolume,
@@ -59,6 +67,8 @@ KINDS: dict[tuple[str, str], type[Node] | type[Pod] | type[HyperNode] | type[Res
     ("storage.k8s.io/v1", "CSINode"): CSINode,
 }
 """The objects that are read, by version and kind."""
+NAMESPACED = ("Pod", "PersistentVolumeClaim", "PodGroup", "ResourceQuota")
+"""Kinds of objects that belong to a namespace."""
 
 
 _OFFSET = re.compile(r" \(byte (\d+)\)$")

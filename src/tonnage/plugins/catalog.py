@@ -6,6 +6,11 @@ from tonnage.framework.plugin import Plugin
 
 BUILT_IN = {
     "priority": "tonnage.plugins.priority:Priority",
+    "gang": "tonnage.plugins.gang:Gang",
+    "elastic": "tonnage.plugins.elastic:Elastic",
+    "taskorder": "tonnage.plugins.taskorder:TaskOrder",
+    "kubeflow": "tonnage.plugins.kubeflow:Kubeflow",
+    "ray": "tonnage.plugins.ray:Ray",
     "noderesources": "tonnage.plugins.noderesources:NodeResources",
     "nodeselection": "tonnage.plugins.nodeselection:NodeSelection",
     "predicates": "tonnage.plugins.predicates:Predicates",
@@ -28,6 +33,8 @@ BUILT_IN = {
 }
 ALWAYS = ("noderesources", "nodeselection", "predicates", "devices", "devicequota")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
+GANG = "gang"
+"""Keeps groups whole; runs in every session, after all others unless it is named: KAI has no name for it."""
 NODE_SCORERS = (
     "binpack",
     "nodeorder",

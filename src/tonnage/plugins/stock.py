@@ -4,6 +4,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.model.wire import convert
 from tonnage.plugins.devicequota import DeviceQuota
 from tonnage.plugins.devices import Devices
+from tonnage.plugins.gang import Gang
 from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.nodepolicy import NodePolicy
 from tonnage.plugins.noderesources import NodeResources
@@ -17,4 +18,4 @@ def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa
     nodes = convert({"policy": node_policy}, NodePolicy.Arguments)
     cards = convert({"policy": gpu_policy, "numa_order": numa_order}, GpuPolicy.Arguments)
     rules = [NodeResources(), NodeSelection(), Predicates(), Devices(), DeviceQuota()]
-    return [*rules, Priority(), NodePolicy(nodes), GpuPolicy(cards)]
+    return [*rules, Priority(), Gang(), NodePolicy(nodes), GpuPolicy(cards)]

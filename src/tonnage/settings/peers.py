@@ -2,13 +2,12 @@
 
 _NO_EVICTION = "Tonnage does not evict yet; nothing is evicted"
 _NO_QUEUES = "Tonnage does not have queues yet; pods are placed as if it were absent"
-_NO_GANGS = "Tonnage does not have gangs yet; every pod of a job is placed on its own"
 _ABSENT = "Tonnage does not have it yet; jobs are placed as if it were absent"
 
 ALLOCATE = "allocate"
 ACTIONS = {
     ALLOCATE: "",
-    "enqueue": "Tonnage does not have queues yet; every waiting pod is looked at",
+    "enqueue": "",
     "backfill": "",
     "preempt": _NO_EVICTION,
     "reclaim": _NO_EVICTION,
@@ -23,12 +22,12 @@ ACTIONS = {
 ALWAYS_ON = {
     "deviceshare": "sharing cards is always on, with HAMi's resource names; gpupolicy says how cards are chosen",
     "nodeavailability": "pods are placed only where they fit now",
+    "subgrouporder": "what each subgroup lacks is placed first, then the others in the order of pods",
 }
 """Plugins of the peers whose work the engine does by itself."""
 
 ABSENT = {
     # Volcano
-    "gang": _NO_GANGS,
     "conformance": _NO_EVICTION,
     "drf": _NO_QUEUES,
     "proportion": _NO_QUEUES,
@@ -46,11 +45,6 @@ ABSENT = {
     "resourcequota": "Tonnage does not have it yet; of namespace quotas only those on cards are looked at",
     "extender": "Tonnage does not have it yet; nothing is asked over HTTP",
     # KAI
-    "elastic": _NO_GANGS,
-    "kubeflow": "Tonnage does not have it yet; pods of a job are ordered by priority, age and name",
-    "ray": "Tonnage does not have it yet; pods of a job are ordered by priority, age and name",
-    "taskorder": "Tonnage does not have it yet; pods of a job are ordered by priority, age and name",
-    "subgrouporder": _NO_GANGS,
     "dynamicresources": "Tonnage does not have it yet; resource claims are not looked at",
     "topology": _ABSENT,
     "numa": _ABSENT,

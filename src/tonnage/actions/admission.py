@@ -1,0 +1,28 @@
+"""Which jobs may be looked at: those whose group and queue exist and are open, and that were let in."""
+
+from tonnage.cluster.job import Job
+from tonnage.framework.decision import Reason
+from tonnage.framework.session import Session
+
+
+def why_held_back(session: Session, job: Job) -> Reason | None:
+    """Why a job is not looked at; nothing if it is."""
+    groups = session.cluster.groups
+    if job.is_lost:
+        return Reason("GroupNotFound", f"the pods name the PodGroup {job.key}, which is not known")
+    queue = groups.queues.get(job.queue)
+    if queue is None:
+        return Reason("QueueNotFound", f"{job.key} is in queue {job.queue}, which is not known")
+    if not queue.is_open:
+        return Reason("QueueClosed", f"queue {queue.name} is closed; no job of it starts")
+    children = groups.hierarchy().children.get(queue.name)
+    if children:
+        message = (
+            f"queue {queue.name} is divided into {len(children)} queues, such as {children[0]}; jobs wait in those"
+        )
+        return Reason("QueueIsDivided", message)
+    if job.key in session.not_enqueued:
+        wanted = session.not_enqueued[job.key]
+        asked = ", ".join(f"{name} {value:g}" for name, value in wanted.items())
+        return Reason("NotEnqueued", f"queue {queue.name} does not let {job.key} in, which starts with {asked}")
+    return None

@@ -1,0 +1,33 @@
+"""Enqueue: let jobs in whose minimum of resources their queue can be expected to have."""
+
+from tonnage.actions.admission import why_held_back
+from tonnage.actions.turns import Turns
+from tonnage.cluster.job import Job
+from tonnage.framework.action import Action
+from tonnage.framework.session import Session
+
+_NEW = ("", "Pending")
+
+
+class Enqueue(Action):
+    """Asks the plugins about every new group that states `minResources`; the others are let in.
+
+    Jobs that were let in before stay so. What the plugins say no to is passed over by the actions that follow.
+    """
+
+    name = "enqueue"
+
+    def run(self, session: Session) -> None:
+        jobs = [job for job in session.waiting_jobs() if _is_new(job) and why_held_back(session, job) is None]
+        turns = Turns(session, jobs, mind_shares=False)
+        while (turn := turns.next()) is not None:
+            _, job = turn
+            assert job.group is not None
+            if session.is_enqueueable(job):
+                session.enqueued.append(job)
+            else:
+                session.not_enqueued[job.key] = job.group.min_resources
+
+
+def _is_new(job: Job) -> bool:
+    return job.group is not None and job.group.phase in _NEW and bool(job.group.min_resources)

@@ -1,0 +1,185 @@
+"""Which pods are a job, in which queue it waits and how important it is, kept current by events.
+
+Pods are linked to a job by what they name, whether or not anything is known about it yet; groups, queues and priority
+classes may come before or after their pods. A plain pod is a job of one, made when somebody asks for it.
+"""
+
+from collections.abc import Iterator
+
+from tonnage.cluster.group import Group, Link, link_of, own_group, queue_named, read_group
+from tonnage.cluster.hierarchy import Hierarchy, hierarchy
+from tonnage.cluster.job import WAITING, Job, Standing
+from tonnage.cluster.queue import DEFAULT_QUEUE, Queue, read_queue
+from tonnage.cluster.task import Task
+from tonnage.model.group import GroupObject, KaiPodGroup, PriorityClass, VolcanoPodGroup
+from tonnage.model.pod import Pod
+from tonnage.model.problem import Problem
+
+_SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+"""What every cluster has."""
+
+
+class Groups:
+    """Jobs by their pods, queues, and priority classes."""
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+        self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
+        self.groups: dict[str, Group] = {}
+        self.priorities = dict(_SYSTEM_CLASSES)
+        self.jobs: dict[str, Job] = {}
+        """Jobs that pods name, by namespace and name."""
+        self.of_pod: dict[str, Job] = {}
+        """The job of each pod that names one."""
+        self._links: dict[str, Link] = {}
+        """How the pods of each job name it."""
+        self._hierarchy: Hierarchy | None = None
+
+    # -- objects
+
+    def upsert(self, thing: GroupObject) -> None:
+        """Add a group, queue or priority class, or take over its change."""
+        if isinstance(thing, PriorityClass):
+            self.priorities[thing.metadata.name] = thing.value
+            self._refresh_all()
+        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+            self.groups[thing.key] = read_group(thing)
+            self._refresh(thing.key)
+        else:
+            self.queues[thing.metadata.name] = read_queue(thing)
+            self._hierarchy = None
+
+    def remove(self, thing: GroupObject) -> None:
+        """Forget a group, queue or priority class; the default queue stays, without a share of its own."""
+        name = thing.metadata.name
+        if isinstance(thing, PriorityClass):
+            self.priorities.pop(name, None)
+            self.priorities.update(_SYSTEM_CLASSES)
+            self._refresh_all()
+        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+            self.groups.pop(thing.key, None)
+            self._refresh(thing.key)
+        else:
+            self.queues.pop(name, None)
+            self.queues.setdefault(DEFAULT_QUEUE, Queue(DEFAULT_QUEUE))
+            self._hierarchy = None
+
+    def hierarchy(self) -> Hierarchy:
+        """The tree of queues."""
+        if self._hierarchy is None:
+            self._hierarchy = hierarchy(self.queues)
+        return self._hierarchy
+
+    # -- pods
+
+    def put(self, task: Task, standing: int) -> None:
+        """A pod has come or changed."""
+        link = link_of(task.pod)
+        if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
+            self.drop(task.key)
+        if link is None:
+            return
+        job = self._join(task.key, link)
+        known = job.tasks.get(task.key)
+        is_first = not job.tasks
+        job.put(task, standing)
+        if is_first or (known is not None and known.pod.metadata != task.pod.metadata) or self._says_more(task, job):
+            self._refresh(link.key)
+
+    @staticmethod
+    def _says_more(task: Task, job: Job) -> bool:
+        """Whether a pod says more about a group without an object than was known."""
+        group = job.group
+        if group is None or group.is_object:
+            return False
+        said = own_group(job.key, [task])
+        return said.minimum > group.minimum or (said.maximum or 0) > (group.maximum or 0) or said.fault != group.fault
+
+    def finish(self, pod: Pod) -> None:
+        """A pod has done its work; it counts for its job until it is gone."""
+        link = link_of(pod)
+        if link is not None:
+            self._join(pod.key, link).finish(pod)
+
+    def drop(self, key: str) -> None:
+        """A pod is gone."""
+        job = self.of_pod.pop(key, None)
+        if job is not None and job.drop(key):
+            del self.jobs[job.key]
+            del self._links[job.key]
+
+    def _join(self, key: str, link: Link) -> Job:
+        job = self.jobs.get(link.key)
+        if job is None:
+            job = self.jobs[link.key] = Job(link.key, {})
+            self._links[link.key] = link
+            self._refresh(link.key)
+        self.of_pod[key] = job
+        return job
+
+    def job_of(self, task: Task) -> Job:
+        """The job that a pod belongs to, also of one that is not known here."""
+        job = self.of_pod.get(task.key)
+        if job is not None:
+            return job
+        pod = task.pod
+        if not task.annotations and not pod.metadata.labels:
+            return Job(task.key, {task.key: task}, look=self._standing)
+        link = link_of(pod)
+        if link is not None and link.key in self.jobs:
+            return self.jobs[link.key]
+        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, look=self._standing)
+        if link is not None:
+            job.key = link.key
+            self._tell(job, link)
+        return job
+
+    # -- what is known of a job
+
+    def _refresh_all(self) -> None:
+        for key in self.jobs:
+            self._refresh(key)
+
+    def _refresh(self, key: str) -> None:
+        if key in self.jobs:
+            self._tell(self.jobs[key], self._links[key])
+
+    def _tell(self, job: Job, link: Link) -> None:
+        """Tell a job what is known of its group."""
+        group = self.groups.get(link.key)
+        if group is None and link.own:
+            group = own_group(link.key, job.tasks.values())
+        job.is_lost = group is None and link.strict
+        queue = group.queue if group is not None else ""
+        if not queue:
+            queue = next((name for task in job.tasks.values() if (name := queue_named(task.pod))), DEFAULT_QUEUE)
+        named = group.priority_class if group is not None else ""
+        job.know(group, queue, self.priorities.get(named))
+
+    # -- what is wrong
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong with queues, then with groups, each in the order of names."""
+        yield from self.hierarchy().problems
+        for key in sorted(self.groups):
+            yield from self._problems_of(self.groups[key])
+        for key in sorted(self.jobs):
+            job = self.jobs[key]
+            if job.group is not None and not job.group.is_object and job.group.fault:
+                yield Problem(f"Pod/{min(job.tasks, default=key)}", "metadata.annotations", "", "", job.group.fault)
+
+    def _problems_of(self, group: Group) -> Iterator[Problem]:
+        name = f"PodGroup/{group.key}"
+        if group.queue and group.queue not in self.queues:
+            message = f"there is no queue {group.queue}; its pods wait"
+            yield Problem(name, "spec.queue", "", "a queue that exists", message)
+        if group.priority_class and group.priority_class not in self.priorities:
+            message = f"there is no priority class {group.priority_class}; the priority of its pods counts"
+            yield Problem(name, "spec.priorityClassName", "", "a PriorityClass that exists", message)
+        if group.fault:
+            yield Problem(name, "spec", "", "", f"{group.fault}; its pods wait")
+        job = self.jobs.get(group.key)
+        if job is not None and job.count(WAITING) and len(job.tasks) + len(job.finished) < group.minimum:
+            pods = len(job.tasks) + len(job.finished)
+            message = f"{group.minimum} pods must start together, and there are {pods}; they wait"
+            yield Problem(name, "spec.minMember", "", f"at most {pods}", message)

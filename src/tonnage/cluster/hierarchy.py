@@ -1,0 +1,72 @@
+"""The tree of queues: who is part of whom, and what is wrong with that."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tonnage.cluster.queue import ROOT, Queue, Shares
+from tonnage.model.problem import Problem
+
+
+class Hierarchy(NamedTuple):
+    """The tree of queues, as far as it is one."""
+
+    parents: dict[str, str]
+    """The parent of each queue that has one; parents that are not known or close a circle are left out."""
+    children: dict[str, list[str]]
+    """Queues that have others below them, with those by name."""
+    problems: list[Problem]
+
+    def upwards(self, name: str) -> Iterator[str]:
+        """A queue, its parent, the parent of that, and so on."""
+        yield name
+        while name in self.parents:
+            name = self.parents[name]
+            yield name
+
+
+def hierarchy(queues: Mapping[str, Queue]) -> Hierarchy:
+    """The tree of these queues."""
+    tree = Hierarchy({}, {}, [])
+    for name in sorted(queues):
+        parent = queues[name].parent
+        if not parent or (parent == ROOT and ROOT not in queues):
+            continue
+        if parent not in queues:
+            message = f"there is no queue {parent}; {name} counts as one without a parent"
+            tree.problems.append(_about(name, "parent", "a queue that exists", message))
+        elif name in tree.upwards(parent):
+            # The link that would close the circle, seen in the order of names, is the one that is left out.
+            message = f"{name} would be above itself; it counts as one without a parent"
+            tree.problems.append(_about(name, "parent", "queues that form a tree", message))
+        else:
+            tree.parents[name] = parent
+            tree.children.setdefault(parent, []).append(name)
+    for name in sorted(queues):
+        tree.problems.extend(_shares_that_do_not_fit(queues[name], queues, tree.children.get(name, ())))
+    return tree
+
+
+def _shares_that_do_not_fit(queue: Queue, queues: Mapping[str, Queue], children: Iterable[str]) -> Iterator[Problem]:
+    """Amounts that contradict each other; the queue is used as it is."""
+    below: dict[str, float] = {}
+    for child in children:
+        for resource, value in queues[child].deserved.items():
+            below[resource] = below.get(resource, 0.0) + value
+    for lower, upper, larger, smaller in (
+        (queue.guarantee, queue.deserved, "guarantee", "deserved"),
+        (queue.guarantee, queue.limit, "guarantee", "limit"),
+        (queue.deserved, queue.limit, "deserved", "limit"),
+        (below, queue.deserved, "sum of what its children deserve", "deserved"),
+    ):
+        for resource in sorted(lower.keys() & upper.keys()):
+            if lower[resource] > upper[resource] and not _means_all(lower, resource):
+                message = f"{larger} of {resource} is {lower[resource]:g}, above {smaller} {upper[resource]:g}"
+                yield _about(queue.name, smaller, "guarantee ≤ deserved ≤ limit", f"{message}; both are used as given")
+
+
+def _means_all(shares: Shares, resource: str) -> bool:
+    return shares[resource] == float("inf")
+
+
+def _about(name: str, field: str, expected: str, message: str) -> Problem:
+    return Problem(f"Queue/{name}", f"spec.{field}", "", expected, message)

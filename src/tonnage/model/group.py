@@ -1,0 +1,157 @@
+"""Groups of pods and the queues they wait in, as Volcano and KAI write them, and priority classes.
+
+Both schedulers call their objects PodGroup and Queue; the version tells them apart. `cluster/group.py` and
+`cluster/queue.py` make one form of both.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from tonnage.model.meta import NOTHING, ObjectMeta
+
+Quantities = dict[str, str | int | float]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Share = Annotated[float, msgspec.Meta(ge=-1, le=1e18)]
+"""An amount; -1 stands for no bound."""
+
+
+class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
+    """What a group of Volcano's asks for."""
+
+    minMember: Count = 0
+    minTaskMember: dict[str, Count] | None = None
+    queue: str | None = None
+    priorityClassName: str | None = None
+    minResources: Quantities | None = None
+
+
+class GroupStatus(msgspec.Struct, gc=False, frozen=True):
+    """How far a group has come."""
+
+    phase: str | None = None
+
+
+class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
+    """A PodGroup of Volcano, or of the coscheduling plugin, which has fewer of the same fields."""
+
+    metadata: ObjectMeta
+    spec: VolcanoGroupSpec = VolcanoGroupSpec()
+    status: GroupStatus = GroupStatus()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+
+
+class SubGroup(msgspec.Struct, gc=False, frozen=True):
+    """A part of a group of KAI's with a minimum of its own."""
+
+    name: str
+    minMember: Count | None = None
+    parent: str | None = None
+    minSubGroup: Count | None = None
+
+
+class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
+    """What a group of KAI's asks for."""
+
+    minMember: Count | None = None
+    minSubGroup: Count | None = None
+    queue: str | None = None
+    priorityClassName: str | None = None
+    preemptibility: Literal["preemptible", "non-preemptible", ""] | None = None
+    subGroups: list[SubGroup] | None = None
+
+
+class KaiPodGroup(msgspec.Struct, gc=False, frozen=True):
+    """A PodGroup of KAI."""
+
+    metadata: ObjectMeta
+    spec: KaiGroupSpec = KaiGroupSpec()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or NOTHING
+
+
+class Guarantee(msgspec.Struct, gc=False, frozen=True):
+    """What a queue of Volcano's keeps for itself even while it does not use it."""
+
+    resource: Quantities | None = None
+
+
+class VolcanoQueueSpec(msgspec.Struct, gc=False, frozen=True):
+    """The share of a queue of Volcano's."""
+
+    weight: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 1
+    capability: Quantities | None = None
+    deserved: Quantities | None = None
+    guarantee: Guarantee = Guarantee()
+    reclaimable: bool | None = None
+    parent: str | None = None
+    priority: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+
+
+class QueueStatus(msgspec.Struct, gc=False, frozen=True):
+    """Whether a queue takes jobs."""
+
+    state: str | None = None
+
+
+class VolcanoQueue(msgspec.Struct, gc=False, frozen=True):
+    """A Queue of Volcano."""
+
+    metadata: ObjectMeta
+    spec: VolcanoQueueSpec = VolcanoQueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class KaiQueueResource(msgspec.Struct, gc=False, frozen=True):
+    """A queue's share of one resource: GPUs in cards, processors in thousandths, memory in millions of bytes."""
+
+    quota: Share = 0
+    overQuotaWeight: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0
+    limit: Share = -1
+
+
+class KaiQueueResources(msgspec.Struct, gc=False, frozen=True):
+    """A queue's shares."""
+
+    gpu: KaiQueueResource = KaiQueueResource()
+    cpu: KaiQueueResource = KaiQueueResource()
+    memory: KaiQueueResource = KaiQueueResource()
+
+
+class KaiQueueSpec(msgspec.Struct, gc=False, frozen=True):
+    """The shares and rules of a queue of KAI's."""
+
+    parentQueue: str | None = None
+    resources: KaiQueueResources = KaiQueueResources()
+    priority: int | None = None
+    preemptMinRuntime: str | None = None
+    reclaimMinRuntime: str | None = None
+
+
+class KaiQueue(msgspec.Struct, gc=False, frozen=True):
+    """A Queue of KAI."""
+
+    metadata: ObjectMeta
+    spec: KaiQueueSpec = KaiQueueSpec()
+
+
+class PriorityClass(msgspec.Struct, gc=False, frozen=True):
+    """A name for a priority."""
+
+    metadata: ObjectMeta
+    value: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+PodGroup = VolcanoPodGroup | KaiPodGroup
+QueueObject = VolcanoQueue | KaiQueue
+GroupObject = PodGroup | QueueObject | PriorityClass
+"""Objects that say which pods belong together, and whose turn they wait for."""

@@ -1,0 +1,56 @@
+"""Gang: the pods of a group start together or not at all."""
+
+from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.framework.decision import Reason
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+
+_USABLE = (WAITING, PLACED, PIPELINED, RUNNING, SUCCEEDED)
+"""Where pods stand that can be part of a gang; those that are leaving cannot."""
+
+
+class Gang(Plugin):
+    """A group needs its minimum of pods, in all and of each role; groups that lack pods go before those that do not."""
+
+    name = "gang"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_job_valid(self.why_invalid)
+        session.add_job_ready(self.is_ready)
+        session.add_job_pipelined(self.is_pipelined)
+        session.add_job_order(self.order)
+
+    @staticmethod
+    def why_invalid(job: Job) -> Reason | None:
+        """Whether there are pods enough at all."""
+        if job.group is None:
+            return None
+        if job.group.fault:
+            return Reason("InvalidGroup", f"{job.key}: {job.group.fault}")
+        pods = job.count(*_USABLE)
+        if pods < job.minimum:
+            return Reason("NotEnoughPods", f"{job.key} needs {job.minimum} pods to start, and there are {pods}")
+        for role, minimum in job.roles.items():
+            pods = job.count(*_USABLE, role=role)
+            if pods < minimum:
+                message = f"{job.key} needs {minimum} pods of role {role} to start, and there are {pods}"
+                return Reason("NotEnoughPodsOfRole", message)
+        return None
+
+    @staticmethod
+    def is_ready(job: Job) -> bool | None:
+        """Whether enough pods have a place now."""
+        if job.group is None:
+            return None
+        return job.started() >= job.minimum and all(job.started(role) >= least for role, least in job.roles.items())
+
+    @staticmethod
+    def is_pipelined(job: Job) -> bool | None:
+        """Whether enough pods have a place, now or once others have left."""
+        return None if job.group is None else not job.lacking()
+
+    @staticmethod
+    def order(one: Job, other: Job) -> int:
+        if one.group is None and other.group is None:
+            return 0
+        return (one.started() >= one.minimum) - (other.started() >= other.minimum)

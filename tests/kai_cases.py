@@ -1,0 +1,141 @@
+"""KAI's cases as data: from a case to a cluster with its nodes, queues, groups and pods, and back to what became of it.
+
+Nothing here knows the name of a case, so another file of the same form can be read too.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.groups import add, kai_group, kai_queue, priority_class
+from tests.scenario import node, part, pod, scenario
+from tests.settings.texts import KAI_DEFAULT
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.group import KAI_GROUP
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.model.node import Node
+from tonnage.model.pod import Container, Pod, ResourceRequirements
+from tonnage.model.wire import convert
+from tonnage.plugins.catalog import plugin_class
+from tonnage.settings.load import complete, load_text
+
+FILE = Path(__file__).parents[2] / "shared" / "vectors" / "kai_cases.json"
+NON_PREEMPTIBLE = 100
+NODE_CPU, NODE_MEMORY = "20", "20G"
+Case = dict[str, Any]
+
+
+def read_cases(path: Path = FILE) -> list[Case]:
+    """All cases of a file; none if it is not at hand."""
+    cases: list[Case] = json.loads(path.read_text())["cases"] if path.exists() else []
+    return cases
+
+
+def node_of(name: str, given: dict[str, Any]) -> Node:
+    labels = {"nvidia.com/gpu.memory": str(given.get("GPUMemory", 100))}
+    cpu = f"{given['CPUMillis']}m" if "CPUMillis" in given else NODE_CPU
+    made = node(name, labels=labels, cpu=cpu, memory=given.get("CPUMemory", NODE_MEMORY))
+    assert made.status.allocatable is not None
+    made.status.allocatable["nvidia.com/gpu"] = given.get("GPUs", 0)
+    made.status.allocatable.update(given.get("MigInstances", {}))
+    return made
+
+
+def task_name(job: dict[str, Any], number: int) -> str:
+    return str(job["Tasks"][number].get("Name") or f"{job['Name']}-{number}")
+
+
+def gpus_of(job: dict[str, Any]) -> float:
+    """The cards that all pods of a job ask for."""
+    by_memory = job.get("RequiredGpuMemory", 0) / 100
+    each = (job.get("RequiredGPUsPerTask") or by_memory) * job.get("RequiredMultiFractionDevicesPerTask", 1)
+    return sum(float(task.get("RequiredGPUs", each)) for task in job["Tasks"])
+
+
+def pod_of(job: dict[str, Any], number: int) -> Pod:
+    """A pod of a job; one that is stuck while it is leaving will not leave, and so is one that runs."""
+    task = job["Tasks"][number]
+    state, on = task["State"], task.get("NodeName")
+    gpus, memory = task.get("RequiredGPUs", job.get("RequiredGPUsPerTask")), job.get("RequiredGpuMemory")
+    is_part = memory is not None or (gpus is not None and gpus < 1)
+    limits: dict[str, str | int | float] = {**task.get("RequiredMigInstances", {})}
+    if gpus and not is_part:
+        limits["nvidia.com/gpu"] = int(gpus)
+    if "RequiredCPUsPerTask" in job:
+        limits["cpu"] = f"{int(job['RequiredCPUsPerTask'])}m"
+    if "RequiredMemoryPerTask" in job:
+        limits["memory"] = int(job["RequiredMemoryPerTask"])
+    more: dict[str, Any] = {
+        "terminating": state == "Releasing",
+        "priority": job["Priority"],
+        "phase": state if state in ("Succeeded", "Failed") else None,
+        "containers": [Container("main", ResourceRequirements(limits=limits))],
+    }
+    name, notes = task_name(job, number), {KAI_GROUP: job["Name"]}
+    if not is_part:
+        return pod(name, on=on, annotations=notes, **more)
+    devices = job.get("RequiredMultiFractionDevicesPerTask")
+    notes |= {"gpu-fraction-num-devices": str(devices)} if devices else {}
+    card = task.get("GPUGroups", [None])[0] if on else None
+    fraction = None if memory is not None else gpus
+    return part(name, fraction, memory=memory, on=on, group=card, annotations=notes, **more)
+
+
+def cluster_of(case: Case) -> Cluster:
+    """The cluster of a case, with KAI's objects."""
+    cluster = scenario(*[node_of(name, given) for name, given in case["nodes"].items()])
+    for number, given in enumerate([*case.get("parents", ()), *case["queues"]]):
+        gpu = {"quota": given.get("DeservedGPUs", 0), "limit": given.get("MaxAllowedGPUs", -1)}
+        gpu["overQuotaWeight"] = given.get("GPUOverQuotaWeight", 0)
+        free = {"quota": -1, "limit": -1}
+        spec = {"resources": {"gpu": gpu, "cpu": free, "memory": free}, "parentQueue": given.get("ParentQueue")}
+        spec |= {"priority": given["Priority"]} if "Priority" in given else {}
+        add(cluster, kai_queue(given["Name"], created=_time(number), **spec))
+    jobs = sorted(case["jobs"], key=lambda job: -job["Priority"])
+    for number, job in enumerate(jobs):
+        name = f"class-{job['Priority']}"
+        add(cluster, priority_class(name, job["Priority"]))
+        least = job.get("MinMember", len(job["Tasks"]))
+        made = kai_group(job["Name"], least, created=_time(number), queue=job["QueueName"], priorityClassName=name)
+        add(cluster, made)
+        for place in range(len(job["Tasks"])):
+            cluster.upsert_pod(pod_of(job, place))
+    return cluster
+
+
+def plugins_of(case: Case) -> list[Plugin]:
+    """KAI's plugins, or those that the case names beside the order of jobs."""
+    if "plugins" not in case:
+        return load_text(KAI_DEFAULT, "KAI").plugins
+    named = [("priority", {}), ("elastic", {}), *((one["name"], one["args"]) for one in case["plugins"])]
+    kinds = [(plugin_class(name), arguments) for name, arguments in named]
+    return complete([kind(convert(arguments, kind.Arguments)) for kind, arguments in kinds if kind is not None])
+
+
+def states(session: Session, case: Case) -> dict[str, tuple[str, str | None]]:
+    """Where each pod of a case stands after a cycle, in KAI's words, and on which node."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for job in case["jobs"]:
+        for number, task in enumerate(job["Tasks"]):
+            name = task_name(job, number)
+            decision = session.decisions.get(f"default/{name}")
+            if decision is None:
+                found[name] = task["State"], task.get("NodeName")
+            elif decision.node is None:
+                found[name] = "Pending", None
+            else:
+                found[name] = "Binding" if decision.outcome == "placed" else "Pipelined", decision.node
+    return found
+
+
+def expected(case: Case) -> dict[str, dict[str, Any]]:
+    """What is expected of each pod: that of its own, or that of its job."""
+    by_job, by_task = case.get("expect_jobs", {}), case.get("expect_tasks", {})
+    names = {task_name(job, n): job["Name"] for job in case["jobs"] for n in range(len(job["Tasks"]))}
+    both = {name: by_task.get(name) or by_job.get(job) for name, job in names.items()}
+    return {name: wanted for name, wanted in both.items() if wanted is not None}
+
+
+def _time(number: int) -> str:
+    return f"2026-01-01T{number // 60:02}:{number % 60:02}:00Z"
