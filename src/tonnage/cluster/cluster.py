@@ -4,43 +4,23 @@ Nodes and pods are added, changed and removed; placements are reserved, confirme
 rows it concerns; usage is never recounted for a decision. What is wrong with an object is kept as a problem beside it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-
-from tonnage.cluster.columns import (
-    CORES,
-    COUNTED,
-    FREE,
-    LARGEST,
-    MEMORY,
-    SLOTS,
-    UNLIMITED,
-    USED,
-    Array,
-    CardModel,
-    Columns,
-    Nodes,
-)
 from tonnage.cluster.groups import Groups
 from tonnage.cluster.holding import Holding, VendorUse, card_uses, group_uses
-from tonnage.cluster.images import Images
 from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, WAITING
-from tonnage.cluster.labels import LabelColumn, Labels
-from tonnage.cluster.memo import Memo
 from tonnage.cluster.placed import Placed
-from tonnage.cluster.quotas import Quotas
+from tonnage.cluster.rows import Rows
 from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, sit_down
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.surroundings import Surroundings
-from tonnage.cluster.task import Requests, Task, make_task
+from tonnage.cluster.task import Task, make_task
 from tonnage.cluster.topology import Membership, membership
-from tonnage.devices.base import MIG_MODE, PLAIN_MODE, DecodeError, PodUses, Vendor
+from tonnage.devices.base import DecodeError, PodUses, Vendor
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
-from tonnage.model.resources import NATIVE, UNSTATED, Additions
 from tonnage.model.storage import Namespace
 from tonnage.model.wire import Surrounding
 
@@ -48,31 +28,19 @@ Grant = tuple[tuple[int, PodUses], ...]
 """Per vendor, the slices that a pod's containers were given."""
 
 
-class Cluster:
+class Cluster(Rows):
     """Nodes, devices and pods."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
-        self.vendors = tuple(vendors)
-        self.vendor_numbers = {vendor.name: number for number, vendor in enumerate(self.vendors)}
-        self._counts = {vendor.count_resource for vendor in self.vendors}
-        self.columns = Columns(len(self.vendors))
-        self.labels = Labels()
-        self.images = Images()
-        self.states: list[NodeState] = []
-        """By row."""
-        self.nodes: dict[str, NodeState] = {}
+        super().__init__(vendors)
         self.waiting: dict[str, Task] = {}
         """Pods without a node, which nothing was reserved for."""
         self.reserved: dict[str, Task] = {}
         """Pods whose placement was decided and is not confirmed yet."""
         self.running: dict[str, Task] = {}
         """Pods that have a node."""
-        self.leaving: set[str] = set()
-        """Pods that are on their way out: they hold what they held until they are gone."""
         self.promised: set[str] = set()
         """Reserved pods whose place others have to leave first."""
-        self.is_ahead = False
-        """Whether the columns show the cluster as it will be once the leaving pods have left."""
         self.holders: dict[str, str] = {}
         """The node of each pod that holds something."""
         self.hypernodes: dict[str, HyperNode] = {}
@@ -82,17 +50,11 @@ class Cluster:
         self.groups = Groups(self.standing)
         """Jobs, queues and priority classes."""
         self.queues = self.groups.queues
-        self.cards: dict[str, list[str]] = {}
-        """Nodes that register a card of that UUID."""
         self.surroundings = Surroundings()
         self.placed = Placed(self.columns, self.nodes, self.surroundings.namespaces, self._everyone)
         """Pods with a node, by what rules about other pods ask."""
-        self.quotas = Quotas(self.vendors)
-        """Quotas on cards, and what is held of cards by namespace."""
         self._orphans: dict[str, dict[str, Holding]] = {}
         self._pod_problems: dict[str, list[Problem]] = {}
-        self._vectors: Memo[Requests, Array] = Memo()
-        self._changes: Memo[tuple[Requests, Additions], Array] = Memo()
 
     # -- nodes
 
@@ -148,38 +110,6 @@ class Cluster:
             self._note(key, state.holdings[key].vendors)
         if state.holdings:
             self._orphans[name] = state.holdings
-
-    def settle(self) -> None:
-        """Bring rows into the order of node names; to be called before reading columns."""
-        if self.columns.dense:
-            return
-        order = self.columns.settle([state.name for state in self.states])
-        self.states = [self.states[row] for row in order.tolist()]
-        for row, state in enumerate(self.states):
-            state.row = row
-        self.labels.forget()
-        self.images.forget()
-
-    def all_nodes(self) -> Nodes:
-        """Every node, in the order of names."""
-        self.settle()
-        return Nodes(self.columns)
-
-    def mask(self, names: Iterable[str]) -> Array:
-        """Which nodes have one of the names, as a column; names of unknown nodes are passed over."""
-        self.settle()
-        result = np.zeros(len(self.states), np.bool_)
-        nodes = self.nodes
-        result[[nodes[name].row for name in names if name in nodes]] = True
-        return result
-
-    def label(self, key: str) -> LabelColumn:
-        """A label of all nodes as a column."""
-        return self.labels.column(key, lambda: (state.node for state in self.states))
-
-    def image(self, name: str) -> Array:
-        """How large an image is on each node; 0 where it is not."""
-        return self.images.column(name, lambda: (state.node for state in self.states))
 
     # -- HyperNodes
 
@@ -399,9 +329,6 @@ class Cluster:
         elif task.rules is not None or self.placed.awake:
             self.placed.put(task, node)
 
-    def _counts_now(self, key: str) -> bool:
-        return not (self.is_ahead and key in self.leaving)
-
     def _note(self, key: str, uses: Sequence[VendorUse]) -> None:
         """Say what a pod holds of cards to the quotas of its namespace."""
         if self._counts_now(key):
@@ -466,123 +393,6 @@ class Cluster:
                 if state.position(card.uuid, use.vendor) is None:
                     message = f"node {node} has no {vendor.name} card {card.uuid}; counted against the node's slots"
                     yield Problem(name, annotation_field(vendor.allocated), card.uuid, f"a card of {node}", message)
-
-    # -- columns
-
-    def vector(self, requests: Requests) -> Array:
-        """Requests as a column over the resources that nodes know; others are left out."""
-        known = self._vectors.get(requests)
-        if known is None:
-            known = np.zeros(len(self.columns.resources), np.int64)
-            for name, value in requests:
-                position = self.columns.resources.get(name)
-                if position is not None:
-                    known[position] = min(value, LARGEST)
-            self._vectors.keep(requests, known)
-        return known
-
-    def _change(self, holding: Holding) -> Array:
-        """What a pod's coming changes in the amounts of its node, as (kind, resources)."""
-        key = (holding.requests, holding.unstated)
-        known = self._changes.get(key)
-        if known is None:
-            vector = self.vector(holding.requests)
-            known = np.zeros((4, len(vector)), np.int64)
-            known[FREE], known[USED], known[COUNTED] = -vector, vector, vector
-            for name, more in zip(UNSTATED, holding.unstated, strict=True):
-                known[COUNTED, self.columns.resources[name]] += more
-            self._changes.keep(key, known)
-        return known
-
-    def _write(self, state: NodeState) -> None:
-        """Write a node's row as if nothing were held on it."""
-        columns, row = self.columns, state.row
-        for name in state.offers:
-            if name not in columns.resources:
-                self._add_resource(name)
-        offers = []
-        for name in columns.resources:
-            missing = UNLIMITED if name in NATIVE or name in self._counts else 0
-            offered = state.offers.get(name)
-            offers.append(missing if offered is None else min(offered, LARGEST))
-        columns.offer(row, np.array(offers, np.int64))
-        columns.taints[row] = self.labels.taint_id(state.node)
-        columns.widen(len(state.devices))
-        columns.card_total[:, :, row] = 0
-        columns.model[:, row] = 0
-        columns.vendor_cards[:, row] = 0
-        columns.particular[:, row] = False
-        state.mig = {}
-        for position, (device, vendor) in enumerate(zip(state.devices, state.vendors, strict=True)):
-            condition = "" if device.healthy else "unhealthy"
-            condition = condition or ("cordoned" if device.uuid in state.cordoned else "")
-            columns.card_total[SLOTS, position, row] = device.count
-            columns.card_total[MEMORY, position, row] = device.memory
-            columns.card_total[CORES, position, row] = device.cores
-            columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
-            columns.vendor_cards[vendor, row] += 1
-            self.quotas.seen(vendor, device.memory, device.cores)
-            columns.particular[vendor, row] |= device.mode == MIG_MODE
-            columns.particulars |= device.mode == MIG_MODE
-            columns.plain |= device.mode == PLAIN_MODE
-            columns.incomplete |= not (device.count and device.memory and device.cores)
-        columns.card_free[:, :, row] = columns.card_total[:, :, row]
-        total = columns.card_total[:, :, row].sum(axis=1)
-        columns.node_total[:, row] = np.where(total > 0, total, np.inf)
-        columns.node_used[:, row] = 0
-
-    def _add_resource(self, name: str) -> None:
-        position = self.columns.add_resource(name, UNLIMITED if name in self._counts else 0)
-        self._vectors.clear()
-        self._changes.clear()
-        for state in self.nodes.values():
-            for key, holding in state.holdings.items():
-                if self._counts_now(key):
-                    self.columns.amounts[:, position, state.row] += self._change(holding)[:, position]
-
-    def _apply(self, state: NodeState, holding: Holding, uses: Sequence[VendorUse], sign: int) -> None:
-        """Add what a pod holds to its node's row, or take it away."""
-        amounts, change = self.columns.amounts[:, :, state.row], self._change(holding)
-        amounts += change if sign > 0 else -change
-        self._apply_cards(state, uses, sign)
-
-    def _apply_cards(self, state: NodeState, uses: Sequence[VendorUse], sign: int) -> None:
-        columns, row = self.columns, state.row
-        free, used = columns.card_free, columns.node_used
-        for use in uses:
-            unknown = use.unknown
-            for card in use.cards:
-                position = state.position(card.uuid, use.vendor)
-                if position is None:
-                    unknown += card.slots
-                    continue
-                slots, memory, cores = sign * card.slots, sign * card.memory, sign * card.cores
-                free[SLOTS, position, row] -= slots
-                free[MEMORY, position, row] -= memory
-                free[CORES, position, row] -= cores
-                used[SLOTS, row] += slots
-                used[MEMORY, row] += memory
-                used[CORES, row] += cores
-                for placement in card.placements:
-                    taken = state.mig.setdefault(position, [])
-                    taken.append(placement) if sign > 0 else taken.remove(placement)
-            if unknown:
-                columns.foreign[use.vendor, row] += sign * unknown
-                columns.foreign_total += sign * unknown
-        columns.touch(row)
-
-    def _reset_foreign(self, state: NodeState) -> None:
-        self.columns.foreign_total -= int(self.columns.foreign[:, state.row].sum())
-        self.columns.foreign[:, state.row] = 0
-
-    def _index_cards(self, state: NodeState, sign: int) -> None:
-        for uuid in state.positions:
-            if sign > 0:
-                self.cards.setdefault(uuid, []).append(state.name)
-            else:
-                self.cards[uuid].remove(state.name)
-                if not self.cards[uuid]:
-                    del self.cards[uuid]
 
     # -- holdings
 
