@@ -1,7 +1,7 @@
 """What a plugin imports: everything its author needs, in one place."""
 
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.job import Job
+from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
 from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
@@ -11,6 +11,12 @@ from tonnage.framework.session import Session
 from tonnage.settings.finder import register_plugin
 
 __all__ = [
+    "LEAVING",
+    "PIPELINED",
+    "PLACED",
+    "RUNNING",
+    "SUCCEEDED",
+    "WAITING",
     "ArgumentError",
     "Array",
     "Job",

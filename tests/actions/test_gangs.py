@@ -2,13 +2,16 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from tests.groups import add, cycle, group, kai_group, member, members, priority_class, queue
 from tests.scenario import node, plain, pod, running, scenario
 from tonnage.actions.catalog import make_actions
+from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.model.pod import SchedulingGate
 from tonnage.model.selection import Affinity
 from tonnage.model.wire import convert
 from tonnage.plugins.elastic import Elastic
@@ -47,13 +50,40 @@ def test_what_a_gang_could_not_use_goes_to_the_next_job():
 def test_the_first_failure_ends_the_attempt_when_those_that_remain_cannot_be_enough():
     pods = [member("g-0", "g", 9), *(member(f"g-{i}", "g", 1) for i in range(1, 4))]
     cluster = add(scenario(node("a", gpus=4, slots=1), *pods), group("g", 4))
-    tried = []
+    assert tried(cluster) == ["g-0"]
+
+
+def tried(cluster):
+    """The pods for which a place was looked for."""
+    names = []
     session = Session(cluster, stock_plugins())
     place = session.place
-    session.place = lambda task, among=None: (tried.append(task.name), place(task, among))[1]
+    session.place = lambda task, among=None: (names.append(task.name), place(task, among))[1]
     with session:
         run_cycle(session, make_actions())
-    assert tried == ["g-0"]
+    return names
+
+
+def test_pods_like_one_without_a_place_are_not_tried():
+    pods = [*(member(f"g-{i}", "g", 9) for i in range(3)), member("g-3", "g", 1)]
+    cluster = add(scenario(node("a", gpus=4, slots=1), *pods), group("g", 1))
+    assert tried(cluster) == ["g-0", "g-3"]
+    done = cycle(add(scenario(node("a", gpus=4, slots=1), *pods), group("g", 1)))
+    assert done.why("g-2") == done.why("g-0")
+    assert {done.decisions[f"g-{i}"].outcome for i in range(3)} == {"unschedulable"}
+
+
+def test_a_gang_of_thousands_that_cannot_fit_is_recognised_by_its_first_pod_without_a_place():
+    cluster = add(scenario(node("a", gpus=3, slots=1), *members("g", 3000, 1)), group("g", 3000))
+    assert tried(cluster) == ["g-0", "g-1", "g-2", "g-3"]
+    assert len(cluster.waiting) == 3000
+
+
+def test_a_pod_that_is_held_back_itself_says_nothing_about_those_like_it():
+    gate = convert([{"name": "later"}], list[SchedulingGate])
+    pods = members("g", 2, 1)
+    pods[0] = msgspec.structs.replace(pods[0], spec=msgspec.structs.replace(pods[0].spec, schedulingGates=gate))
+    assert cycle(add(scenario(node("a", gpus=4), *pods), group("g", 1))).placed == {"g-1": "a"}
 
 
 def test_a_pod_without_a_place_does_not_matter_if_the_others_are_enough():
@@ -107,7 +137,7 @@ def test_best_effort_pods_of_a_gang_are_placed_with_it():
 
 
 def test_best_effort_pods_beyond_the_minimum_are_left_to_backfill():
-    pods = [member("g-0", "g", 1), member("g-1", "g")]
+    pods = [member("g-0", "g", 1), member("g-1", "g", priority=9)]
     cluster = add(scenario(node("a", gpus=1), *pods), group("g", 1))
     assert cycle(cluster, actions=("allocate",)).placed == {"g-0": "a", "g-1": "a"}
     cluster = add(scenario(node("a", gpus=1), *pods), group("g", 1))
@@ -216,7 +246,25 @@ def test_the_rest_of_a_gang_that_waits_for_room_waits_too():
     assert done.decisions["g-1"].outcome in ("waiting", "unschedulable")
 
 
+def test_a_role_whose_pod_must_wait_keeps_the_others_waiting():
+    cluster = scenario(
+        node("a", gpus=1, slots=1, labels={"for": "master"}),
+        node("b", gpus=2, slots=1),
+        running("x", on="a", memory=8000, terminating=True),
+        member("m", "g", 1, role="master", selector={"for": "master"}),
+        *(member(f"w{i}", "g", 1, role="worker") for i in range(2)),
+    )
+    done = cycle(add(cluster, group("g", 2, minTaskMember={"master": 1, "worker": 1})))
+    assert done.placed == {}
+    assert done.waiting == {"m", "w0", "w1"}
+
+
 # -- what keeps a job from being looked at
+
+
+def test_a_group_that_is_named_by_label_need_not_exist():
+    pods = [pod(f"p{i}", 1, labels={"scheduling.x-k8s.io/pod-group": "g"}) for i in range(2)]
+    assert len(cycle(scenario(node("a", gpus=1, slots=1), *pods)).placed) == 1
 
 
 @pytest.mark.parametrize(
@@ -357,6 +405,21 @@ def test_volcano_34_a_group_is_let_in_if_its_queue_can_have_what_it_starts_with(
     expected = "NotEnqueued: queue c1 does not let default/pg1 in, which starts with cpu 8000, memory 8e+09"
     assert done.why("p1") == expected
     assert done.why("p2") == "QueueNotFound: default/pg2 is in queue missing, which is not known"
+
+
+class HadItsShare(Plugin):
+    name = "had-its-share"
+
+    def on_session_open(self, session):
+        session.add_overused(lambda queue: Reason("Full", "all of it"))
+
+
+def test_groups_of_a_queue_that_had_its_share_are_let_in_and_wait():
+    thing = group("pg1", 1, phase="Pending", minResources={"cpu": "8"})
+    cluster = add(scenario(node("n1"), member("p1", "pg1", cpu=1)), thing)
+    done = cycle(cluster, HadItsShare(), actions=("enqueue", "allocate"))
+    assert [job.key for job in done.session.enqueued] == ["default/pg1"]
+    assert done.why("p1") == "Full: all of it"
 
 
 def test_without_plugins_every_group_is_let_in_and_without_the_action_nobody_is_asked():

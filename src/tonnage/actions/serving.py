@@ -56,7 +56,7 @@ class Serving:
                 turns.put_back(turn[1])
 
     def _serve(self, queue: Queue, job: Job) -> bool:
-        """Give a job what it needs to start, or one more pod; whether it has pods that may come in another turn."""
+        """Give a job what it needs to start, or one more pod; whether it has pods left for another turn."""
         tasks = self._left.pop(job, None)
         if tasks is None:
             invalid = self._session.why_invalid(job)
@@ -158,36 +158,33 @@ class Serving:
     # -- what came of it
 
     def _conclude(self, statement: Statement, job: Job, attempt: _Attempt) -> bool:
+        """Keep what was found if the job can start with it, now or later; what is not kept is undone."""
         session = self._session
         is_ready = session.is_ready(job)
         if attempt.found and not is_ready and not session.is_pipelined(job):
-            reason = self._why_not_ready(job, attempt)
-            statement.undo()
-            self._refuse([*(d.task for d in attempt.found), *attempt.left], self._action, reason)
+            tasks = [*(decision.task for decision in attempt.found), *attempt.left]
+            self._refuse(tasks, self._action, self._why_not_ready(job, attempt))
             attempt.found = []
         elif attempt.found:
             statement.commit()
             if not is_ready:
-                self._make_wait(job, attempt)
+                self._make_wait(attempt.found)
         else:
             self._refuse(attempt.left, self._action, self._why_not_ready(job, attempt))
         for decision in (*attempt.found, *attempt.failed):
             session.decisions[decision.task.key] = decision
-        if not is_ready or not attempt.found:
+        if not attempt.found:
             return False
         self._left[job] = [task for task in attempt.left if self._wants(task)]
         return bool(self._left[job])
 
-    def _make_wait(self, job: Job, attempt: _Attempt) -> None:
+    def _make_wait(self, found: Sequence[Decision]) -> None:
         """Some pods of the job have to wait for others to leave, so all of them wait, with their places."""
-        leaving = sorted({key for decision in attempt.found for key in decision.waits_for})
-        for decision in attempt.found:
+        leaving = sorted({key for decision in found for key in decision.waits_for})
+        for decision in found:
             decision.outcome = WAITING
             decision.waits_for = leaving
             self._session.cluster.promise(decision.task.key)
-        when = f"once {', '.join(leaving)} left" if leaving else "first"
-        message = f"{job.key} has places for {job.promised()} pods and starts with those {when}"
-        self._refuse(attempt.left, self._action, Reason("JobNotReady", message))
 
     def _why_not_ready(self, job: Job, attempt: _Attempt) -> Reason:
         """What the job lacks, before its attempt is undone."""

@@ -90,7 +90,8 @@ def command(
     """Say where the waiting pods of a cluster would go, on which GPUs, and why not elsewhere.
 
     The cluster is given as manifests. Pods that run count as usage, with the devices that their annotations name; pods
-    without a node are placed by priority, then age, then name. Nothing is written anywhere.
+    without a node are placed by priority, then age, then name; those of a group together or not at all. Nothing is
+    written anywhere.
     """
     from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
