@@ -86,34 +86,32 @@ class Guard:
 
     def node_order(self, evaluate: NodeOrder) -> NodeOrder:
         def guarded(task: Task, nodes: Nodes) -> Array | None:
-            try:
-                scores = evaluate(task, nodes)
-                if scores is None:
-                    return None
-                if _fits(scores, nodes) and bool(np.isfinite(scores).all()):
-                    # A copy, so that what becomes of the scores here does not reach back into the plugin.
-                    return scores.astype(np.float64)
-                what: str | Exception = f"answered {_shown(scores)} instead of an array of {len(nodes)} finite numbers"
-            except Exception as error:
-                what = error
-            self.failed("node order", task.key, what)
-            return np.zeros(len(nodes))
+            return self._scores(task, len(nodes), lambda: evaluate(task, nodes))
 
         return guarded
 
     def reduce(self, function: Reduce) -> Reduce:
         def guarded(task: Task, scores: Array, fits: Array) -> Array:
-            try:
-                reduced = function(task, scores, fits)
-                if isinstance(reduced, np.ndarray) and reduced.shape == scores.shape and np.isfinite(reduced).all():
-                    return reduced.astype(np.float64)
-                what: str | Exception = f"answered {_shown(reduced)} instead of an array of {len(scores)} numbers"
-            except Exception as error:
-                what = error
-            self.failed("node order", task.key, what)
-            return np.zeros(len(scores))
+            reduced = self._scores(task, len(scores), lambda: function(task, scores, fits), may_abstain=False)
+            assert reduced is not None
+            return reduced
 
         return guarded
+
+    def _scores(self, task: Task, size: int, ask: Callable[[], Array | None], may_abstain: bool = True) -> Array | None:
+        """A finite score for each of so many nodes; zeros if there is none."""
+        try:
+            scores = ask()
+            if scores is None and may_abstain:
+                return None
+            if isinstance(scores, np.ndarray) and scores.shape == (size,) and bool(np.isfinite(scores).all()):
+                # A copy, so that what becomes of the scores here does not reach back into the plugin.
+                return scores.astype(np.float64)
+            what: str | Exception = f"answered {_shown(scores)} instead of an array of {size} finite numbers"
+        except Exception as error:
+            what = error
+        self.failed("node order", task.key, what)
+        return np.zeros(size)
 
     def card_predicate(self, reject: CardPredicate) -> CardPredicate:
         def guarded(task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
