@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import measures
+from bench import measures, queues
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -56,6 +56,11 @@ def run(report: Report, quick: bool) -> None:
         "memory with 5,000 nodes × 8 and 40,000 running", measures.memory_of_cluster(5000, 40_000), "MB", 250
     )
     report.at_most("`tonnage --help` over `import click`", measures.start_up_ratio(), "×", 1.5)
+    table = queues.many_queues(1000)
+    report.at_most("fair shares of 1,000 queues × 4 resources", queues.seconds_per_division(table) * 1e3, "ms", 1)
+    report.at_most(
+        "a queue's place in the order after a placement", queues.seconds_per_placement(table) * 1e6, "µs", 20
+    )
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
 
 

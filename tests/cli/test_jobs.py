@@ -41,3 +41,25 @@ def test_volcanos_file_makes_the_same_of_it(tmp_path: Path) -> None:
     config.write_text(without)
     done = tonnage("schedule", "-f", str(GANG), "--config", str(config))
     assert "3 pods placed, 3 waiting, on 1 node" in done.stdout
+
+
+QUEUES = ROOT / "examples" / "queues.yaml"
+SHARES = ROOT / "examples" / "queues-config.yaml"
+
+
+def test_queues_are_in_the_document_with_what_they_deserve_hold_and_borrow() -> None:
+    done = tonnage("schedule", "-f", str(QUEUES), "--config", str(SHARES), "-o", "json")
+    found = {one["name"]: one for one in json.loads(done.stdout)["queues"]}
+    assert found["research"]["resources"]["gpu"] == {
+        "deserved": "1",
+        "fairShare": "2",
+        "allocated": "2",
+        "borrowed": "1",
+    }
+    assert set(found) == {"research", "serving", "default"}
+
+
+def test_there_is_no_table_of_queues_without_queues() -> None:
+    done = tonnage("schedule", "-f", str(ROOT / "examples" / "cluster.yaml"), "--config", str(SHARES))
+    assert done.returncode == 0
+    assert "QUEUE " not in done.stdout

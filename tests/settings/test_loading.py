@@ -42,6 +42,8 @@ def test_volcanos_helm_default_scores_with_nodeorder_and_binpack() -> None:
         *ALWAYS,
         "priority",
         "gang",
+        "drf",
+        "proportion",
         "nodeorder",
         "binpack",
         "gpupolicy",
@@ -54,12 +56,12 @@ def test_every_name_of_volcanos_helm_default_without_effect_is_said_with_its_pla
     assert not any("the action " in line or " gang: " in line for line in said)
     assert any(line.startswith("FILE:7:11: conformance: Tonnage does not evict yet") for line in said)
     assert not any(" predicates" in line for line in said)
-    for name in ("conformance", "overcommit", "drf", "proportion"):
+    for name in ("conformance", "overcommit"):
         assert sum(f" {name}: " in line for line in said) == 1
 
 
 def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:
-    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "gang", "nodeorder", "gpupolicy"]
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "gang", "drf", "proportion", "nodeorder", "gpupolicy"]
     assert not any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
 
 
@@ -74,6 +76,7 @@ def test_kais_default_loads_with_warnings_only() -> None:
     assert settings.actions == ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
     assert [plugin.name for plugin in settings.plugins] == [
         *ALWAYS,
+        "proportion",
         "priority",
         "elastic",
         "kubeflow",
@@ -89,8 +92,9 @@ def test_kais_default_loads_with_warnings_only() -> None:
     said = [note.message for note in settings.warnings]
     assert any(text.startswith("the action consolidation has no effect") for text in said)
     assert any(text.startswith("queueDepthPerAction (how many jobs") for text in said)
-    assert sum(text.startswith("proportion: ") for text in said) == 1
+    assert sum(text.startswith("dynamicresources: ") for text in said) == 1
     for name in (
+        "proportion",
         "elastic",
         "kubeflow",
         "ray",

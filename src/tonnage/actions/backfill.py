@@ -6,9 +6,9 @@ from tonnage.framework.session import Session
 
 
 class Backfill(Action):
-    """Places the waiting pods that request nothing."""
+    """Places the waiting pods that request nothing, also those of queues that have had their share of everything."""
 
     name = "backfill"
 
     def run(self, session: Session) -> None:
-        Serving(session, self.name, lambda task: task.is_best_effort).run()
+        Serving(session, self.name, lambda task: task.is_best_effort, mind_shares=False).run()

@@ -31,10 +31,13 @@ class _Attempt:
 class Serving:
     """Serves the jobs that have waiting pods of a kind."""
 
-    def __init__(self, session: Session, action: str, wants: Callable[[Task], bool]) -> None:
+    def __init__(
+        self, session: Session, action: str, wants: Callable[[Task], bool], *, mind_shares: bool = True
+    ) -> None:
         self._session = session
         self._action = action
         self._wants = wants
+        self._mind_shares = mind_shares
         self._hopeless: set[Hashable] = set()
         """Classes of pods that do not fit even once all leaving pods have left."""
         self._left: dict[Job, list[Task]] = {}
@@ -50,7 +53,7 @@ class Serving:
                 jobs.append(job)
             else:
                 self._refuse(self._wanted(job), self._action, reason)
-        turns = Turns(session, jobs)
+        turns = Turns(session, jobs, self._mind_shares)
         while (turn := turns.next()) is not None:
             if self._serve(*turn):
                 turns.put_back(turn[1])

@@ -26,6 +26,8 @@ class Turns:
             for name, waiting in by_queue.items()
         }
         self._queues = [session.cluster.queues[name] for name in sorted(self._jobs)]
+        for queue in self._queues:
+            self._tell_next(queue.name)
 
     def _last_comes_next(self, one: Job, other: Job) -> int:
         return self._session.compare_jobs(other, one)
@@ -39,8 +41,11 @@ class Turns:
             jobs = self._jobs[queue.name]
             overused = self._session.why_overused(queue) if jobs and self._mind_shares else None
             if jobs and overused is None:
-                return queue, jobs.pop()
+                job = jobs.pop()
+                self._tell_next(queue.name)
+                return queue, job
             self._queues.remove(queue)
+            self._session.serve_next(queue.name, None)
             if overused is not None:
                 self._conclude(jobs, *overused)
         return None
@@ -48,6 +53,11 @@ class Turns:
     def put_back(self, job: Job) -> None:
         """A job that was served has more to ask for; only its own place in the order may have changed meanwhile."""
         insort(self._jobs[job.queue], job, key=self._order)
+        self._tell_next(job.queue)
+
+    def _tell_next(self, queue: str) -> None:
+        jobs = self._jobs[queue]
+        self._session.serve_next(queue, jobs[-1] if jobs else None)
 
     def _conclude(self, jobs: list[Job], plugin: str, reason: Reason) -> None:
         """The queue had its share: its jobs wait."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tonnage.framework.decision import PLACED, DecisionRecord, GrantedDevice, Rejection
+from tonnage.framework.decision import PLACED, DecisionRecord, GrantedDevice, QueueRecord, Rejection
 from tonnage.scheduler.cycle import CycleDocument
 
 
@@ -27,9 +27,12 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
     if cycle.evictions:
         header = ["EVICTED", "NODE", "FOR", "WHY"]
         lines += ["", *table(header, [[e.pod, e.node, e.for_, e.reason] for e in cycle.evictions])]
+    queues = list(_queues(cycle.queues))
+    if queues:
+        lines += [*([""] if lines and lines[-1] else []), *queues]
     if wide:
         lines += [line for decision in placed for line in _wide(decision, nodes)]
-    if waiting or cycle.evictions or (wide and placed):
+    if waiting or cycle.evictions or queues or (wide and placed):
         lines.append("")
     if cycle.problems:
         lines.append("Problems:")
@@ -37,6 +40,19 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines.append("")
     lines.append(_summary(len(placed), len(waiting), nodes, len(cycle.problems)))
     return "\n".join(map(_shown, lines)) + "\n"
+
+
+def _queues(queues: Sequence[QueueRecord]) -> Iterator[str]:
+    """What queues have; resources of which a queue neither holds nor may expect anything are left out."""
+    header = ["QUEUE", "RESOURCE", "DESERVED", "FAIR SHARE", "ALLOCATED", "BORROWED"]
+    rows = [
+        [queue.name, resource, share.deserved, share.fair_share, share.allocated, share.borrowed]
+        for queue in queues
+        for resource, share in queue.resources.items()
+        if {share.deserved, share.fair_share, share.allocated} - {"0", "unlimited"}
+    ]
+    if rows:
+        yield from table(header, rows)
 
 
 def _summary(placed: int, waiting: int, nodes: int, problems: int) -> str:

@@ -72,6 +72,24 @@ class Eviction(msgspec.Struct, frozen=True, rename={"for_": "for"}):
     reason: str
 
 
+class QueueShare(msgspec.Struct, frozen=True, rename="camel"):
+    """What a queue has of one resource, as quantities for people and programs."""
+
+    deserved: str
+    fair_share: str
+    allocated: str
+    borrowed: str
+    """What it holds beyond what it deserves."""
+
+
+class QueueRecord(msgspec.Struct, frozen=True):
+    """Where a queue stands at the end of a cycle."""
+
+    name: str
+    parent: str
+    resources: dict[str, QueueShare]
+
+
 class RejectedNodes:
     """Nodes that share a plugin and a reason; the sentence about the example is made on demand."""
 

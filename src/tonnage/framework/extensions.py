@@ -18,7 +18,7 @@ from tonnage.devices.base import DeviceRequest
 from tonnage.framework import points
 from tonnage.framework.classes import FITS, Classes, PredicateFunction, everything
 from tonnage.framework.combine import Registered, all_agree, by_vote, common_victims, first_decides, first_reason
-from tonnage.framework.decision import Reason
+from tonnage.framework.decision import QueueRecord, Reason
 from tonnage.framework.guard import FAILED, Guard
 from tonnage.framework.pernode import NodeScore, PerNodePredicate, PerNodeScore, Predicate
 from tonnage.framework.plugin import Plugin
@@ -74,6 +74,11 @@ class Extensions:
         self._grant_predicates: list[tuple[int, GrantPredicate]] = []
         self._asked: dict[Point, list[Registered]] = {}
         self._problems: dict[tuple[str, str], Problem] = {}
+        self._queue_report: Callable[[], list[QueueRecord]] | None = None
+        self.next_jobs: dict[str, Job] = {}
+        """The job of each queue that is served next in it, while an action serves queues."""
+        self.next_changes: list[str] = []
+        """Queues for which that changed, in the order of changes."""
 
     def job_of(self, task: Task) -> Job:
         """The job that a pod belongs to."""
@@ -310,6 +315,15 @@ class Extensions:
             if told is not None and self._registers(points.EVENTS, told):
                 handlers.append(self._guard.event(told))
 
+    def set_queue_report(self, report: Callable[[], list[QueueRecord]]) -> None:
+        """Say where queues stand; the first plugin that keeps shares does."""
+        if self._queue_report is None:
+            self._queue_report = report
+
+    def queue_records(self) -> list[QueueRecord]:
+        """Where queues stand; nothing if no plugin keeps shares."""
+        return [] if self._queue_report is None else self._queue_report()
+
     # -- what plugins ask of each other
 
     def gpu_key(self, task: Task) -> Hashable:
@@ -350,7 +364,15 @@ class Extensions:
                 return chosen
         return None
 
-    # -- what actions ask about queues and jobs
+    # -- what actions tell and ask about queues and jobs
+
+    def serve_next(self, queue: str, job: Job | None) -> None:
+        """Say which job of a queue is served next; the order of queues may depend on it."""
+        if job is None:
+            self.next_jobs.pop(queue, None)
+        else:
+            self.next_jobs[queue] = job
+        self.next_changes.append(queue)
 
     def _of(self, point: Point) -> Sequence[Registered]:
         return self._asked.get(point, ())

@@ -7,6 +7,8 @@ from tonnage.framework.plugin import Plugin
 BUILT_IN = {
     "priority": "tonnage.plugins.priority:Priority",
     "gang": "tonnage.plugins.gang:Gang",
+    "proportion": "tonnage.plugins.proportion:Proportion",
+    "drf": "tonnage.plugins.drf:Drf",
     "elastic": "tonnage.plugins.elastic:Elastic",
     "taskorder": "tonnage.plugins.taskorder:TaskOrder",
     "kubeflow": "tonnage.plugins.kubeflow:Kubeflow",

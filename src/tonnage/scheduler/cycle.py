@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tonnage.framework.action import Action
-from tonnage.framework.decision import Decision, DecisionRecord, Eviction, Reason
+from tonnage.framework.decision import Decision, DecisionRecord, Eviction, QueueRecord, Reason
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 
@@ -15,7 +15,7 @@ class CycleDocument(msgspec.Struct, frozen=True):
 
     decisions: list[DecisionRecord]
     evictions: list[Eviction]
-    queues: list[dict[str, str]]
+    queues: list[QueueRecord]
     problems: list[Problem]
 
 
@@ -33,4 +33,5 @@ def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
 def document(session: Session, decisions: Sequence[Decision], read_problems: Sequence[Problem] = ()) -> CycleDocument:
     """The document of a cycle, with the problems met while reading its objects in front."""
     problems = [*read_problems, *session.cluster.problems(), *session.problems()]
-    return CycleDocument([decision.record() for decision in decisions], session.evictions, [], problems)
+    records = [decision.record() for decision in decisions]
+    return CycleDocument(records, session.evictions, session.queue_records(), problems)

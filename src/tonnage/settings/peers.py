@@ -1,7 +1,6 @@
 """What Volcano and KAI know by name, and what each of those names means here."""
 
 _NO_EVICTION = "Tonnage does not evict yet; nothing is evicted"
-_NO_QUEUES = "Tonnage does not have queues yet; pods are placed as if it were absent"
 _ABSENT = "Tonnage does not have it yet; jobs are placed as if it were absent"
 
 ALLOCATE = "allocate"
@@ -29,13 +28,11 @@ ALWAYS_ON = {
 ABSENT = {
     # Volcano
     "conformance": _NO_EVICTION,
-    "drf": _NO_QUEUES,
-    "proportion": _NO_QUEUES,
-    "capacity": _NO_QUEUES,
-    "overcommit": _NO_QUEUES,
+    "capacity": _ABSENT,
+    "overcommit": _ABSENT,
     "numa-aware": _ABSENT,
     "task-topology": _ABSENT,
-    "sla": _NO_QUEUES,
+    "sla": _ABSENT,
     "tdm": _ABSENT,
     "cdp": _NO_EVICTION,
     "rescheduling": _NO_EVICTION,

@@ -1,0 +1,55 @@
+"""Queues: dividing a cluster among a thousand of them, and looking at one anew after a placement."""
+
+import random
+import time
+
+from tonnage.plugins.dominant import order_key
+from tonnage.plugins.fairshare import divide
+from tonnage.plugins.queuestanding import Standing
+from tonnage.plugins.queuetable import Dimension, QueueTable, QueueTerms
+
+DIMENSIONS = [Dimension("nvidia.com/gpu", 1000), Dimension("cpu"), Dimension("memory"), Dimension("pods")]
+TOTAL = (8_000_000, 18_000_000, 2**44, 9000)
+JOB = (1000, 4000, 2**33, 1)
+
+
+def many_queues(count: int, parents: int = 20, seed: int = 1) -> QueueTable:
+    """Teams in departments that ask for more than there is."""
+    draw = random.Random(seed).randrange
+    departments = [QueueTerms(f"department-{n}", weight=(1 + n % 3, 1, 1, 1)) for n in range(parents)]
+    teams = [
+        QueueTerms(
+            f"team-{n}",
+            parent=f"department-{n % parents}",
+            deserved=(draw(8) * 1000, 0, 0, 0),
+            limit=(20_000 if n % 2 else -1, -1, -1, -1),
+            weight=(1 + draw(8),) * 4,
+            request=(draw(64) * 1000, draw(64) * 1000, draw(64) * 2**30, draw(64)),
+        )
+        for n in range(count - parents)
+    ]
+    return QueueTable(DIMENSIONS, departments + teams)
+
+
+def seconds_per_division(table: QueueTable, runs: int = 50) -> float:
+    """Time for all fair shares, at its fastest."""
+    spent = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        divide(table, TOTAL)
+        spent.append(time.perf_counter() - start)
+    return min(spent)
+
+
+def seconds_per_placement(table: QueueTable, runs: int = 20) -> float:
+    """Time for charging a placement to a queue and those above it and ordering it anew, at its fastest."""
+    standing = Standing(table, divide(table, TOTAL), TOTAL)
+    leaves = [row for row, queue in enumerate(table.queues) if queue.parent][:500]
+    spent = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        for row in leaves:
+            standing.charge(row, JOB)
+            order_key(standing, row, JOB)
+        spent.append((time.perf_counter() - start) / len(leaves))
+    return min(spent)
