@@ -1,6 +1,7 @@
 """The manifests in `deploy/`: the API server takes them, and the extender can do its work with the rights they give."""
 
 import base64
+import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -79,6 +80,7 @@ def test_the_device_configuration_and_the_schedulers_are_what_the_docs_say(tmp_p
     }
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
 def test_the_webhook_gives_new_pods_with_devices_to_the_scheduler(plane: ControlPlane, tmp_path: Path) -> None:
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]

@@ -1,6 +1,7 @@
 """Serving: HTTP and HTTPS, certificates that are renewed, ports that are taken, and an orderly end."""
 
 import asyncio
+import shutil
 import socket
 import ssl
 import subprocess
@@ -68,6 +69,7 @@ def test_open_requests_are_answered_before_the_end():
     asyncio.run(main())
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
 def test_a_certificate_that_is_replaced_is_taken_over_and_one_that_is_broken_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(serving, "_RELOAD_SECONDS", 0.05)
     trusting = ssl.create_default_context()
