@@ -67,12 +67,14 @@ class Service:
         self.placing = Placing(self.session, kept, reservation_seconds)
         self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time, turn_seconds)
         self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw)
+        self.ready = asyncio.Event()
+        """Set once the picture is complete and nothing that takes long is left to do for it."""
         self.picture.listeners.append(self._seen)
         self.extender = Extender(
             self.session,
             self.placing,
             self.binder,
-            self.picture.synced,
+            self.ready,
             time.monotonic,
             telling,
             review,
@@ -97,10 +99,11 @@ class Service:
         self.cluster.settle()
         gc.collect()
         gc.freeze()
+        self.ready.set()
         log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
 
     async def _shake_hands(self) -> None:
-        await self.picture.synced.wait()
+        await self.ready.wait()
         await self.handshakes.run()
 
     async def _beat(self) -> None:
