@@ -1,28 +1,19 @@
 """KAI's own cases of placing that need no queues, gangs or evictions: the same pods land on the same nodes."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kai_cases import FILE, NON_PREEMPTIBLE, gpus_of, node_of, read_cases
 from tests.plugins.test_kai_placement import kai, session
-from tests.scenario import node, part, pod, scenario
+from tests.scenario import part, pod, scenario
 from tonnage.cluster.task import make_task
-from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
 from tonnage.plugins.catalog import plugin_class
 
-FILE = Path(__file__).parents[3] / "shared" / "vectors" / "kai_cases.json"
-NON_PREEMPTIBLE = 100
 PLACED = ("Binding", "Running")
 STATES = ("Running", "Pending", "StuckInReleasing")
-
-
-def gpus_of(job: dict[str, Any]) -> float:
-    by_memory = job.get("RequiredGpuMemory", 0) / 100
-    return (job.get("RequiredGPUsPerTask") or by_memory) * job.get("RequiredMultiFractionDevicesPerTask", 1)
 
 
 def needs_placing_only(case: dict[str, Any]) -> bool:
@@ -44,15 +35,7 @@ def needs_placing_only(case: dict[str, Any]) -> bool:
     )
 
 
-CASES = [case for case in json.loads(FILE.read_text())["cases"] if needs_placing_only(case)] if FILE.exists() else []
-
-
-def node_of(name: str, given: dict[str, Any]) -> Node:
-    made = node(name, labels={"nvidia.com/gpu.memory": str(given.get("GPUMemory", 100))}, cpu="20", memory="20G")
-    assert made.status.allocatable is not None
-    made.status.allocatable["nvidia.com/gpu"] = given.get("GPUs", 0)
-    made.status.allocatable.update(given.get("MigInstances", {}))
-    return made
+CASES = [case for case in read_cases() if needs_placing_only(case)]
 
 
 def pod_of(job: dict[str, Any]) -> Pod:

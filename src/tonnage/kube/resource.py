@@ -31,7 +31,7 @@ class Resource(msgspec.Struct, frozen=True):
 
     def key(self, meta: ObjectMeta) -> str:
         """What tells an object from all others of its kind."""
-        return f"{meta.namespace or 'default'}/{meta.name}" if self.is_namespaced else meta.name
+        return meta.key if self.is_namespaced else meta.name
 
     def path_of(self, key: str) -> str:
         """Where one object is."""

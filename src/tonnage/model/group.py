@@ -41,7 +41,7 @@ class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+        return self.metadata.key
 
 
 class SubGroup(msgspec.Struct, gc=False, frozen=True):
@@ -72,7 +72,7 @@ class KaiPodGroup(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+        return self.metadata.key
 
     @property
     def labels(self) -> dict[str, str]:

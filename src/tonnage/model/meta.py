@@ -22,6 +22,11 @@ class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
     deletionTimestamp: str | None = None
     ownerReferences: list[OwnerReference] | None = None
 
+    @property
+    def key(self) -> str:
+        """Namespace and name, which tell an object from all others of its kind that are there at the same time."""
+        return f"{self.namespace or 'default'}/{self.name}"
+
 
 NOTHING: dict[str, str] = {}
 """Stands in for absent labels and annotations; never written to."""

@@ -101,7 +101,7 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
     @property
     def key(self) -> str:
         """Namespace and name, which tell a pod from all others alive at the same time."""
-        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+        return self.metadata.key
 
     @property
     def labels(self) -> dict[str, str]:

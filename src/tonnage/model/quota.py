@@ -25,4 +25,4 @@ class ResourceQuota(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"{self.namespace}/{self.metadata.name}"
+        return self.metadata.key

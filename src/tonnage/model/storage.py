@@ -60,7 +60,7 @@ class PersistentVolumeClaim(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"
+        return self.metadata.key
 
 
 class ClaimReference(msgspec.Struct, gc=False, frozen=True):
