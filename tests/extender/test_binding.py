@@ -64,7 +64,7 @@ class World:
 
     def bind(self, **changed):
         async def main():
-            binder = Binder(self.api, self.cluster, self.door, self.gates, lambda: self.now)
+            binder = Binder(self.api, self.cluster, self.door, self.gates, lambda: self.now, lambda: self.now)
             args = {"name": "p", "namespace": "default", "uid": "1", "node": "a"} | changed
             try:
                 return await binder.bind(BindArgs(**args))
@@ -246,7 +246,7 @@ def test_without_the_lock_nothing_is_bound():
 
 def test_a_busy_node_is_said_after_waiting():
     async def main(world):
-        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
         await world.gates.enter("a", "default/first", 1)
         await binder.bind(BindArgs("p", "default", "1", "a"))
 

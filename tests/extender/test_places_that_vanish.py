@@ -39,7 +39,7 @@ class Door:
         self.server = Server()
         self.placing = Placing(Session(self.cluster, plugins), plugins)
         self.gates = Gates(lambda: 0.0)
-        self.binder = Binder(self.server, self.cluster, self.placing, self.gates, lambda: 0.0)
+        self.binder = Binder(self.server, self.cluster, self.placing, self.gates, lambda: 0.0, lambda: 0.0)
 
     def filter(self, name="p", *nodes, **wants):
         wanted = named(name, **(wants or {"gpus": 1, "memory": 1000}))

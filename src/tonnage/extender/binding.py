@@ -53,6 +53,7 @@ class Binder:
         placing: Placing,
         gates: Gates,
         now: Callable[[], float],
+        clock: Callable[[], float],
         turn_seconds: float = TURN_SECONDS,
     ) -> None:
         self._client = client
@@ -60,14 +61,14 @@ class Binder:
         self._placing = placing
         self._gates = gates
         self._now = now
-        """Seconds since 1970."""
+        """Seconds since 1970, for what is written."""
+        self._clock = clock
+        """Seconds that never go back, for how long things take; the same that reservations expire by."""
         self._turn_seconds = turn_seconds
         self._background: set[asyncio.Task[None]] = set()
         self._in_flight = 0
         """Binds that wait for their turn or for the API server."""
         self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
-        self.writes = 0
-        """How many writes were made on the way of placing pods."""
 
     async def bind(self, args: BindArgs) -> Decision:
         """Write the Binding; BindError if the pod is not bound, BindUnknownError if that is not known."""
@@ -122,7 +123,7 @@ class Binder:
         pod = await self._pod(args)
         if args.node not in self._cluster.nodes:
             raise BindError(f"{args.key} is not bound: node {args.node} is not known")
-        decision = self._placing.decide_on(pod, args.node, self._now())
+        decision = self._placing.decide_on(pod, args.node, self._clock())
         reservation = self._placing.reservation(args.key, args.uid)
         if decision.node is None or reservation is None:
             raise BindError(f"{args.key} does not fit on {args.node}: {decision.why_not()}")
@@ -153,7 +154,6 @@ class Binder:
             if attempt:
                 await asyncio.sleep(0.1 * 2**attempt)
             try:
-                self.writes += 1
                 await self._client.request("POST", f"{_path(task.namespace, task.name)}/binding", body=body, timeout=10)
                 reservation.state = State.BOUND
                 return
@@ -210,7 +210,6 @@ class Binder:
         stamp = rfc3339(self._now())
         body = {"metadata": {"annotations": {LOCK: f"{stamp},{task.namespace},{task.name}"}}}
         try:
-            self.writes += 1
             await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=10)
         except KubeError as error:
             raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
@@ -224,7 +223,7 @@ class Binder:
 
     async def _find_out(self, reservation: Reservation) -> None:
         """Read the pod until it is certain whether it was bound."""
-        task, delay, trusted = reservation.task, 0.5, self._now() + _LATE_SECONDS
+        task, delay, trusted = reservation.task, 0.5, self._clock() + _LATE_SECONDS
         while self._placing.reservation(task.key, task.uid) is reservation:
             await asyncio.sleep(delay)
             delay = min(delay * 2, 10.0)
@@ -240,7 +239,7 @@ class Binder:
             if pod.metadata.uid == task.uid and pod.node is not None:
                 reservation.state = State.BOUND
                 return
-            if pod.metadata.uid != task.uid or self._now() >= trusted:
+            if pod.metadata.uid != task.uid or self._clock() >= trusted:
                 self._give_up(reservation)
                 return
 
@@ -249,8 +248,8 @@ class Binder:
         if len(node) > _LONGEST_LABEL:
             return
         async with self._labelling:
-            deadline = self._now() + _LABEL_PATIENCE
-            while self._in_flight and self._now() < deadline:
+            deadline = self._clock() + _LABEL_PATIENCE
+            while self._in_flight and self._clock() < deadline:
                 await asyncio.sleep(0.05)
             await self._write_label(task, node)
 

@@ -65,7 +65,7 @@ class Service:
         kept = without_kube_schedulers_own(plugins)
         self.session = Session(self.cluster, kept)
         self.placing = Placing(self.session, kept, reservation_seconds)
-        self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time, turn_seconds)
+        self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time, time.monotonic, turn_seconds)
         self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
