@@ -57,11 +57,11 @@ class Gates:
 
     def seen(self, key: str, pod: Pod | None, is_gone: bool) -> None:
         """Take over what the API server shows of a pod."""
-        if is_gone or pod is None:
-            for node in [node for node, (inside, _) in self._inside.items() if inside == key and is_gone]:
+        if is_gone:
+            for node in [node for node, (inside, _) in self._inside.items() if inside == key]:
                 self.leave(node, key)
-        elif pod.node is None:
-            # Old news of a pod whose Binding is on its way.
+        elif pod is None or pod.node is None:
+            # Nothing that can be read, or old news of a pod whose Binding is on its way.
             return
         elif not is_allocating(pod):
             self.leave(pod.node, key)

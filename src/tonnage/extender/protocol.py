@@ -12,7 +12,7 @@ from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, convert, decode
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class NodeItems(msgspec.Struct, gc=False, frozen=True):
@@ -74,12 +74,12 @@ def read(body: bytes, kind: type[T]) -> T:
     """Arguments in JSON, whatever the case of their keys; WireError if that is not what they are."""
     try:
         found = decode(body, kind)
+        if any(getattr(found, field) for field in kind.__struct_fields__):
+            return found
     except WireError:
-        return convert(_recased(decode(body, dict[str, Any]), kind), kind)
-    names = getattr(kind, "__struct_encode_fields__", ())
-    if all(getattr(found, field) in (None, "") for field in getattr(kind, "__struct_fields__", ())) and names:
-        return convert(_recased(decode(body, dict[str, Any]), kind), kind)
-    return found
+        # It may be readable once its keys are recognised; if not, that says what is wrong.
+        pass
+    return convert(_recased(decode(body, dict[str, Any]), kind), kind)
 
 
 def node_of(item: msgspec.Raw) -> Node:

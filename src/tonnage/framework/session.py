@@ -123,15 +123,15 @@ class Session(Extensions):
     def survey(self, task: Task, among: Array) -> Survey:
         """Every node of those that the pod fits on, with its score, and why it does not fit on the others."""
         job = self.job_of(task)
-        names = [self.cluster.states[row].name for row in among.nonzero()[0].tolist()]
+        rows = among.nonzero()[0]
+        names = [self.cluster.states[row].name for row in rows.tolist()]
         for plugin, check in self._pre_predicates:
             reason = check(task, job)
             if reason is not None:
                 return Survey({}, dict.fromkeys(names, (plugin, reason.name)))
         pods = self._classes.current(task)
-        self._confirm(task, pods, among.nonzero()[0].tolist())
+        self._confirm(task, pods, rows.tolist())
         survey = Survey({}, {})
-        rows = among.nonzero()[0]
         totals, verdicts = pods.now.totals.take(rows).tolist(), pods.now.verdicts.take(rows).tolist()
         for name, total, verdict in zip(names, totals, verdicts, strict=True):
             meaning = self._classes.verdicts.meanings[verdict]
