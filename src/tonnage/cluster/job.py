@@ -173,6 +173,10 @@ class Job:
             short[role] = minimum - self.promised(role)
         return {role: number for role, number in short.items() if number > 0}
 
+    def asking(self) -> list[Task]:
+        """The pods that it asks a place for in its next turn: as many as it lacks to start, or one."""
+        return self.tasks_that(WAITING)[: max(self.minimum - self.promised(), 1)]
+
     @contextmanager
     def supposing(self, tasks: Sequence[Task]) -> Iterator[None]:
         """As if some waiting pods had a place."""

@@ -33,6 +33,7 @@ from tonnage.framework.points import (
     GrantPredicate,
     JobCheck,
     JobOrder,
+    JobTasksCheck,
     JobVote,
     Key,
     NodeOrder,
@@ -44,6 +45,7 @@ from tonnage.framework.points import (
     Reduce,
     TaskEvent,
     TaskOrder,
+    VictimQueues,
     Victims,
 )
 from tonnage.framework.scores import ScoreFunction
@@ -75,6 +77,7 @@ class Extensions:
         self._asked: dict[Point, list[Registered]] = {}
         self._problems: dict[tuple[str, str], Problem] = {}
         self._queue_report: Callable[[], list[QueueRecord]] | None = None
+        self._victim_queues: Callable[[], VictimQueues] | None = None
         self.next_jobs: dict[str, Job] = {}
         """The job of each queue that is served next in it, while an action serves queues."""
         self.next_changes: list[str] = []
@@ -159,6 +162,10 @@ class Extensions:
     def add_preemptable(self, choose: Victims) -> None:
         """Say which pods may be stopped for a job of the same queue."""
         self._add_question(points.PREEMPTABLE, choose)
+
+    def add_reclaimer(self, check: JobTasksCheck) -> None:
+        """Say why pods of other queues must not be stopped for these of a job."""
+        self._add_question(points.RECLAIMER, check)
 
     def add_reclaimable(self, choose: Victims) -> None:
         """Say which pods may be stopped for a job of another queue."""
@@ -320,6 +327,11 @@ class Extensions:
         if self._queue_report is None:
             self._queue_report = report
 
+    def set_victim_queues(self, make: Callable[[], VictimQueues]) -> None:
+        """Say which queue gives up a pod next when others reclaim; the first plugin that keeps shares does."""
+        if self._victim_queues is None:
+            self._victim_queues = make
+
     def queue_records(self) -> list[QueueRecord]:
         """Where queues stand; nothing if no plugin keeps shares."""
         return [] if self._queue_report is None else self._queue_report()
@@ -419,6 +431,14 @@ class Extensions:
         """Which pods may be stopped for a job of the same queue."""
         return common_victims(self._of(points.PREEMPTABLE), job, candidates)
 
+    def why_not_reclaimer(self, job: Job, tasks: Sequence[Task]) -> tuple[str, Reason] | None:
+        """Why pods of other queues must not be stopped for these of a job, and which plugin says so."""
+        return first_reason(self._of(points.RECLAIMER), job, tasks)
+
+    def victim_queues(self) -> VictimQueues:
+        """In which order queues give up pods; the reverse of the order in which they are served if nobody says."""
+        return _ReverseOrder(self.compare_queues) if self._victim_queues is None else self._victim_queues()
+
     def reclaimable(self, job: Job, candidates: Sequence[Task]) -> list[Task]:
         """Which pods may be stopped for a job of another queue."""
         return common_victims(self._of(points.RECLAIMABLE), job, candidates)
@@ -430,6 +450,19 @@ class Extensions:
     def why_not_allocatable(self, queue: Queue, task: Task) -> tuple[str, Reason] | None:
         """Why a queue must not get what a pod needs, and which plugin says so."""
         return first_reason(self._of(points.ALLOCATABLE), queue, task)
+
+
+class _ReverseOrder:
+    """Queues give up pods in the reverse of the order in which they are served."""
+
+    def __init__(self, compare: QueueOrder) -> None:
+        self._compare = compare
+
+    def compare(self, one: Queue, other: Queue) -> int:
+        return self._compare(other, one)
+
+    def give_up(self, task: Task) -> None:
+        """It makes no difference."""
 
 
 def _compare(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:

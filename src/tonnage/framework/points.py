@@ -1,7 +1,7 @@
 """The extension points: what each callback is asked, what it answers, and how several plugins' answers combine."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
@@ -54,6 +54,7 @@ JOB_READY = Point("job ready", "job", "yes, no or no opinion", "all must agree; 
 JOB_PIPELINED = Point("job pipelined", "job", "yes, no or no opinion", _VOTES)
 JOB_ENQUEUEABLE = Point("job enqueueable", "job", "yes, no or no opinion", _VOTES)
 PREEMPTABLE = Point("preemptable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
+RECLAIMER = Point("reclaimer", "job, tasks", "nothing or a reason", "all must pass")
 RECLAIMABLE = Point("reclaimable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
 OVERUSED = Point("overused", "queue", "nothing or a reason", "any reason means yes")
 ALLOCATABLE = Point("allocatable", "queue, task", "nothing or a reason", "all must pass")
@@ -78,6 +79,7 @@ POINTS = (
     JOB_PIPELINED,
     JOB_ENQUEUEABLE,
     PREEMPTABLE,
+    RECLAIMER,
     RECLAIMABLE,
     OVERUSED,
     ALLOCATABLE,
@@ -123,5 +125,17 @@ TaskEvent = Callable[[Task], None]
 JobCheck = Callable[[Job], Reason | None]
 JobVote = Callable[[Job], bool | None]
 Victims = Callable[[Job, Sequence[Task]], Sequence[Task] | None]
+"""Of pods that would be stopped in this order, beyond those that are leaving already, the ones that may be."""
+JobTasksCheck = Callable[[Job, Sequence[Task]], Reason | None]
 QueueCheck = Callable[[Queue], Reason | None]
 QueueTaskCheck = Callable[[Queue, Task], Reason | None]
+
+
+class VictimQueues(Protocol):
+    """In which order queues give up pods; each search for victims has one of its own."""
+
+    def compare(self, one: Queue, other: Queue) -> int:
+        """Below 0 if the first gives up a pod before the second does."""
+
+    def give_up(self, task: Task) -> None:
+        """Count as if a pod were stopped."""

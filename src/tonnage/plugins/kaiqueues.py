@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tonnage.cluster.job import WAITING, Job
+from tonnage.cluster.job import Job
 from tonnage.framework.decision import Reason
 from tonnage.plugins.dominant import QueueKey, order_key
 from tonnage.plugins.fairshare import divide
@@ -65,9 +65,8 @@ class KaiQueues:
 
     def _start_of(self, job: Job) -> Amounts:
         """What a job asks for in its next turn: all that it lacks to start, or one pod."""
-        tasks = job.tasks_that(WAITING)[: max(job.minimum - job.promised(), 1)]
         request: Amounts = [0] * len(self.table.dimensions)
-        for task in tasks:
+        for task in job.asking():
             request = plus(request, self._counts.of_task(task))
         return request
 

@@ -101,6 +101,7 @@ SWITCHED = {
     "enableJobEnqueued": ("job enqueueable",),
     "enablePreemptable": ("preemptable",),
     "enableReclaimable": ("reclaimable",),
+    "enablePreemptive": ("reclaimer",),
     "enabledOverused": ("overused",),
     "enabledAllocatable": ("allocatable",),
 }
