@@ -23,6 +23,8 @@ from tonnage.settings.load import complete, load_text
 FILE = Path(__file__).parents[2] / "shared" / "vectors" / "kai_cases.json"
 NON_PREEMPTIBLE = 100
 NODE_CPU, NODE_MEMORY = "20", "20G"
+POD_CPU = 1000
+"""What pods ask for that say nothing about processors, in thousandths."""
 Case = dict[str, Any]
 
 
@@ -56,14 +58,14 @@ def gpus_of(job: dict[str, Any]) -> float:
 def pod_of(job: dict[str, Any], number: int) -> Pod:
     """A pod of a job; one that is stuck while it is leaving will not leave, and so is one that runs."""
     task = job["Tasks"][number]
-    state, on = task["State"], task.get("NodeName")
+    state = task["State"]
+    on = None if state == "Pending" else task.get("NodeName")
     gpus, memory = task.get("RequiredGPUs", job.get("RequiredGPUsPerTask")), job.get("RequiredGpuMemory")
-    is_part = memory is not None or (gpus is not None and gpus < 1)
+    is_part = memory is not None or (gpus is not None and 0 < gpus < 1)
     limits: dict[str, str | int | float] = {**task.get("RequiredMigInstances", {})}
     if gpus and not is_part:
         limits["nvidia.com/gpu"] = int(gpus)
-    if "RequiredCPUsPerTask" in job:
-        limits["cpu"] = f"{int(job['RequiredCPUsPerTask'])}m"
+    limits["cpu"] = f"{int(job.get('RequiredCPUsPerTask', POD_CPU))}m"
     if "RequiredMemoryPerTask" in job:
         limits["memory"] = int(job["RequiredMemoryPerTask"])
     more: dict[str, Any] = {
@@ -88,8 +90,9 @@ def cluster_of(case: Case) -> Cluster:
     for number, given in enumerate([*case.get("parents", ()), *case["queues"]]):
         gpu = {"quota": given.get("DeservedGPUs", 0), "limit": given.get("MaxAllowedGPUs", -1)}
         gpu["overQuotaWeight"] = given.get("GPUOverQuotaWeight", 0)
-        free = {"quota": -1, "limit": -1}
-        spec = {"resources": {"gpu": gpu, "cpu": free, "memory": free}, "parentQueue": given.get("ParentQueue")}
+        cpu = {"quota": given.get("DeservedCPUs", -1), "limit": given.get("MaxAllowedCPUs", -1)}
+        memory = {"quota": given.get("DeservedMemory", -1), "limit": -1}
+        spec = {"resources": {"gpu": gpu, "cpu": cpu, "memory": memory}, "parentQueue": given.get("ParentQueue")}
         spec |= {"priority": given["Priority"]} if "Priority" in given else {}
         add(cluster, kai_queue(given["Name"], created=_time(number), **spec))
     jobs = sorted(case["jobs"], key=lambda job: -job["Priority"])
@@ -116,12 +119,16 @@ def plugins_of(case: Case) -> list[Plugin]:
 def states(session: Session, case: Case) -> dict[str, tuple[str, str | None]]:
     """Where each pod of a case stands after a cycle, in KAI's words, and on which node."""
     found: dict[str, tuple[str, str | None]] = {}
+    evictions = {eviction.pod: eviction for eviction in session.evictions}
     for job in case["jobs"]:
         for number, task in enumerate(job["Tasks"]):
             name = task_name(job, number)
             decision = session.decisions.get(f"default/{name}")
-            if decision is None:
-                found[name] = task["State"], task.get("NodeName")
+            eviction = evictions.get(f"default/{name}")
+            if eviction is not None:
+                found[name] = ("Pipelined", eviction.to) if eviction.to else ("Releasing", eviction.node)
+            elif decision is None:
+                found[name] = task["State"], task.get("NodeName") if task["State"] != "Pending" else None
             elif decision.node is None:
                 found[name] = "Pending", None
             else:
@@ -139,3 +146,39 @@ def expected(case: Case) -> dict[str, dict[str, Any]]:
 
 def _time(number: int) -> str:
     return f"2026-01-01T{number // 60:02}:{number % 60:02}:00Z"
+
+
+def settle(session: Session, case: Case) -> None:
+    """What the world makes of a cycle: placed pods run, stopped ones are made anew, promises are forgotten."""
+    cluster = session.cluster
+    for key in list(cluster.reserved):
+        if key in cluster.promised:
+            cluster.release(key)
+        else:
+            cluster.confirm(key)
+    for key in [key for key in cluster.waiting if key not in _pods(case)]:
+        cluster.remove_pod(key)
+    for key in sorted(cluster.leaving):
+        job, number = _pods(case)[key]
+        if not job.get("DeleteJobInTest"):
+            cluster.remove_pod(key)
+            waiting = {**job["Tasks"][number], "State": "Pending"}
+            again = {**job, "Tasks": [*job["Tasks"][:number], waiting, *job["Tasks"][number + 1 :]]}
+            cluster.upsert_pod(pod_of(again, number))
+
+
+def standings(cluster: Cluster, case: Case) -> dict[str, tuple[str, str | None]]:
+    """Where each pod of a case stands in the world, in KAI's words, and on which node."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for key, (job, number) in _pods(case).items():
+        on = cluster.holders.get(key)
+        given = job["Tasks"][number]["State"]
+        state = "Pending" if on is None else "Releasing" if key in cluster.leaving else "Running"
+        found[task_name(job, number)] = given if given in ("Failed", "Succeeded") else state, on
+    return found
+
+
+def _pods(case: Case) -> dict[str, tuple[dict[str, Any], int]]:
+    """The job of each pod and its number there."""
+    pods = [(job, number) for job in case["jobs"] for number in range(len(job["Tasks"]))]
+    return {f"{job.get('Namespace', 'default')}/{task_name(job, number)}": (job, number) for job, number in pods}

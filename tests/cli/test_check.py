@@ -10,7 +10,7 @@ from tests.cli.command import CLUSTER, COMMAND, decided, tonnage
 from tests.settings.device_texts import FULL, NVIDIA
 from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, with_plugin
 
-BROKEN = "actions: alocate, preempt\ntiers:\n- plugins:\n  - name: binpak\n"
+BROKEN = "actions: alocate, shuffle\ntiers:\n- plugins:\n  - name: binpak\n"
 
 
 def written(folder: Path, text: str, name: str = "scheduler.yaml") -> Path:
@@ -42,7 +42,7 @@ def test_errors_go_to_standard_error_with_status_2(tmp_path: Path) -> None:
         f"{path}:1:10: there is no action alocate; did you mean allocate?",
         f"{path}:4:11: there is no plugin binpak; did you mean binpack?",
     ]
-    assert done.stderr.splitlines()[3].startswith(f"{path}:1:19: warning: the action preempt")
+    assert done.stderr.splitlines()[3].startswith(f"{path}:1:19: warning: the action shuffle")
 
 
 def test_json_for_machines(tmp_path: Path) -> None:

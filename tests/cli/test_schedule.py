@@ -113,7 +113,7 @@ def check(value: Any, shape: dict[str, type | tuple[type, ...]]) -> None:
 @pytest.mark.parametrize("example", [CLUSTER, PROBLEMS])
 def test_the_document_has_the_stated_shape(example: Path) -> None:
     document = cycle("-f", example)
-    check(document, {"decisions": list, "evictions": list, "queues": list, "problems": list})
+    check(document, {"decisions": list, "evictions": list, "jobs": list, "queues": list, "problems": list})
     assert document["decisions"]
     for decision in document["decisions"]:
         check(

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from tonnage.actions.allocate import Allocate
 from tonnage.actions.backfill import Backfill
+from tonnage.actions.consolidation import Consolidation
 from tonnage.actions.enqueue import Enqueue
+from tonnage.actions.preempt import Preempt
+from tonnage.actions.reclaim import Reclaim
 from tonnage.framework.action import Action
 
-ACTIONS = (Enqueue.name, Allocate.name, Backfill.name)
+ACTIONS = (Enqueue.name, Allocate.name, Backfill.name, Consolidation.name, Reclaim.name, Preempt.name)
 
 
 def make_actions(names: Sequence[str] = (Allocate.name,)) -> list[Action]:
@@ -16,5 +19,8 @@ def make_actions(names: Sequence[str] = (Allocate.name,)) -> list[Action]:
         Enqueue.name: Enqueue(),
         Allocate.name: Allocate(best_effort=Backfill.name not in names),
         Backfill.name: Backfill(),
+        Consolidation.name: Consolidation(),
+        Reclaim.name: Reclaim(),
+        Preempt.name: Preempt(),
     }
     return [made[name] for name in names if name in made]

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from tonnage.framework.decision import PLACED, DecisionRecord, GrantedDevice, QueueRecord, Rejection
+from tonnage.framework.decision import (
+    PLACED,
+    DecisionRecord,
+    GrantedDevice,
+    JobRecord,
+    QueueRecord,
+    Rejection,
+    WaitRecord,
+)
 from tonnage.scheduler.cycle import CycleDocument
 
 
@@ -22,11 +30,14 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         header = ["POD", "OUTCOME", "NODE", "DEVICES"] + (["SCORE"] if wide else [])
         lines += table(header, [_row(decision, wide) for decision in cycle.decisions])
         lines.append("")
+    made = {job.name: job for job in cycle.jobs}
     for job in _by_job(waiting):
         lines += _why_job(job, nodes)
+        lines += [f"  {wait.action}: {wait.message}" for wait in _waits(made.get(job[0].job), job[0])]
     if cycle.evictions:
-        header = ["EVICTED", "NODE", "FOR", "WHY"]
-        lines += ["", *table(header, [[e.pod, e.node, e.for_, e.reason] for e in cycle.evictions])]
+        header = ["EVICTED", "NODE", "FOR", "MOVES TO", "WHY"]
+        rows = [[e.pod, e.node, e.for_, e.to or "-", e.reason] for e in cycle.evictions]
+        lines += ["", *table(header, rows)]
     queues = list(_queues(cycle.queues))
     if queues:
         lines += [*([""] if lines and lines[-1] else []), *queues]
@@ -125,6 +136,13 @@ def _why_job(job: Sequence[DecisionRecord], nodes: int) -> Iterator[str]:
         others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
         yield f"  {pods[0]}{others}:"
         yield from (f"  {line}" for line in lines)
+
+
+def _waits(job: JobRecord | None, decision: DecisionRecord) -> Iterator[WaitRecord]:
+    """Why no room was made for a job, as far as the decision does not say it."""
+    for wait in job.waits_for if job is not None else ():
+        if wait.message not in decision.message:
+            yield wait
 
 
 def _why(decision: DecisionRecord, nodes: int) -> Iterator[str]:

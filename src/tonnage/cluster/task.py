@@ -12,10 +12,12 @@ from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import (
+    NATIVE,
     PODS,
     Additions,
     NegativeAmountError,
     effective_request,
+    show,
     unstated,
     without_nonsense,
 )
@@ -195,3 +197,18 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
         unstated(pod, needs),
         tuple([container.image_name for container, _ in containers if container.image]),
     )
+
+
+def asks(tasks: Sequence[Task]) -> str:
+    """What pods ask for, for people: how many of which size, the larger number first."""
+    counts: dict[Requests, int] = {}
+    for task in tasks:
+        counts[task.requests] = counts.get(task.requests, 0) + 1
+    kinds = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
+    return " and ".join(f"{count} × {asked(requests)}" for requests, count in kinds)
+
+
+def asked(requests: Requests) -> str:
+    """What one pod asks for, for people; cards first."""
+    parts = sorted([part for part in requests if part[0] != PODS], key=lambda part: (part[0] in NATIVE, part[0]))
+    return ", ".join(f"{show(name, amount)} {name}" for name, amount in parts) or "nothing"

@@ -63,13 +63,32 @@ class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """In one sentence, what a pod waits for that has its place already, or that its job or queue holds back."""
 
 
-class Eviction(msgspec.Struct, frozen=True, rename={"for_": "for"}):
+class Eviction(msgspec.Struct, frozen=True, omit_defaults=True, rename={"for_": "for"}):
     """A running pod that has to go: for which job, and why it."""
 
     pod: str
     node: str
     for_: str
     reason: str
+    to: str = ""
+    """Where there is room for the pod that will come in its place; empty if that has to wait."""
+
+
+class WaitRecord(msgspec.Struct, frozen=True):
+    """Why an action did nothing for a job."""
+
+    action: str
+    reason: str
+    message: str
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    """A job that waits: what it asks for, and why no room was made for it."""
+
+    name: str
+    queue: str
+    asks: str
+    waits_for: list[WaitRecord] = msgspec.field(name="waitsFor")
 
 
 class QueueShare(msgspec.Struct, frozen=True, rename="camel"):

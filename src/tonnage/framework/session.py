@@ -42,6 +42,8 @@ class Session(Extensions):
         """What actions concluded about each pod, in the order in which they first looked at it."""
         self.evictions: list[Eviction] = []
         """Pods that actions decided to stop."""
+        self.waits: dict[str, dict[str, Reason]] = {}
+        """Why no room was made for a job, by the action that did not."""
         self.enqueued: list[Job] = []
         """Jobs that were let in during this session, in that order."""
         self.not_enqueued: dict[str, Shares] = {}
@@ -146,10 +148,15 @@ class Session(Extensions):
         self.unplace(task.key)
         decision = self.decide(task, among)
         if decision.node is not None:
-            self.cluster.reserve(task, decision.node, decision.grant)
-            for told in self._on_allocate:
-                told(task)
+            self.take(decision)
         return decision
+
+    def take(self, decision: Decision) -> None:
+        """Hold the place that was decided for a pod."""
+        assert decision.node is not None
+        self.cluster.reserve(decision.task, decision.node, decision.grant)
+        for told in self._on_allocate:
+            told(decision.task)
 
     def unplace(self, key: str) -> None:
         """Undo a placement that is not confirmed."""

@@ -7,9 +7,14 @@ handlers; so is its undoing. Leaving the statement without `commit` undoes all o
 from types import TracebackType
 from typing import NamedTuple
 
+import msgspec
+
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision, Eviction
 from tonnage.framework.session import Session
+
+_AGAIN = " (again)"
+"""What the pod is called that will come in place of one that has to go: its own name is not known yet."""
 
 
 class StatementError(Exception):
@@ -55,6 +60,17 @@ class Statement:
             self._steps.append(_Step(task, waited))
         return decision
 
+    def take(self, decision: Decision) -> None:
+        """Give a pod the place that was decided for it."""
+        self._check(decision.task)
+        waited = decision.task.key in self._session.cluster.waiting
+        self._session.take(decision)
+        self._steps.append(_Step(decision.task, waited))
+
+    def move(self, task: Task) -> Decision:
+        """Give the pod that will come in place of one that has to go a place."""
+        return self.place(msgspec.structs.replace(task, key=task.key + _AGAIN))
+
     def pipeline(self, task: Task) -> Decision:
         """Give a pod a place where it fits once the pods that are leaving have left."""
         with self._session.looking_ahead():
@@ -88,7 +104,11 @@ class Statement:
         if self._committed:
             raise StatementError("the statement is committed")
         self._committed = True
-        self._session.evictions += [step.eviction for step in self._steps if step.eviction is not None]
+        holders = self._session.cluster.holders
+        for step in self._steps:
+            if step.eviction is not None:
+                to = holders.get(step.task.key + _AGAIN, "")
+                self._session.evictions.append(msgspec.structs.replace(step.eviction, to=to))
 
     def _check(self, task: Task) -> None:
         if self._committed:

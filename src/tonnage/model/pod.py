@@ -81,6 +81,7 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
     volumes: list[PodVolume] | None = None
     hostNetwork: bool | None = None
+    preemptionPolicy: str | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, frozen=True):

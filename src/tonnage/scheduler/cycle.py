@@ -4,8 +4,17 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tonnage.cluster.task import asks
 from tonnage.framework.action import Action
-from tonnage.framework.decision import Decision, DecisionRecord, Eviction, QueueRecord, Reason
+from tonnage.framework.decision import (
+    Decision,
+    DecisionRecord,
+    Eviction,
+    JobRecord,
+    QueueRecord,
+    Reason,
+    WaitRecord,
+)
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 
@@ -15,6 +24,7 @@ class CycleDocument(msgspec.Struct, frozen=True):
 
     decisions: list[DecisionRecord]
     evictions: list[Eviction]
+    jobs: list[JobRecord]
     queues: list[QueueRecord]
     problems: list[Problem]
 
@@ -34,4 +44,18 @@ def document(session: Session, decisions: Sequence[Decision], read_problems: Seq
     """The document of a cycle, with the problems met while reading its objects in front."""
     problems = [*read_problems, *session.cluster.problems(), *session.problems()]
     records = [decision.record() for decision in decisions]
-    return CycleDocument(records, session.evictions, session.queue_records(), problems)
+    return CycleDocument(records, session.evictions, _waiting_jobs(session), session.queue_records(), problems)
+
+
+def _waiting_jobs(session: Session) -> list[JobRecord]:
+    """Jobs for which no room was made, in the order of names."""
+    jobs = {decision.job.key: decision.job for decision in session.decisions.values() if decision.node is None}
+    return [
+        JobRecord(
+            key,
+            jobs[key].queue,
+            asks(jobs[key].asking()),
+            [WaitRecord(action, reason.name, reason.message) for action, reason in session.waits[key].items()],
+        )
+        for key in sorted(session.waits.keys() & jobs.keys())
+    ]

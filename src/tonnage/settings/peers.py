@@ -8,12 +8,12 @@ ACTIONS = {
     ALLOCATE: "",
     "enqueue": "",
     "backfill": "",
-    "preempt": _NO_EVICTION,
-    "reclaim": _NO_EVICTION,
-    "shuffle": "Tonnage does not evict yet; running pods stay where they are",
-    "gangpreempt": _NO_EVICTION,
-    "gangreclaim": _NO_EVICTION,
-    "consolidation": "Tonnage does not evict yet; running pods stay where they are",
+    "preempt": "",
+    "reclaim": "",
+    "shuffle": "running pods are stopped only for others that start in their place; nothing is stopped by it",
+    "gangpreempt": "preempt stops whole gangs too; name that one",
+    "gangreclaim": "reclaim stops whole gangs too; name that one",
+    "consolidation": "",
     "stalegangeviction": _NO_EVICTION,
 }
 """Actions of both peers, with why one has no effect."""

@@ -1,0 +1,141 @@
+"""Making room for waiting jobs: what `preempt`, `reclaim` and `consolidation` have in common.
+
+Jobs come in their turn. One that is not easier than another for which no room could be made is not tried.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from functools import partial
+
+from tonnage.actions.admission import why_held_back
+from tonnage.actions.outlook import Prospects
+from tonnage.actions.search import Allows, Search
+from tonnage.actions.turns import Turns
+from tonnage.actions.victims import Batch, Victims
+from tonnage.cluster.job import WAITING, Job
+from tonnage.cluster.queue import Queue
+from tonnage.cluster.task import Task
+from tonnage.framework.action import Action
+from tonnage.framework.decision import Decision, Reason
+from tonnage.framework.session import Session
+from tonnage.framework.statement import Statement
+
+NEVER = "Never"
+"""The preemption policy of pods for which nobody is stopped."""
+
+
+class Evicting(Action):
+    """An action that stops pods so that others can start."""
+
+    def run(self, session: Session) -> None:
+        attempts = _Attempts(self, session)
+        jobs = [job for job in session.waiting_jobs() if attempts.is_open(job)]
+        if not jobs:
+            return
+        turns = Turns(session, jobs, mind_shares=False)
+        while (turn := turns.next()) is not None:
+            attempts.make(*turn)
+
+    @abstractmethod
+    def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
+        """Why no room is made for these pods of a job; nothing if it may be."""
+
+    @abstractmethod
+    def takes_from(self, session: Session, job: Job, queue: str) -> bool:
+        """Whether pods of a queue come into question."""
+
+    def spares(self, job: Job, batch: Batch) -> bool:
+        """Whether some pods do not come into question."""
+        return False
+
+    @abstractmethod
+    def allows(self, session: Session) -> Allows | None:
+        """Which of them may be lost; nothing if none may."""
+
+    @abstractmethod
+    def reason(self, job: Job) -> str:
+        """Why pods were stopped for a job."""
+
+
+class _Attempts:
+    """The attempts of one action in one session."""
+
+    def __init__(self, action: Evicting, session: Session) -> None:
+        self._action, self._session = action, session
+        self._victims: Victims | None = None
+        self._prospects: Prospects
+        self._failed: dict[Hashable, tuple[int, Reason]] = {}
+        """For how many pods of a kind no room could be made, and why."""
+
+    def is_open(self, job: Job) -> bool:
+        """Whether a job comes into question at all."""
+        session = self._session
+        return why_held_back(session, job) is None and session.why_invalid(job) is None
+
+    def make(self, queue: Queue, job: Job) -> None:
+        """Try to make room for a job, and say why not."""
+        session = self._session
+        tasks = starting(session, job)
+        if not tasks or any(task.pod.spec.preemptionPolicy == NEVER for task in tasks):
+            return
+        kinds = frozenset([session.class_key(task) for task in tasks])
+        kind = queue.name, job.priority, job.preemptible, kinds
+        pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
+        if reason is None or pods > len(tasks):
+            reason = self._action.why_not(session, job, tasks) or self._try(queue, job, tasks)
+            if reason is None:
+                return
+            self._failed[kind] = len(tasks), reason
+        session.waits.setdefault(job.key, {})[self._action.name] = reason
+        for task in job.tasks_that(WAITING):
+            if task.key not in session.decisions:
+                session.decisions[task.key] = session.refuse(task, self._action.name, reason)
+
+    def _try(self, queue: Queue, job: Job, tasks: Sequence[Task]) -> Reason | None:
+        """Make room for a job, or say why that is not possible."""
+        session, action = self._session, self._action
+        if self._victims is None:
+            self._victims = Victims(session)
+            self._prospects = Prospects(session, self._victims)
+        queues = [name for name in self._victims.queues() if action.takes_from(session, job, name)]
+        outlook = self._prospects.worst(tasks, queues)
+        message = f"{outlook} if all went that may be stopped"
+        if outlook.places < outlook.needed:
+            return Reason("NoRoomCanBeMade", message)
+        with Statement(session) as statement:
+            victims = self._victims.stream(queues, partial(action.spares, job))
+            search = Search(statement, session, queue, job, victims, action.allows(session), action.reason(job))
+            if search.run(tasks):
+                statement.commit()
+                self._record(search.placed)
+                return None
+        message += f"; of {search.considered} pods that were looked at enough may go for {len(search.placed)}"
+        if search.refused:
+            message += f", and others of {' and '.join(sorted(search.refused))} must not"
+        return Reason("NoRoomCanBeMade", message)
+
+    def _record(self, placed: Sequence[Decision]) -> None:
+        """All pods wait until all have left who have to go for any of them."""
+        leaving = sorted({key for decision in placed for key in decision.waits_for})
+        for decision in placed:
+            decision.waits_for = leaving
+            self._session.decisions[decision.task.key] = decision
+
+
+def starting(session: Session, job: Job) -> list[Task]:
+    """The waiting pods with which a job would start, or the next one of a job that has started."""
+    tasks = session.ordered(job.tasks_that(WAITING))
+    if job.group is None:
+        return tasks
+    lacking = job.lacking()
+    chosen: list[Task] = []
+    others: list[Task] = []
+    for task in tasks:
+        role = job.group.role(task.pod) if job.roles else None
+        if role is not None and lacking.get(role, 0) > 0:
+            lacking[role] -= 1
+            chosen.append(task)
+        else:
+            others.append(task)
+    missing = job.minimum - job.promised() - len(chosen)
+    return [*chosen, *others[: max(missing, 0 if chosen else 1)]]

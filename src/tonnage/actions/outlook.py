@@ -1,0 +1,91 @@
+"""What could become free at most if pods were stopped: tells at once that a job cannot start, and by how much."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.actions.victims import Victims
+from tonnage.cluster.columns import FREE, LARGEST, Array
+from tonnage.cluster.task import Requests, Task, asked
+from tonnage.framework.session import Session
+
+
+class Outlook(NamedTuple):
+    """How many pods of one kind a job needs a place for, and how many there could be at most."""
+
+    requests: Requests
+    needed: int
+    places: int
+    nodes: int
+    """Nodes that could hold one at least."""
+
+    def __str__(self) -> str:
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        return f"needs {self.needed} × {asked(self.requests)}; {nodes} could hold {self.places} of them"
+
+
+class Prospects:
+    """The free and the held amounts of nodes, summed up once for all who ask."""
+
+    def __init__(self, session: Session, victims: Victims) -> None:
+        self._session, self._victims = session, victims
+        self._held: dict[str, Array] = {}
+
+    def worst(self, tasks: Sequence[Task], queues: Sequence[str]) -> Outlook:
+        """The kind of these pods for which there are the fewest places, if what the queues' victims hold were free."""
+        counts: dict[Requests, int] = {}
+        for task in tasks:
+            counts[task.requests] = counts.get(task.requests, 0) + 1
+        with self._session.looking_ahead():
+            free = _free(self._session)
+            for queue in queues:
+                free = free + self._of_queue(queue)
+            found = [self._outlook(requests, count, free) for requests, count in counts.items()]
+        return min(found, key=lambda one: one.places - one.needed)
+
+    def _outlook(self, requests: Requests, count: int, free: Array) -> Outlook:
+        places = self._session.cluster.columns.resources
+        room = np.full(free.shape[1], count, np.int64)
+        for name, amount in requests:
+            if amount > 0 and name in places:
+                room = np.minimum(room, np.maximum(free[places[name]], 0) // amount)
+        return Outlook(requests, count, int(room.sum()), int(np.count_nonzero(room)))
+
+    def _of_queue(self, queue: str) -> Array:
+        """What the pods of a queue hold that may go, by resource and node."""
+        held = self._held.get(queue)
+        if held is None:
+            cluster = self._session.cluster
+            columns = cluster.columns
+            held = np.zeros((len(columns.resources), columns.size), np.int64)
+            for batch in self._victims.of_queue(queue):
+                for task in batch.tasks:
+                    state = cluster.nodes.get(cluster.holders[task.key])
+                    if state is not None:
+                        for name, amount in task.requests:
+                            held[columns.resources[name], state.row] += amount
+            self._held[queue] = held
+        return held
+
+
+def lacks_in_all(session: Session, tasks: Sequence[Task]) -> tuple[str, int, int] | None:
+    """A resource of which less is free on all nodes together than pods ask for: its name, that, and what is free."""
+    needs: dict[str, int] = {}
+    for task in tasks:
+        for name, amount in task.requests:
+            needs[name] = needs.get(name, 0) + amount
+    with session.looking_ahead():
+        free = _free(session)
+    places = session.cluster.columns.resources
+    for name, need in needs.items():
+        there = int(np.maximum(free[places[name]], 0).sum()) if name in places else need
+        if there < need:
+            return name, need, there
+    return None
+
+
+def _free(session: Session) -> Array:
+    """What is free of each resource on each node, as numbers that can be added up."""
+    free: Array = np.minimum(session.cluster.all_nodes().amounts[FREE], LARGEST)
+    return free

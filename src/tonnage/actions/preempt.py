@@ -1,0 +1,32 @@
+"""Preempt: stop less important jobs of a queue for a more important one of the same queue."""
+
+from collections.abc import Sequence
+
+from tonnage.actions.evicting import Evicting
+from tonnage.actions.search import Allows
+from tonnage.actions.victims import Batch
+from tonnage.cluster.job import Job
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Reason
+from tonnage.framework.session import Session
+
+
+class Preempt(Evicting):
+    """Makes room within a queue; which pods may be stopped is up to the plugins."""
+
+    name = "preempt"
+
+    def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
+        return None
+
+    def takes_from(self, session: Session, job: Job, queue: str) -> bool:
+        return queue == job.queue
+
+    def spares(self, job: Job, batch: Batch) -> bool:
+        return batch.job.priority >= job.priority
+
+    def allows(self, session: Session) -> Allows | None:
+        return session.preemptable
+
+    def reason(self, job: Job) -> str:
+        return f"{job.key} has priority {job.priority}"

@@ -1,0 +1,51 @@
+"""What a node could offer if some of its pods went: a quick look before the plugins are asked."""
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import FREE
+from tonnage.cluster.task import Requests, Task
+
+
+class Room:
+    """A node with batches of pods that could go."""
+
+    def __init__(self, cluster: Cluster, node: str) -> None:
+        self._cluster = cluster
+        self._node = node
+        self.batches: dict[int, list[Requests]] = {}
+        """What the pods of each batch hold that are on the node."""
+        self._sums: dict[str, int] = {}
+
+    def add(self, number: int, task: Task) -> None:
+        """A pod of a batch could go."""
+        self.batches.setdefault(number, []).append(task.requests)
+        self._count(task.requests, 1)
+
+    def drop(self, number: int) -> None:
+        """A batch is no longer in question."""
+        for requests in self.batches.pop(number, ()):
+            self._count(requests, -1)
+
+    def _count(self, requests: Requests, sign: int) -> None:
+        for name, amount in requests:
+            self._sums[name] = self._sums.get(name, 0) + sign * amount
+
+    def could_hold(self, task: Task) -> bool:
+        """Whether there would be enough of every resource for a pod if all batches went; no means no."""
+        return self._is_enough(task, self._sums)
+
+    def can_take_back(self, number: int, task: Task) -> bool:
+        """Whether there is enough for a pod even if a batch that is out of the picture comes back; no means no."""
+        coming: dict[str, int] = {}
+        for requests in self.batches[number]:
+            for name, amount in requests:
+                coming[name] = coming.get(name, 0) - amount
+        return self._is_enough(task, coming)
+
+    def _is_enough(self, task: Task, more: dict[str, int]) -> bool:
+        state = self._cluster.nodes.get(self._node)
+        if state is None:
+            return False
+        columns = self._cluster.columns
+        free = columns.amounts[FREE, :, state.row].tolist()
+        places = columns.resources
+        return all(free[places[name]] + more.get(name, 0) >= need for name, need in task.requests if name in places)

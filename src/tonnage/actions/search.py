@@ -1,0 +1,251 @@
+"""Finding pods that have to go so that a job can start: proven on the picture, before anybody is stopped.
+
+Victims come batch by batch in their order. Whenever a batch comes, the batches of its nodes so far are taken out of the
+picture of the time when the leaving pods have left. If the waiting pod fits on such a node then, those batches come
+back with which it still fits, the latest first, and what is left is the least that has to go there. If the plugins
+allow it, it is kept and the search goes on with the job's next pod, else with the next batch. No combinations are
+tried, so that an impossible job costs one look at every victim. In the end all pods of the job have a place, or nothing
+has changed.
+
+Those who have to go get another place if there is one; who does is not lost, and the plugins are not asked about it.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+from tonnage.actions.room import Room
+from tonnage.actions.victims import Batch
+from tonnage.cluster.job import Job
+from tonnage.cluster.queue import Queue
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Decision
+from tonnage.framework.session import Session
+from tonnage.framework.statement import Statement
+
+Allows = Callable[[Job, Sequence[Task]], Sequence[Task]]
+"""Of pods that would be lost to a job, those that may be."""
+Batches = dict[int, Batch]
+"""By number, in the order in which they came."""
+
+
+class Search:
+    """The search for victims of one job."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        session: Session,
+        queue: Queue,
+        job: Job,
+        victims: Iterator[Batch],
+        allows: Allows | None,
+        reason: str,
+    ) -> None:
+        self._statement, self._session, self._cluster = statement, session, session.cluster
+        self._queue, self._job = queue, job
+        self._victims = victims
+        self._allows = allows
+        """Nothing if nobody may be lost: all who have to go must get another place."""
+        self._reason = reason
+        self._known: Batches = {}
+        """Batches that have come and stay so far."""
+        self._rooms: dict[str, Room] = {}
+        """What is there and what they hold, by node."""
+        self._seen = 0
+        self._last: tuple[Hashable, str] | None = None
+        """Of which class the last pod was that got a place, and on which node."""
+        self._moves_from: int | None = None
+        """Where in the statement the new places of those who have to go begin, while they have them."""
+        self._needs_moves = allows is None
+        """Whether some must not be lost, so that it takes new places for them."""
+        self._lost: set[int] = set()
+        """Who may be lost of those who have to go, by their place in that list."""
+        self.placed: list[Decision] = []
+        self.evicted: list[Batch] = []
+        self.considered = 0
+        """How many pods were looked at as victims."""
+        self.refused: set[str] = set()
+        """Queues whose pods would have made room and must not be taken."""
+
+    def run(self, tasks: Sequence[Task]) -> bool:
+        """Make room for all of the pods; whether that was possible. If not, the statement is to be undone."""
+        with self._session.looking_ahead():
+            if not all(map(self._make_room, tasks)):
+                return False
+            return self._moves_from is not None or not self._move() or not self._needs_moves
+
+    # -- one pod
+
+    def _make_room(self, task: Task) -> bool:
+        session = self._session
+        if session.why_not_allocatable(self._queue, task) is not None:
+            return self._allows is not None and self._make_room_in_queue(task)
+        decision = session.decide(task)
+        if decision.node is not None and self._take(decision, {}):
+            return True
+        kind = session.class_key(task)
+        is_like_last = self._last is not None and self._last[0] == kind
+        again = [self._last[1]] if self._last is not None and is_like_last else list(self._rooms)
+        if any(self._try(task, node) for node in again if node in self._rooms):
+            return True
+        return any(self._try(task, node) for batch in self._victims for node in self._come(batch))
+
+    def _come(self, batch: Batch) -> list[str]:
+        """Take note of a batch; the nodes that it is on."""
+        self.considered += len(batch.tasks)
+        self._known[self._seen] = batch
+        nodes: list[str] = []
+        for task in batch.tasks:
+            node = self._cluster.holders[task.key]
+            if node not in self._rooms:
+                self._rooms[node] = Room(self._cluster, node)
+            self._rooms[node].add(self._seen, task)
+            nodes.append(node)
+        self._seen += 1
+        return list(dict.fromkeys(nodes))
+
+    def _try(self, task: Task, node: str) -> bool:
+        """Give a pod a place on a node if it fits there without some of the batches."""
+        room = self._rooms[node]
+        if not room.could_hold(task):
+            return False
+        session, among = self._session, self._cluster.mask((node,))
+        needed = {number: self._known[number] for number in room.batches}
+        for batch in needed.values():
+            self._away(batch)
+        decision = session.decide(task, among)
+        if decision.node is None:
+            for batch in needed.values():
+                self._back(batch)
+            return False
+        for number in sorted(needed, reverse=True):
+            if not room.can_take_back(number, task):
+                continue
+            self._back(needed[number])
+            without = session.decide(task, among)
+            if without.node is not None:
+                decision = without
+                del needed[number]
+            else:
+                self._away(needed[number])
+        for batch in needed.values():
+            self._back(batch)
+        return self._take(decision, needed)
+
+    def _make_room_in_queue(self, task: Task) -> bool:
+        """Stop pods until the queue may have what the pod asks for, and the pod fits."""
+        session, needed = self._session, Batches()
+        tell = True
+        decision: Decision | None = None
+        for batch in self._victims:
+            needed[self._seen] = batch
+            self._come(batch)
+            self._away(batch, tell)
+            if session.why_not_allocatable(self._queue, task) is None:
+                decision = session.decide(task)
+                if decision.node is not None:
+                    break
+        else:
+            decision = None
+        for number in sorted(needed, reverse=True) if decision is not None else ():
+            self._back(needed[number], tell)
+            without = session.decide(task)
+            if without.node is not None and session.why_not_allocatable(self._queue, task) is None:
+                decision = without
+                del needed[number]
+            else:
+                self._away(needed[number], tell)
+        for batch in needed.values():
+            self._back(batch, tell)
+        return decision is not None and self._take(decision, needed)
+
+    def _away(self, batch: Batch, tell: bool = False) -> None:
+        """Take pods out of the picture, for the plugins too if they are told."""
+        for task in batch.tasks:
+            if tell:
+                self._session.evict(task)
+            else:
+                self._cluster.evict(task.key)
+
+    def _back(self, batch: Batch, tell: bool = False) -> None:
+        for task in batch.tasks:
+            if tell:
+                self._session.restore(task)
+            else:
+                self._cluster.restore(task.key)
+
+    # -- keeping what was found
+
+    def _take(self, decision: Decision, needed: Batches) -> bool:
+        """Keep a place and stop those who have to go for it, if the plugins allow that."""
+        batches = list(needed.values())
+        if not self._is_allowed(decision, batches):
+            return False
+        for number in needed:
+            del self._known[number]
+            for task in needed[number].tasks:
+                self._rooms[self._cluster.holders[task.key]].drop(number)
+        self._keep(decision, batches)
+        assert decision.node is not None
+        self._last = self._session.class_key(decision.task), decision.node
+        return True
+
+    def _keep(self, decision: Decision, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            for task in batch.tasks:
+                self._statement.evict(task, self._job.key, self._reason)
+        self._statement.take(decision)
+        self.evicted += batches
+        self.placed.append(decision)
+
+    def _is_allowed(self, decision: Decision, batches: Sequence[Batch]) -> bool:
+        """Whether nobody is lost who must not be."""
+        lost = [task for batch in batches for task in batch.tasks]
+        evicted, placed = len(self.evicted), len(self.placed)
+        if not lost and not (evicted and self._needs_moves):
+            return True
+        if not self._needs_moves and self._may_lose(lost):
+            self._lost.update(range(evicted, evicted + len(batches)))
+            return True
+        mark = len(self._statement)
+        self._keep(decision, batches)
+        homeless = self._move()
+        self._statement.undo(mark)
+        self._moves_from = None
+        del self.evicted[evicted:], self.placed[placed:]
+        places = [place for place in homeless if place not in self._lost]
+        everyone = [*self.evicted, *batches]
+        if places and not self._may_lose([task for place in places for task in everyone[place].tasks]):
+            return False
+        self._needs_moves = True
+        self._lost.update(places)
+        return True
+
+    def _may_lose(self, tasks: Sequence[Task]) -> bool:
+        if self._allows is None:
+            return False
+        is_allowed = len(self._allows(self._job, tasks)) == len(tasks)
+        if not is_allowed:
+            self.refused.update(self._session.job_of(task).queue for task in tasks)
+        return is_allowed
+
+    # -- new places
+
+    def _move(self) -> list[int]:
+        """Find new places for those who have to go, the last ones first; for whom there is none, by their place."""
+        statement = self._statement
+        self._moves_from = len(statement)
+        homeless: list[int] = []
+        hopeless: set[Hashable] = set()
+        for place in range(len(self.evicted) - 1, -1, -1):
+            batch = self.evicted[place]
+            queue = self._cluster.queues[batch.job.queue]
+            mark = len(statement)
+            for task in batch.tasks:
+                kind = queue.name, self._session.class_key(task)
+                refused = kind in hopeless or self._session.why_not_allocatable(queue, task) is not None
+                if refused or statement.move(task).node is None:
+                    hopeless.add(kind)
+                    statement.undo(mark)
+                    homeless.append(place)
+                    break
+        return homeless
