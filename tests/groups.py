@@ -40,10 +40,18 @@ def group(
     return convert(given, VolcanoPodGroup)
 
 
-def kai_group(name: str, minimum: int | None = None, *, created: str | None = None, **spec: Any) -> KaiPodGroup:
+def kai_group(
+    name: str,
+    minimum: int | None = None,
+    *,
+    created: str | None = None,
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> KaiPodGroup:
     """A PodGroup of KAI, in the default queue unless it says otherwise."""
     spec = {"queue": "default", **({} if minimum is None else {"minMember": minimum}), **spec}
-    return convert({"metadata": _metadata(name, created, namespace="default"), "spec": spec}, KaiPodGroup)
+    metadata = _metadata(name, created, namespace="default", annotations=annotations or {})
+    return convert({"metadata": metadata, "spec": spec}, KaiPodGroup)
 
 
 def queue(name: str, *, created: str | None = None, state: str = "Open", **spec: Any) -> VolcanoQueue:

@@ -4,6 +4,7 @@ Nothing here knows the name of a case, so another file of the same form can be r
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from tests.scenario import node, part, pod, scenario
 from tests.settings.texts import KAI_DEFAULT
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.group import KAI_GROUP
+from tonnage.cluster.grouptimes import STALE_SINCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.model.moment import rfc3339
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod, ResourceRequirements
 from tonnage.model.wire import convert
@@ -22,6 +25,7 @@ from tonnage.settings.load import complete, load_text
 
 FILE = Path(__file__).parents[2] / "shared" / "vectors" / "kai_cases.json"
 NON_PREEMPTIBLE = 100
+NOW = 1_800_000_000.0
 NODE_CPU, NODE_MEMORY = "20", "20G"
 POD_CPU = 1000
 """What pods ask for that say nothing about processors, in thousandths."""
@@ -58,8 +62,7 @@ def gpus_of(job: dict[str, Any]) -> float:
 def pod_of(job: dict[str, Any], number: int) -> Pod:
     """A pod of a job; one that is stuck while it is leaving will not leave, and so is one that runs."""
     task = job["Tasks"][number]
-    state = task["State"]
-    on = None if state == "Pending" else task.get("NodeName")
+    state, on = task["State"], task.get("NodeName") if task["State"] != "Pending" else None
     gpus, memory = task.get("RequiredGPUs", job.get("RequiredGPUsPerTask")), job.get("RequiredGpuMemory")
     is_part = memory is not None or (gpus is not None and 0 < gpus < 1)
     limits: dict[str, str | int | float] = {**task.get("RequiredMigInstances", {})}
@@ -87,7 +90,9 @@ def pod_of(job: dict[str, Any], number: int) -> Pod:
 def cluster_of(case: Case) -> Cluster:
     """The cluster of a case, with KAI's objects."""
     cluster = scenario(*[node_of(name, given) for name, given in case["nodes"].items()])
-    for number, given in enumerate([*case.get("parents", ()), *case["queues"]]):
+    cluster.now = NOW
+    parents = [{"GPUOverQuotaWeight": given.get("DeservedGPUs", 0), **given} for given in case.get("parents", ())]
+    for number, given in enumerate([*parents, *case["queues"]]):
         gpu = {"quota": given.get("DeservedGPUs", 0), "limit": given.get("MaxAllowedGPUs", -1)}
         gpu["overQuotaWeight"] = given.get("GPUOverQuotaWeight", 0)
         cpu = {"quota": given.get("DeservedCPUs", -1), "limit": given.get("MaxAllowedCPUs", -1)}
@@ -100,8 +105,9 @@ def cluster_of(case: Case) -> Cluster:
         name = f"class-{job['Priority']}"
         add(cluster, priority_class(name, job["Priority"]))
         least = job.get("MinMember", len(job["Tasks"]))
-        made = kai_group(job["Name"], least, created=_time(number), queue=job["QueueName"], priorityClassName=name)
-        add(cluster, made)
+        spec = {"queue": job["QueueName"], "priorityClassName": name, **_grace_of(job), **_delay_of(job)}
+        created = rfc3339(NOW) if "PreemptionDelay" in job else _time(number)
+        add(cluster, kai_group(job["Name"], least, created=created, annotations=_stale_since(job), **spec))
         for place in range(len(job["Tasks"])):
             cluster.upsert_pod(pod_of(job, place))
     return cluster
@@ -125,10 +131,12 @@ def states(session: Session, case: Case) -> dict[str, tuple[str, str | None]]:
             name = task_name(job, number)
             decision = session.decisions.get(f"default/{name}")
             eviction = evictions.get(f"default/{name}")
-            if eviction is not None:
-                found[name] = ("Pipelined", eviction.to) if eviction.to else ("Releasing", eviction.node)
+            if eviction is not None and eviction.to:
+                found[name] = "Pipelined", eviction.to
+            elif f"default/{name}" in session.cluster.leaving:
+                found[name] = "Releasing", task.get("NodeName")
             elif decision is None:
-                found[name] = task["State"], task.get("NodeName") if task["State"] != "Pending" else None
+                found[name] = task["State"], None if task["State"] == "Pending" else task.get("NodeName")
             elif decision.node is None:
                 found[name] = "Pending", None
             else:
@@ -142,6 +150,28 @@ def expected(case: Case) -> dict[str, dict[str, Any]]:
     names = {task_name(job, n): job["Name"] for job in case["jobs"] for n in range(len(job["Tasks"]))}
     both = {name: by_task.get(name) or by_job.get(job) for name, job in names.items()}
     return {name: wanted for name, wanted in both.items() if wanted is not None}
+
+
+def _stale_since(job: dict[str, Any]) -> dict[str, str]:
+    """Since when a job has lacked pods, as its group says it."""
+    return {STALE_SINCE: rfc3339(NOW - _seconds(job["StaleDuration"]))} if "StaleDuration" in job else {}
+
+
+def _grace_of(job: dict[str, Any]) -> dict[str, str]:
+    given = job.get("PerJobStalenessGracePeriod")
+    return {} if given is None else {"stalenessGracePeriod": f"{_seconds(given['Duration'])}s"}
+
+
+def _delay_of(job: dict[str, Any]) -> dict[str, str]:
+    given = job.get("PreemptionDelay")
+    return {} if given is None else {"preemptionDelay": f"{_seconds(given['Duration'])}s"}
+
+
+def _seconds(text: str) -> int:
+    """A duration of whole seconds or minutes as the cases write it."""
+    found = re.fullmatch(r"(-?\d+)\*time\.(Second|Minute)", text)
+    assert found, text
+    return int(found[1]) * (60 if found[2] == "Minute" else 1)
 
 
 def _time(number: int) -> str:

@@ -139,6 +139,7 @@ def pod(
     labels: dict[str, str] | None = None,
     namespace: str = "default",
     nominated: str | None = None,
+    started: str | None = None,
     **wants: int | str | None,
 ) -> Pod:
     """A pod of one container that asks for what `limits` takes, unless its containers are given."""
@@ -160,7 +161,7 @@ def pod(
             tolerations=tolerations,
             priority=priority,
         ),
-        PodStatus(phase=phase or ("Running" if on else "Pending"), nominatedNodeName=nominated),
+        PodStatus(phase=phase or ("Running" if on else "Pending"), nominatedNodeName=nominated, startTime=started),
     )
 
 

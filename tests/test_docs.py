@@ -13,6 +13,7 @@ from tonnage.framework.guard import FAILED
 
 DOCS = ROOT / "docs"
 GIVE_REASONS = [ROOT / "src/tonnage" / name for name in ("plugins", "actions", "scheduler")]
+SESSION = ROOT / "src/tonnage/framework/session.py"
 PAGES = sorted(
     page
     for folder, pattern in ((ROOT, "*.md"), (DOCS, "**/*.md"), (ROOT / "examples", "*.md"))
@@ -40,7 +41,8 @@ def named(page: Path) -> str:
 def reasons_in_code() -> set[tuple[str, str]]:
     """Every reason that can be given, with the module that does: the codes of REASONS, and each `Reason(...)`."""
     found: set[tuple[str, str]] = set()
-    for module in sorted(path for folder in GIVE_REASONS for path in folder.glob("*.py")):
+    modules = [SESSION, *(path for folder in GIVE_REASONS for path in folder.glob("*.py"))]
+    for module in sorted(modules):
         for part in ast.walk(ast.parse(module.read_text())):
             if isinstance(part, ast.Assign) and any(
                 isinstance(t, ast.Name) and t.id == "REASONS" for t in part.targets

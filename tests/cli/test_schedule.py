@@ -113,7 +113,8 @@ def check(value: Any, shape: dict[str, type | tuple[type, ...]]) -> None:
 @pytest.mark.parametrize("example", [CLUSTER, PROBLEMS])
 def test_the_document_has_the_stated_shape(example: Path) -> None:
     document = cycle("-f", example)
-    check(document, {"decisions": list, "evictions": list, "jobs": list, "queues": list, "problems": list})
+    lists = ("decisions", "evictions", "jobs", "queues", "problems", "stale")
+    check(document, dict.fromkeys(lists, list))
     assert document["decisions"]
     for decision in document["decisions"]:
         check(

@@ -248,6 +248,24 @@ def test_durations():
     for text in ("", "5", "1d", "-3s", "h", "3 s"):
         with pytest.raises(DurationError):
             seconds(text)
+    assert [seconds(text, may_be_negative=True) for text in ("-1s", "-1h30m", "2m")] == [-1, -5400, 120]
+    for text in ("-", "--1s", "1h-30m"):
+        with pytest.raises(DurationError):
+            seconds(text, may_be_negative=True)
+
+
+def test_what_a_group_says_about_time():
+    said = {
+        "kai.scheduler/last-start-timestamp": "2026-01-31T12:00:00Z",
+        "kai.scheduler/last-eviction-timestamp": "some day",
+        "kai.scheduler/stale-podgroup-timestamp": "",
+    }
+    times = read_group(kai_group("train", 2, annotations=said, preemptionDelay="5m", stalenessGracePeriod="-1s")).times
+    assert (times.started, times.evicted, times.stale_since) == (1769860800, None, None)
+    assert (times.preemption_delay, times.grace) == (300, -1)
+    assert times.unreadable == ("kai.scheduler/last-eviction-timestamp",)
+    silent = read_group(kai_group("train", 2)).times
+    assert (silent.preemption_delay, silent.grace, silent.unreadable) == (0, None, ())
 
 
 # -- trees of queues

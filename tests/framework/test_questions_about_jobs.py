@@ -134,6 +134,55 @@ def test_victims_are_those_that_all_plugins_of_the_first_tier_with_a_say_allow(p
         assert "".join(v.name for v in getattr(session, point)(job(), candidates)) == expected
 
 
+class Vetoes(Plugin):
+    """Would stop only the pods of some names, and has no say otherwise."""
+
+    name = "vetoes"
+
+    def __init__(self, names, tier=1):
+        super().__init__()
+        self.names, self.tier = names, tier
+
+    def on_session_open(self, session):
+        session.add_preemptable(self.choose, veto=True)
+        session.add_reclaimable(self.choose, veto=True)
+
+    def choose(self, job, victims):
+        self.asked = "".join(victim.name for victim in victims)
+        return None if self.names is None else [victim for victim in victims if victim.name in self.names]
+
+
+@pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ([Vetoes("abcd")], ""),
+        ([Vetoes("ab"), ("bcd", 1)], "b"),
+        ([Vetoes("ab", tier=1), ("bcd", 2)], "b"),
+        ([("bcd", 1), Vetoes("ab", tier=2)], "b"),
+        ([("bcd", 1), Vetoes("ab", tier=2), Vetoes("cd", tier=3)], ""),
+        ([("bcd", 1), Vetoes(None)], "bcd"),
+    ],
+)
+def test_a_veto_counts_in_every_tier_and_makes_no_victims(point, plugins, expected):
+    candidates = [task(name) for name in "abcd"]
+    made = [
+        one
+        if isinstance(one, Vetoes)
+        else Says(tier=one[1], **{f"add_{point}": lambda j, v, names=one[0]: [t for t in v if t.name in names]})
+        for one in plugins
+    ]
+    with opened(*made) as session:
+        assert "".join(v.name for v in getattr(session, point)(job(), candidates)) == expected
+
+
+def test_who_has_a_veto_is_asked_about_what_the_others_would_stop():
+    candidates, veto = [task(name) for name in "abcd"], Vetoes("d")
+    with opened(veto, Says(add_preemptable=lambda j, v: [t for t in v if t.name in "db"])) as session:
+        session.preemptable(job(), candidates)
+    assert veto.asked == "bd"
+
+
 def test_one_plugin_is_enough_to_find_a_queue_overused_and_all_must_let_it_have_more():
     full = Reason("Full", "8 of 8 GPUs")
     with opened(

@@ -16,7 +16,7 @@ from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.plugins.stock import stock_plugins
-from tonnage.simulator.invent import Arrival, invent_arrivals, invent_nodes
+from tonnage.simulator.invent import EPOCH, Arrival, invent_arrivals, invent_nodes
 from tonnage.simulator.measure import Waits, measure, waits
 from tonnage.simulator.replay import Replay, main_reason
 
@@ -65,6 +65,12 @@ def test_a_pod_waits_until_another_leaves_and_then_runs():
     assert simulated.waited_for == {"CardInsufficientMemory": 1}
     assert not simulated.cluster.holders
     assert not simulated.cluster.reserved
+
+
+def test_the_cluster_is_told_the_virtual_time():
+    at = replay([node("a")], [Arrival(90, 10, whole("p"))])
+    at.advance(90)
+    assert at.cluster.now == EPOCH.timestamp() + 90
 
 
 def test_a_card_that_becomes_free_is_there_for_a_pod_that_arrives_at_the_same_time():

@@ -8,9 +8,18 @@ from tonnage.actions.consolidation import Consolidation
 from tonnage.actions.enqueue import Enqueue
 from tonnage.actions.preempt import Preempt
 from tonnage.actions.reclaim import Reclaim
+from tonnage.actions.stalegangeviction import StaleGangEviction
 from tonnage.framework.action import Action
 
-ACTIONS = (Enqueue.name, Allocate.name, Backfill.name, Consolidation.name, Reclaim.name, Preempt.name)
+ACTIONS = (
+    Enqueue.name,
+    Allocate.name,
+    Backfill.name,
+    Consolidation.name,
+    Reclaim.name,
+    Preempt.name,
+    StaleGangEviction.name,
+)
 
 
 def make_actions(names: Sequence[str] = (Allocate.name,)) -> list[Action]:
@@ -22,5 +31,6 @@ def make_actions(names: Sequence[str] = (Allocate.name,)) -> list[Action]:
         Consolidation.name: Consolidation(),
         Reclaim.name: Reclaim(),
         Preempt.name: Preempt(),
+        StaleGangEviction.name: StaleGangEviction(),
     }
     return [made[name] for name in names if name in made]

@@ -79,10 +79,11 @@ class _Attempts:
         if not tasks or any(task.pod.spec.preemptionPolicy == NEVER for task in tasks):
             return
         kinds = frozenset([session.class_key(task) for task in tasks])
-        kind = queue.name, job.priority, job.preemptible, kinds
+        kind = queue.name, job.priority, job.preemptible, kinds, session.why_not_yet(job) is None
         pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
         if reason is None or pods > len(tasks):
-            reason = self._action.why_not(session, job, tasks) or self._try(queue, job, tasks)
+            reason = session.why_not_yet(job) or self._action.why_not(session, job, tasks)
+            reason = reason or self._try(queue, job, tasks)
             if reason is None:
                 return
             self._failed[kind] = len(tasks), reason

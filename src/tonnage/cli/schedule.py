@@ -1,6 +1,7 @@
 """`tonnage schedule`: one scheduling cycle on manifests."""
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,15 @@ def _gpu_policy(ctx: click.Context, parameter: click.Parameter, value: str) -> s
             f"{value!r} is not one of {', '.join(POLICIES)}, or several of them with commas between"
         )
     return value
+
+
+def _moment(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float:
+    from tonnage.model.moment import MomentError, moment
+
+    try:
+        return time.time() if value is None else moment(value)
+    except MomentError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 _EXAMPLES = """\b
@@ -77,12 +87,19 @@ Examples:
     show_default=True,
     help="Whether a card's NUMA node breaks ties or comes before the policy, as in HAMi 2.4.",
 )
+@click.option(
+    "--now",
+    callback=_moment,
+    metavar="TIME",
+    help="The time that rules about time go by, such as 2026-01-31T12:00:00Z.  [default: the clock of this machine]",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
 @click.option("--fail-on-unschedulable", is_flag=True, help="Exit with status 1 if a pod cannot be placed.")
 def command(
     files: tuple[str, ...],
     config: str | None,
     plugins: tuple[str, ...],
+    now: float,
     output: str,
     fail_on_unschedulable: bool,
     **_policies: str,
@@ -109,6 +126,7 @@ def command(
         raise BadInput(str(error)) from error
     _say_skipped(manifests)
     cluster = Cluster(default_vendors())
+    cluster.now = now
     for thing in manifests.surroundings:
         cluster.upsert_surrounding(thing)
     for quota in manifests.quotas:

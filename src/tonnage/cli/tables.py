@@ -1,6 +1,6 @@
 """Tables for people: plain text that fits a terminal and a pipe alike."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tonnage.framework.decision import (
     PLACED,
@@ -9,6 +9,7 @@ from tonnage.framework.decision import (
     JobRecord,
     QueueRecord,
     Rejection,
+    StaleGang,
     WaitRecord,
 )
 from tonnage.scheduler.cycle import CycleDocument
@@ -37,13 +38,13 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
     if cycle.evictions:
         header = ["EVICTED", "NODE", "FOR", "MOVES TO", "WHY"]
         rows = [[e.pod, e.node, e.for_, e.to or "-", e.reason] for e in cycle.evictions]
-        lines += ["", *table(header, rows)]
+        _add_part(lines, table(header, rows))
+    _add_part(lines, map(_stale, cycle.stale))
     queues = list(_queues(cycle.queues))
-    if queues:
-        lines += [*([""] if lines and lines[-1] else []), *queues]
+    _add_part(lines, queues)
     if wide:
         lines += [line for decision in placed for line in _wide(decision, nodes)]
-    if waiting or cycle.evictions or queues or (wide and placed):
+    if waiting or cycle.evictions or cycle.stale or queues or (wide and placed):
         lines.append("")
     if cycle.problems:
         lines.append("Problems:")
@@ -51,6 +52,17 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines.append("")
     lines.append(_summary(len(placed), len(waiting), nodes, len(cycle.problems)))
     return "\n".join(map(_shown, lines)) + "\n"
+
+
+def _add_part(lines: list[str], part: Iterable[str]) -> None:
+    """Add lines, if there are any, with an empty one before them."""
+    added = list(part)
+    lines += [*([""] if added and lines and lines[-1] else []), *added]
+
+
+def _stale(gang: StaleGang) -> str:
+    grace = "for ever" if gang.grace is None else f"for {gang.grace:g} s"
+    return f"{gang.message} since {gang.since}, and may {grace}"
 
 
 def _queues(queues: Sequence[QueueRecord]) -> Iterator[str]:

@@ -53,6 +53,8 @@ class Cluster(Rows):
         self.surroundings = Surroundings()
         self.placed = Placed(self.columns, self.nodes, self.surroundings.namespaces, self._everyone)
         """Pods with a node, by what rules about other pods ask."""
+        self.now: float | None = None
+        """Seconds since 1970, as whoever uses the cluster tells it; nothing if nobody does."""
         self._orphans: dict[str, dict[str, Holding]] = {}
         self._pod_problems: dict[str, list[Problem]] = {}
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonnage.cluster.grouptimes import GroupTimes, read_times
 from tonnage.cluster.queue import KAI_DEFAULT_QUEUE, Shares
 from tonnage.cluster.task import Task
 from tonnage.model.group import KaiPodGroup, PodGroup
@@ -48,6 +49,7 @@ class Group(msgspec.Struct, gc=False, frozen=True):
     """Why it cannot be scheduled whatever its pods are like."""
     is_object: bool = True
     """Whether it is an object of the cluster, and not put together from annotations of its pods."""
+    times: GroupTimes = GroupTimes()
 
     def role(self, pod: Pod) -> str:
         """The part that a pod plays."""
@@ -113,6 +115,7 @@ def read_group(given: PodGroup) -> Group:
         min_resources=resources,
         phase=given.status.phase or "",
         fault=fault or _contradiction(spec.minMember, maximum),
+        times=read_times(annotations),
     )
 
 
@@ -136,6 +139,7 @@ def _read_kai(given: KaiPodGroup, created: str, maximum: int | None, fault: str)
         created,
         by_kai=True,
         fault=fault or _contradiction(least, maximum),
+        times=read_times(given.metadata.annotations or NOTHING, spec.preemptionDelay, spec.stalenessGracePeriod),
     )
 
 

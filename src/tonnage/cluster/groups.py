@@ -13,7 +13,7 @@ from tonnage.cluster.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.task import Task
 from tonnage.model.group import GroupObject, KaiPodGroup, PriorityClass, VolcanoPodGroup
 from tonnage.model.pod import Pod
-from tonnage.model.problem import Problem
+from tonnage.model.problem import Problem, annotation_field
 
 _SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """What every cluster has."""
@@ -178,6 +178,9 @@ class Groups:
             yield Problem(name, "spec.priorityClassName", "", "a PriorityClass that exists", message)
         if group.fault:
             yield Problem(name, "spec", "", "", f"{group.fault}; its pods wait")
+        for annotation in group.times.unreadable:
+            message = "it is no time, and counts as if it were absent"
+            yield Problem(name, annotation_field(annotation), "", "a time such as 2026-01-31T12:00:00Z", message)
         job = self.jobs.get(group.key)
         if job is not None and job.count(WAITING) and len(job.tasks) + len(job.finished) < group.minimum:
             pods = len(job.tasks) + len(job.finished)

@@ -18,7 +18,7 @@ from tonnage.extender.protocol import BindArgs
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
-from tonnage.kube.times import rfc3339
+from tonnage.model.moment import rfc3339
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 

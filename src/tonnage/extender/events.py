@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
-from tonnage.kube.times import rfc3339
+from tonnage.model.moment import rfc3339
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,8 @@ class Registered(NamedTuple):
     plugin: str
     tier: int
     function: Callable[..., Any]
+    is_veto: bool = False
+    """Of a callback about victims: whether it only takes away from what others allow."""
 
 
 def first_decides(functions: Sequence[Registered], one: object, other: object) -> int:
@@ -52,6 +54,18 @@ def by_vote(functions: Sequence[Registered], job: Job) -> bool:
 
 
 def common_victims(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> list[Task]:
+    """The victims that the tiers allow, without those to which somebody of any tier has a veto."""
+    victims = _allowed([one for one in functions if not one.is_veto], job, candidates)
+    for registered in functions:
+        if registered.is_veto and victims:
+            answer: Sequence[Task] | None = registered.function(job, victims)
+            if answer is not None:
+                left = {task.key for task in answer}
+                victims = [task for task in victims if task.key in left]
+    return victims
+
+
+def _allowed(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> list[Task]:
     """The victims that every plugin of the first tier with an opinion allows; none if nobody has one."""
     for _, tier in groupby(functions, lambda registered: registered.tier):
         answers = [registered.function(job, candidates) for registered in tier]

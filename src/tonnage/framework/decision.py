@@ -91,6 +91,17 @@ class JobRecord(msgspec.Struct, frozen=True):
     waits_for: list[WaitRecord] = msgspec.field(name="waitsFor")
 
 
+class StaleGang(msgspec.Struct, frozen=True):
+    """A job that runs with fewer pods than its minimum."""
+
+    job: str
+    since: str
+    """A time; the next cycle reads it from the PodGroup's annotation `kai.scheduler/stale-podgroup-timestamp`."""
+    grace: float | None
+    """The seconds after which its pods are evicted; nothing if they never are."""
+    message: str
+
+
 class QueueShare(msgspec.Struct, frozen=True, rename="camel"):
     """What a queue has of one resource, as quantities for people and programs."""
 

@@ -124,12 +124,13 @@ class Extensions:
         self.registered.append((plugin.name, point.name))
         return True
 
-    def _add_question(self, point: Point, function: Callable[..., Any]) -> None:
+    def _add_question(self, point: Point, function: Callable[..., Any], is_veto: bool = False) -> None:
         """Register a question about queues, jobs or tasks."""
         if self._registers(point, function):
             if not self._is_built_in:
                 function = self._guard.question(point, function)
-            self._asked.setdefault(point, []).append(Registered(self._opening.name, self._opening.tier, function))
+            asked = Registered(self._opening.name, self._opening.tier, function, is_veto)
+            self._asked.setdefault(point, []).append(asked)
 
     def add_queue_order(self, compare: QueueOrder) -> None:
         """Say which of two queues is served first."""
@@ -159,17 +160,20 @@ class Extensions:
         """Say whether a job may be looked at by the actions."""
         self._add_question(points.JOB_ENQUEUEABLE, vote)
 
-    def add_preemptable(self, choose: Victims) -> None:
-        """Say which pods may be stopped for a job of the same queue."""
-        self._add_question(points.PREEMPTABLE, choose)
+    def add_preemptable(self, choose: Victims, *, veto: bool = False) -> None:
+        """Say which pods may be stopped for a job of the same queue.
+
+        With `veto` it is asked about the pods that all others would stop, whatever its tier, and can only spare some.
+        """
+        self._add_question(points.PREEMPTABLE, choose, veto)
 
     def add_reclaimer(self, check: JobTasksCheck) -> None:
         """Say why pods of other queues must not be stopped for these of a job."""
         self._add_question(points.RECLAIMER, check)
 
-    def add_reclaimable(self, choose: Victims) -> None:
-        """Say which pods may be stopped for a job of another queue."""
-        self._add_question(points.RECLAIMABLE, choose)
+    def add_reclaimable(self, choose: Victims, *, veto: bool = False) -> None:
+        """Say which pods may be stopped for a job of another queue; `veto` as for one of the same."""
+        self._add_question(points.RECLAIMABLE, choose, veto)
 
     def add_overused(self, check: QueueCheck) -> None:
         """Say why a queue has had its share."""

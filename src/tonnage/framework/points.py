@@ -24,7 +24,10 @@ class Point(NamedTuple):
 
 _FIRST = "first that decides, in the order of tiers and plugins"
 _VOTES = "any no is no; else the first tier with a yes decides; yes if nobody votes"
-_VICTIMS = "those that all plugins of a tier name; the next tier only if nobody in this one has a say"
+_VICTIMS = (
+    "those that all plugins of a tier name; the next tier only if nobody in this one has a say; "
+    "a veto, of whatever tier, takes away from what is left"
+)
 
 QUEUE_ORDER = Point("queue order", "queue, queue", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
 JOB_ORDER = Point("job order", "job, job", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")

@@ -18,10 +18,11 @@ from tonnage.cluster.job import Job
 from tonnage.cluster.queue import Shares
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
-from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes
+from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
 from tonnage.framework.extensions import Extensions, SessionError
 from tonnage.framework.guard import Guard
 from tonnage.framework.plugin import Plugin
+from tonnage.model.moment import known_moment
 
 __all__ = ["Session", "SessionError", "Survey"]
 
@@ -44,6 +45,8 @@ class Session(Extensions):
         """Pods that actions decided to stop."""
         self.waits: dict[str, dict[str, Reason]] = {}
         """Why no room was made for a job, by the action that did not."""
+        self.stale: list[StaleGang] = []
+        """Jobs that an action found to run with fewer pods than their minimum."""
         self.enqueued: list[Job] = []
         """Jobs that were let in during this session, in that order."""
         self.not_enqueued: dict[str, Shares] = {}
@@ -90,6 +93,18 @@ class Session(Extensions):
         """Jobs with a waiting pod, or with one that is wanted."""
         waiting = self.cluster.waiting.values()
         return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
+
+    def why_not_yet(self, job: Job) -> Reason | None:
+        """Why no pods may be stopped for a job yet: its group wants some time to pass since it came or was evicted."""
+        now, times = self.cluster.now, job.group.times if job.group is not None else None
+        if now is None or times is None or not times.preemption_delay:
+            return None
+        known = [when for when in (known_moment(job.created), times.evicted) if when is not None]
+        waited = now - max(known) if known else times.preemption_delay
+        if waited >= times.preemption_delay:
+            return None
+        asked = f"{job.key} asks for {times.preemption_delay:g} s before others are stopped for it"
+        return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {max(waited, 0):.0f} s")
 
     def decide(self, task: Task, among: Array | None = None) -> Decision:
         """Where the pod should go, and why not elsewhere; `among` of all nodes only those. Changes nothing."""

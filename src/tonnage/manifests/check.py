@@ -6,7 +6,7 @@ import msgspec
 
 from tonnage.cluster.podrules import pod_rules
 from tonnage.model.duration import DurationError, seconds
-from tonnage.model.group import GroupObject, KaiQueue, VolcanoPodGroup, VolcanoQueue
+from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError
@@ -88,16 +88,27 @@ def group_faults(thing: GroupObject) -> list[Fault]:
             "guarantee.resource": spec.guarantee.resource,
         }
         return [fault for name, part in parts.items() for _, fault in _quantities(f"spec.{name}", part)]
-    faults: list[Fault] = []
     if isinstance(thing, KaiQueue):
-        for name in ("preemptMinRuntime", "reclaimMinRuntime"):
-            text = getattr(thing.spec, name)
-            try:
-                seconds(text or "0")
-            except DurationError as error:
-                message, _, expected = str(error).partition("; expected ")
-                faults.append(Fault(f"spec.{name}", expected, message))
-    return faults
+        return [
+            *_duration("preemptMinRuntime", thing.spec.preemptMinRuntime),
+            *_duration("reclaimMinRuntime", thing.spec.reclaimMinRuntime),
+        ]
+    if isinstance(thing, KaiPodGroup):
+        return [
+            *_duration("preemptionDelay", thing.spec.preemptionDelay),
+            *_duration("stalenessGracePeriod", thing.spec.stalenessGracePeriod, may_be_negative=True),
+        ]
+    return []
+
+
+def _duration(name: str, text: str | None, *, may_be_negative: bool = False) -> Iterator[Fault]:
+    if text is None:
+        return
+    try:
+        seconds(text, may_be_negative=may_be_negative)
+    except DurationError as error:
+        message, _, expected = str(error).partition("; expected ")
+        yield Fault(f"spec.{name}", expected, message)
 
 
 def mended_quota(quota: ResourceQuota) -> tuple[ResourceQuota, list[Fault]]:

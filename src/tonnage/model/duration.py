@@ -3,7 +3,7 @@
 import re
 
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+_WHOLE = re.compile(rf"(-?)((?:{_PART.pattern})+)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -11,10 +11,12 @@ class DurationError(ValueError):
     """A text that is no duration."""
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, *, may_be_negative: bool = False) -> float:
     """How many seconds a duration has."""
     if text == "0":
         return 0.0
-    if not _WHOLE.fullmatch(text):
+    whole = _WHOLE.fullmatch(text)
+    if not whole or (whole[1] and not may_be_negative):
         raise DurationError(f"{text!r} is no duration; expected such as 30s, 15m or 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    length = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    return -length if whole[1] else length

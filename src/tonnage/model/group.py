@@ -62,6 +62,8 @@ class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
     priorityClassName: str | None = None
     preemptibility: Literal["preemptible", "non-preemptible", ""] | None = None
     subGroups: list[SubGroup] | None = None
+    preemptionDelay: str | None = None
+    stalenessGracePeriod: str | None = None
 
 
 class KaiPodGroup(msgspec.Struct, gc=False, frozen=True):

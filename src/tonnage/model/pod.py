@@ -90,6 +90,8 @@ class PodStatus(msgspec.Struct, gc=False, frozen=True):
     phase: str | None = None
     nominatedNodeName: str | None = None
     """The node that was made free for the pod, or that somebody wishes it to go to."""
+    startTime: str | None = None
+    """When the node took the pod on."""
 
 
 class Pod(msgspec.Struct, gc=False, frozen=True):

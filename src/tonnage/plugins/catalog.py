@@ -10,6 +10,7 @@ BUILT_IN = {
     "proportion": "tonnage.plugins.proportion:Proportion",
     "drf": "tonnage.plugins.drf:Drf",
     "elastic": "tonnage.plugins.elastic:Elastic",
+    "minruntime": "tonnage.plugins.minruntime:MinRuntime",
     "taskorder": "tonnage.plugins.taskorder:TaskOrder",
     "kubeflow": "tonnage.plugins.kubeflow:Kubeflow",
     "ray": "tonnage.plugins.ray:Ray",

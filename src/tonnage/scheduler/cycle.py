@@ -13,6 +13,7 @@ from tonnage.framework.decision import (
     JobRecord,
     QueueRecord,
     Reason,
+    StaleGang,
     WaitRecord,
 )
 from tonnage.framework.session import Session
@@ -27,6 +28,7 @@ class CycleDocument(msgspec.Struct, frozen=True):
     jobs: list[JobRecord]
     queues: list[QueueRecord]
     problems: list[Problem]
+    stale: list[StaleGang]
 
 
 def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
@@ -44,7 +46,8 @@ def document(session: Session, decisions: Sequence[Decision], read_problems: Seq
     """The document of a cycle, with the problems met while reading its objects in front."""
     problems = [*read_problems, *session.cluster.problems(), *session.problems()]
     records = [decision.record() for decision in decisions]
-    return CycleDocument(records, session.evictions, _waiting_jobs(session), session.queue_records(), problems)
+    jobs, queues = _waiting_jobs(session), session.queue_records()
+    return CycleDocument(records, session.evictions, jobs, queues, problems, session.stale)
 
 
 def _waiting_jobs(session: Session) -> list[JobRecord]:

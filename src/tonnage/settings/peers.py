@@ -14,7 +14,7 @@ ACTIONS = {
     "gangpreempt": "preempt stops whole gangs too; name that one",
     "gangreclaim": "reclaim stops whole gangs too; name that one",
     "consolidation": "",
-    "stalegangeviction": _NO_EVICTION,
+    "stalegangeviction": "",
 }
 """Actions of both peers, with why one has no effect."""
 
@@ -45,7 +45,6 @@ ABSENT = {
     "dynamicresources": "Tonnage does not have it yet; resource claims are not looked at",
     "topology": _ABSENT,
     "numa": _ABSENT,
-    "minruntime": _NO_EVICTION,
     "snapshot": "it changes no decision; `tonnage schedule` replays manifests instead",
     "reflectjoborder": "it changes no decision",
     "sg-nodelocalgreedy": _NO_EVICTION,

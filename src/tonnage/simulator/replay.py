@@ -15,7 +15,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
-from tonnage.simulator.invent import Arrival
+from tonnage.simulator.invent import EPOCH, Arrival
 from tonnage.simulator.measure import CardCounts, Course, Pods, Summary, Usage, WaitReason, measure, waits
 
 SAMPLE_EVERY = 60.0
@@ -120,6 +120,7 @@ class Replay:
     def step(self) -> None:
         """Let everything happen that the next moment brings: pods leave, pods arrive, pods are placed."""
         self.now = self.next_time
+        self.cluster.now = EPOCH.timestamp() + self.now
         departed = sampled = False
         arrived: list[Waiting] = []
         new: list[Alike] = []

@@ -1,0 +1,68 @@
+"""Stalegangeviction: stop what is left of gangs that have lost pods, so that they can start whole again."""
+
+from tonnage.cluster.job import RUNNING, SUCCEEDED, Job
+from tonnage.framework.action import Action
+from tonnage.framework.decision import StaleGang
+from tonnage.framework.session import Session
+from tonnage.framework.statement import Statement
+from tonnage.model.moment import rfc3339
+
+GRACE_SECONDS = 60.0
+"""How long a group may run with too few pods if it does not say."""
+
+
+class StaleGangEviction(Action):
+    """Evicts the pods of PodGroups that have run with fewer than their minimum for longer than their grace period.
+
+    Since when a group does is read from the group, which somebody has to write there: the first cycle that finds it so
+    evicts nothing and says so in `session.stale`. Without a time nothing is done.
+    """
+
+    name = "stalegangeviction"
+
+    def __init__(self, grace: float = GRACE_SECONDS) -> None:
+        self._grace = grace
+
+    def run(self, session: Session) -> None:
+        now = session.cluster.now
+        if now is None:
+            return
+        jobs = session.cluster.groups.jobs
+        for key in sorted(jobs):
+            if _is_stale(jobs[key]):
+                self._look_at(session, jobs[key], now)
+
+    def _look_at(self, session: Session, job: Job, now: float) -> None:
+        """Say that a job is stale, and evict its pods if it has been for long enough."""
+        assert job.group is not None
+        times = job.group.times
+        grace = self._grace if times.grace is None else times.grace
+        message = _message(job)
+        since = now if times.stale_since is None else times.stale_since
+        session.stale.append(StaleGang(job.key, rfc3339(since), grace if grace >= 0 else None, message))
+        if times.stale_since is None or grace < 0 or now - since < grace:
+            return
+        reason = f"StaleGang: {message} for {now - since:.0f} s, and may for {grace:g} s"
+        with Statement(session) as statement:
+            for task in sorted(job.tasks_that(RUNNING), key=lambda task: task.key):
+                statement.evict(task, job.key, reason)
+            statement.commit()
+
+
+def _is_stale(job: Job) -> bool:
+    """Whether a job runs with fewer pods than its minimum, unless some have done their work.
+
+    Groups that are no objects cannot say since when, and the minimum of one with a fault is not certain.
+    """
+    group = job.group
+    if group is None or not group.is_object or group.fault:
+        return False
+    return bool(job.count(RUNNING) and not job.count(SUCCEEDED) and job.lacking())
+
+
+def _message(job: Job) -> str:
+    lacking = job.lacking()
+    text = f"{job.key} runs with {job.promised()} of {job.minimum} pods"
+    for role in sorted(role for role in lacking if role is not None):
+        text += f", {job.promised(role)} of {job.roles[role]} of role {role}"
+    return text
