@@ -14,11 +14,14 @@ from tests.settings.texts import KAI_DEFAULT
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.group import KAI_GROUP
 from tonnage.cluster.grouptimes import STALE_SINCE
+from tonnage.cluster.queue import KAI_PRIORITY
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.model.group import KaiPodGroup
 from tonnage.model.moment import rfc3339
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod, ResourceRequirements
+from tonnage.model.selection import Affinity, Expression, NodeAffinity, NodeSelector, SelectorTerm
 from tonnage.model.wire import convert
 from tonnage.plugins.catalog import plugin_class
 from tonnage.settings.load import complete, load_text
@@ -77,6 +80,8 @@ def pod_of(job: dict[str, Any], number: int) -> Pod:
         "phase": state if state in ("Succeeded", "Failed") else None,
         "containers": [Container("main", ResourceRequirements(limits=limits))],
     }
+    if "NodeAffinityNames" in task:
+        more["affinity"] = Affinity(NodeAffinity(NodeSelector([_named(task["NodeAffinityNames"])])))
     name, notes = task_name(job, number), {KAI_GROUP: job["Name"]}
     if not is_part:
         return pod(name, on=on, annotations=notes, **more)
@@ -87,6 +92,10 @@ def pod_of(job: dict[str, Any], number: int) -> Pod:
     return part(name, fraction, memory=memory, on=on, group=card, annotations=notes, **more)
 
 
+def _named(nodes: list[str]) -> SelectorTerm:
+    return SelectorTerm(matchFields=[Expression("metadata.name", "In", nodes)])
+
+
 def cluster_of(case: Case) -> Cluster:
     """The cluster of a case, with KAI's objects."""
     cluster = scenario(*[node_of(name, given) for name, given in case["nodes"].items()])
@@ -94,23 +103,31 @@ def cluster_of(case: Case) -> Cluster:
     parents = [{"GPUOverQuotaWeight": given.get("DeservedGPUs", 0), **given} for given in case.get("parents", ())]
     for number, given in enumerate([*parents, *case["queues"]]):
         gpu = {"quota": given.get("DeservedGPUs", 0), "limit": given.get("MaxAllowedGPUs", -1)}
-        gpu["overQuotaWeight"] = given.get("GPUOverQuotaWeight", 0)
-        cpu = {"quota": given.get("DeservedCPUs", -1), "limit": given.get("MaxAllowedCPUs", -1)}
-        memory = {"quota": given.get("DeservedMemory", -1), "limit": -1}
+        gpu["overQuotaWeight"] = max(given.get("GPUOverQuotaWeight", 0), 0)
+        cpu = {**gpu, "quota": given.get("DeservedCPUs", -1), "limit": given.get("MaxAllowedCPUs", -1)}
+        memory = {**gpu, "quota": given.get("DeservedMemory", -1), "limit": -1}
         spec = {"resources": {"gpu": gpu, "cpu": cpu, "memory": memory}, "parentQueue": given.get("ParentQueue")}
-        spec |= {"priority": given["Priority"]} if "Priority" in given else {}
+        spec |= {"priority": _queue_priority(given["Priority"])} if "Priority" in given else {}
         add(cluster, kai_queue(given["Name"], created=_time(number), **spec))
-    jobs = sorted(case["jobs"], key=lambda job: -job["Priority"])
-    for number, job in enumerate(jobs):
-        name = f"class-{job['Priority']}"
-        add(cluster, priority_class(name, job["Priority"]))
-        least = job.get("MinMember", len(job["Tasks"]))
-        spec = {"queue": job["QueueName"], "priorityClassName": name, **_grace_of(job), **_delay_of(job)}
-        created = rfc3339(NOW) if "PreemptionDelay" in job else _time(number)
-        add(cluster, kai_group(job["Name"], least, created=created, annotations=_stale_since(job), **spec))
+    for number, job in enumerate(_oldest_first(case)):
+        add(cluster, priority_class(f"class-{job['Priority']}", job["Priority"]))
+        add(cluster, group_of(job, number, _stale_since(job)))
         for place in range(len(job["Tasks"])):
             cluster.upsert_pod(pod_of(job, place))
     return cluster
+
+
+def group_of(job: dict[str, Any], number: int, annotations: dict[str, str]) -> KaiPodGroup:
+    """The group of a job that is the n-th to have come."""
+    least = job.get("MinMember", len(job["Tasks"]))
+    spec = {"queue": job["QueueName"], "priorityClassName": f"class-{job['Priority']}"}
+    spec |= {**_grace_of(job), **_delay_of(job)}
+    created = rfc3339(NOW) if "PreemptionDelay" in job else _time(number)
+    return kai_group(job["Name"], least, created=created, annotations=annotations, **spec)
+
+
+def _oldest_first(case: Case) -> list[dict[str, Any]]:
+    return sorted(case["jobs"], key=lambda job: -job["Priority"])
 
 
 def plugins_of(case: Case) -> list[Plugin]:
@@ -162,6 +179,14 @@ def _grace_of(job: dict[str, Any]) -> dict[str, str]:
     return {} if given is None else {"stalenessGracePeriod": f"{_seconds(given['Duration'])}s"}
 
 
+def _queue_priority(given: int | str) -> int:
+    """A number, or the usual priority of queues and something beside it."""
+    if isinstance(given, int):
+        return given
+    _, sign, beside = re.split(r"([+-])", given)
+    return KAI_PRIORITY + int(sign + beside)
+
+
 def _delay_of(job: dict[str, Any]) -> dict[str, str]:
     given = job.get("PreemptionDelay")
     return {} if given is None else {"preemptionDelay": f"{_seconds(given['Duration'])}s"}
@@ -195,6 +220,11 @@ def settle(session: Session, case: Case) -> None:
             waiting = {**job["Tasks"][number], "State": "Pending"}
             again = {**job, "Tasks": [*job["Tasks"][:number], waiting, *job["Tasks"][number + 1 :]]}
             cluster.upsert_pod(pod_of(again, number))
+    for stale in session.stale:
+        (place,) = [n for n, job in enumerate(_oldest_first(case)) if stale.job == f"default/{job['Name']}"]
+        add(cluster, group_of(_oldest_first(case)[place], place, {STALE_SINCE: stale.since}))
+    assert cluster.now is not None
+    cluster.now += 1
 
 
 def standings(cluster: Cluster, case: Case) -> dict[str, tuple[str, str | None]]:

@@ -3,15 +3,11 @@
 import pytest
 
 from tests.groups import add, cycle, group, kai_group, member, members
-from tests.kai_cases import FILE, NOW, cluster_of, expected, plugins_of, read_cases, states
+from tests.kai_cases import NOW
 from tests.scenario import node, pod, scenario
-from tonnage.actions.allocate import Allocate
-from tonnage.actions.stalegangeviction import StaleGangEviction
 from tonnage.cluster.grouptimes import STALE_SINCE
 from tonnage.framework.decision import Eviction
-from tonnage.framework.session import Session
 from tonnage.model.moment import rfc3339
-from tonnage.scheduler.cycle import run_cycle
 
 ACTIONS = ("allocate", "stalegangeviction")
 
@@ -138,50 +134,3 @@ def test_a_time_that_cannot_be_read_counts_as_none_and_is_a_problem():
     assert done.session.evictions == []
     assert done.session.stale[0].since == rfc3339(NOW)
     assert [problem.field for problem in done.document.problems] == [f"metadata.annotations[{STALE_SINCE}]"]
-
-
-# -- KAI's cases
-
-CASES = [case for case in read_cases() if "stalegangeviction" in case["id"]]
-
-
-@pytest.mark.skipif(not FILE.exists(), reason="KAI's cases are not at hand")
-def test_there_are_such_cases():
-    assert len(CASES) >= 9
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case["run"] == "stalegangeviction"], ids=lambda case: case["id"]
-)
-def test_pods_stand_where_kai_has_them(case):
-    with Session(cluster_of(case), plugins_of(case)) as session:
-        StaleGangEviction().run(session)
-        found = states(session, case)
-    assert expected(case)
-    for name, wanted in expected(case).items():
-        assert found[name] == (wanted["Status"], wanted.get("NodeName")), name
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case["run"] == "cycle"], ids=lambda case: case["id"])
-def test_cycles_come_to_what_kais_cycles_come_to(case):
-    """KAI plays these without a grace period: the gang goes, waits, and never starts in parts."""
-    cluster = cluster_of(case)
-    broken, whole = case["jobs"]
-    lost = f"default/{broken['Name']}"
-    for number in range(7):
-        cluster.now = NOW + number
-        with Session(cluster, plugins_of(case)) as session:
-            run_cycle(session, [Allocate(), StaleGangEviction(grace=0)])
-            evictions, stale = session.evictions, session.stale
-        assert not cluster.reserved
-        assert [gang.job for gang in stale] == [lost] * (number < 2)
-        assert [eviction.for_ for eviction in evictions] == [lost] * (number == 1)
-        for gang in stale:
-            again = {"queue": broken["QueueName"], "priorityClassName": f"class-{broken['Priority']}"}
-            add(cluster, kai_group(broken["Name"], 2, annotations={STALE_SINCE: gang.since}, **again))
-        for eviction in evictions:
-            task = cluster.running[eviction.pod]
-            cluster.remove_pod(eviction.pod)
-            cluster.upsert_pod(pod(task.name, 1, annotations=task.annotations))
-    assert cluster.groups.jobs[lost].count(0) == 2
-    assert list(cluster.running) == [f"default/{whole['Name']}-0"]

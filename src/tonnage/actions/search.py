@@ -80,7 +80,7 @@ class Search:
         if session.why_not_allocatable(self._queue, task) is not None:
             return self._allows is not None and self._make_room_in_queue(task)
         decision = session.decide(task)
-        if decision.node is not None and self._take(decision, {}):
+        if decision.node is not None and self._take(decision, {}) is None:
             return True
         kind = session.class_key(task)
         is_like_last = self._last is not None and self._last[0] == kind
@@ -106,18 +106,29 @@ class Search:
     def _try(self, task: Task, node: str) -> bool:
         """Give a pod a place on a node if it fits there without some of the batches."""
         room = self._rooms[node]
-        if not room.could_hold(task):
-            return False
+        while room.could_hold(task):
+            found = self._least(task, node, room)
+            if found is None:
+                return False
+            decision, needed = found
+            refused = self._take(decision, needed)
+            if refused is None:
+                return True
+            if not refused:
+                return False
+            # Without those that must not go, others may do.
+            for number in refused:
+                self._drop(number)
+        return False
+
+    def _least(self, task: Task, node: str, room: Room) -> tuple[Decision, Batches] | None:
+        """The place that a pod would get on a node, and the least that has to go for it."""
         session, among = self._session, self._cluster.mask((node,))
         needed = {number: self._known[number] for number in room.batches}
         for batch in needed.values():
             self._away(batch)
         decision = session.decide(task, among)
-        if decision.node is None:
-            for batch in needed.values():
-                self._back(batch)
-            return False
-        for number in sorted(needed, reverse=True):
+        for number in sorted(needed, reverse=True) if decision.node is not None else ():
             if not room.can_take_back(number, task):
                 continue
             self._back(needed[number])
@@ -129,7 +140,7 @@ class Search:
                 self._away(needed[number])
         for batch in needed.values():
             self._back(batch)
-        return self._take(decision, needed)
+        return None if decision.node is None else (decision, needed)
 
     def _make_room_in_queue(self, task: Task) -> bool:
         """Stop pods until the queue may have what the pod asks for, and the pod fits."""
@@ -156,7 +167,7 @@ class Search:
                 self._away(needed[number], tell)
         for batch in needed.values():
             self._back(batch, tell)
-        return decision is not None and self._take(decision, needed)
+        return decision is not None and self._take(decision, needed) is None
 
     def _away(self, batch: Batch, tell: bool = False) -> None:
         """Take pods out of the picture, for the plugins too if they are told."""
@@ -175,19 +186,22 @@ class Search:
 
     # -- keeping what was found
 
-    def _take(self, decision: Decision, needed: Batches) -> bool:
-        """Keep a place and stop those who have to go for it, if the plugins allow that."""
-        batches = list(needed.values())
-        if not self._is_allowed(decision, batches):
-            return False
+    def _take(self, decision: Decision, needed: Batches) -> set[int] | None:
+        """Keep a place and stop those who have to go for it; or say which of them must not, if that is known."""
+        refused = self._against(decision, needed)
+        if refused is not None:
+            return refused
         for number in needed:
-            del self._known[number]
-            for task in needed[number].tasks:
-                self._rooms[self._cluster.holders[task.key]].drop(number)
-        self._keep(decision, batches)
+            self._drop(number)
+        self._keep(decision, list(needed.values()))
         assert decision.node is not None
         self._last = self._session.class_key(decision.task), decision.node
-        return True
+        return None
+
+    def _drop(self, number: int) -> None:
+        """A batch does not come into question any more."""
+        for task in self._known.pop(number).tasks:
+            self._rooms[self._cluster.holders[task.key]].drop(number)
 
     def _keep(self, decision: Decision, batches: Sequence[Batch]) -> None:
         for batch in batches:
@@ -197,36 +211,38 @@ class Search:
         self.evicted += batches
         self.placed.append(decision)
 
-    def _is_allowed(self, decision: Decision, batches: Sequence[Batch]) -> bool:
-        """Whether nobody is lost who must not be."""
-        lost = [task for batch in batches for task in batch.tasks]
+    def _against(self, decision: Decision, needed: Batches) -> set[int] | None:
+        """Which batches must not be lost, none of them if it takes more than one to tell; nothing if all may be."""
         evicted, placed = len(self.evicted), len(self.placed)
-        if not lost and not (evicted and self._needs_moves):
-            return True
-        if not self._needs_moves and self._may_lose(lost):
-            self._lost.update(range(evicted, evicted + len(batches)))
-            return True
+        if not needed and not (evicted and self._needs_moves):
+            return None
+        refused: set[int] = set()
+        if not self._needs_moves:
+            refused = self._must_stay(needed)
+            if not refused:
+                self._lost.update(range(evicted, evicted + len(needed)))
+                return None
         mark = len(self._statement)
-        self._keep(decision, batches)
-        homeless = self._move()
+        self._keep(decision, list(needed.values()))
+        homeless = set(self._move()) - self._lost
         self._statement.undo(mark)
         self._moves_from = None
+        everyone = dict(enumerate(self.evicted))
         del self.evicted[evicted:], self.placed[placed:]
-        places = [place for place in homeless if place not in self._lost]
-        everyone = [*self.evicted, *batches]
-        if places and not self._may_lose([task for place in places for task in everyone[place].tasks]):
-            return False
+        if self._must_stay({place: everyone[place] for place in homeless}):
+            return refused
         self._needs_moves = True
-        self._lost.update(places)
-        return True
+        self._lost.update(homeless)
+        return None
 
-    def _may_lose(self, tasks: Sequence[Task]) -> bool:
-        if self._allows is None:
-            return False
-        is_allowed = len(self._allows(self._job, tasks)) == len(tasks)
-        if not is_allowed:
-            self.refused.update(self._session.job_of(task).queue for task in tasks)
-        return is_allowed
+    def _must_stay(self, batches: Batches) -> set[int]:
+        """Which of these batches must not be lost."""
+        if self._allows is None or not batches:
+            return set(batches)
+        allowed = {t.key for t in self._allows(self._job, [task for batch in batches.values() for task in batch.tasks])}
+        refused = {n for n, batch in batches.items() if not all(task.key in allowed for task in batch.tasks)}
+        self.refused.update([batches[number].job.queue for number in refused])
+        return refused
 
     # -- new places
 

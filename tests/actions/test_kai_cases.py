@@ -1,0 +1,79 @@
+"""KAI's own cases, one action or whole cycles: the same pods run, wait, go and move, on the same nodes."""
+
+from typing import Any
+
+import pytest
+
+from tests.kai_cases import FILE, cluster_of, expected, plugins_of, read_cases, settle, standings, states
+from tonnage.actions.catalog import make_actions
+from tonnage.actions.stalegangeviction import StaleGangEviction
+from tonnage.framework.action import Action
+from tonnage.framework.session import Session
+from tonnage.scheduler.cycle import run_cycle
+
+CYCLE = ["allocate", "consolidation", "reclaim", "preempt"]
+ROUNDS, STABLE_ROUNDS = 2, 5
+"""A case of whole cycles has come to its end after so many, and stays there for so many more."""
+ALIKE = {"Running": "Binding"}
+"""One action that ends in `Running` is one in which the pod was bound."""
+
+DIFFERENT = {
+    "allocate.allocateFractionalGpu#11": "KAI waits for a part of a shared card although another card is free now",
+    "allocate.allocateFractionalGpu#14": "KAI lets a pod wait beside one that waits although other cards are free now",
+    "allocate.allocateGpuMemory#6": "KAI counts MiB against the card of each node, here against the largest card",
+}
+"""Cases whose outcome is another one here, and why."""
+BEYOND = {
+    "legacy MIG": lambda case: any(task.get("IsLegacyMigTask") for job in case["jobs"] for task in job["Tasks"]),
+    "DRA": lambda case: "dra" in case["id"],
+}
+"""Cases that need objects which are not part of the data or of a cluster that people run today."""
+
+CASES = read_cases()
+
+
+def is_beyond(case: dict[str, Any]) -> bool:
+    return any(test(case) for test in BEYOND.values())
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="KAI's cases are not at hand")
+def test_few_cases_differ():
+    assert len(CASES) >= 160
+    assert DIFFERENT.keys() <= {case["id"] for case in CASES}
+    assert len(DIFFERENT) + sum(map(is_beyond, CASES)) <= len(CASES) / 10
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["run"] != "cycle"], ids=lambda case: case["id"])
+def test_pods_stand_where_kai_has_them(case):
+    if is_beyond(case):
+        pytest.skip("needs objects that the case does not have")
+    with Session(cluster_of(case), plugins_of(case)) as session:
+        run_cycle(session, make_actions([case["run"]]))
+        found = states(session, case)
+    right = all(
+        (ALIKE.get(found[name][0], found[name][0]) == ALIKE.get(wanted["Status"], wanted["Status"]))
+        and wanted.get("NodeName") in (None, "", found[name][1])
+        for name, wanted in expected(case).items()
+    )
+    assert right != (case["id"] in DIFFERENT), found
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["run"] == "cycle"], ids=lambda case: case["id"])
+def test_cycles_come_to_the_same_end_and_stay_there(case):
+    if is_beyond(case):
+        pytest.skip("needs objects that the case does not have")
+    cluster = cluster_of(case)
+    actions: list[Action] = [*make_actions(CYCLE), StaleGangEviction(grace=0)]
+    history = []
+    for _ in range(ROUNDS + STABLE_ROUNDS):
+        with Session(cluster, plugins_of(case)) as session:
+            run_cycle(session, actions)
+            settle(session, case)
+        history.append(standings(cluster, case))
+    found = history[ROUNDS - 1]
+    right = all(
+        found[name][0] == wanted["Status"] and wanted.get("NodeName") in (None, "", found[name][1])
+        for name, wanted in expected(case).items()
+    )
+    is_stable = all(standing == found for standing in history[ROUNDS:])
+    assert (right and is_stable) != (case["id"] in DIFFERENT), found
