@@ -61,6 +61,7 @@ def run(report: Report, quick: bool) -> None:
     report.at_most(
         "a queue's place in the order after a placement", queues.seconds_per_placement(table) * 1e6, "µs", 20
     )
+    report.at_most("which of 10 pods of 4 queues may be taken back", queues.seconds_per_question() * 1e6, "µs", 50)
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
 
 

@@ -1,10 +1,12 @@
-"""Queues: dividing a cluster among a thousand of them, and looking at one anew after a placement."""
+"""Queues: dividing a cluster among a thousand of them, one anew after a placement, and taking back from others."""
 
 import random
 import time
 
 from tonnage.plugins.dominant import order_key
 from tonnage.plugins.fairshare import divide
+from tonnage.plugins.kaireclaim import reclaimable
+from tonnage.plugins.queuerules import Loss
 from tonnage.plugins.queuestanding import Standing
 from tonnage.plugins.queuetable import Dimension, QueueTable, QueueTerms
 
@@ -52,4 +54,23 @@ def seconds_per_placement(table: QueueTable, runs: int = 20) -> float:
             standing.charge(row, JOB)
             order_key(standing, row, JOB)
         spent.append((time.perf_counter() - start) / len(leaves))
+    return min(spent)
+
+
+def seconds_per_question(runs: int = 200) -> float:
+    """Time to say which of 10 pods of four queues in two departments may be stopped for a job, at its fastest."""
+    departments = [QueueTerms(f"department-{n}", deserved=(32_000,) * 4) for n in range(2)]
+    teams = [
+        QueueTerms(f"team-{n}", f"department-{n % 2}", deserved=(16_000,) * 4, allocated=(n * 10_000,) * 4)
+        for n in range(4)
+    ]
+    table = QueueTable(DIMENSIONS, departments + teams)
+    standing = Standing(table, divide(table, TOTAL), TOTAL)
+    losses = [Loss(table.rows[f"team-{1 + n % 3}"], JOB) for n in range(10)]
+    row, spent = table.rows["team-0"], []
+    for _ in range(runs):
+        start = time.perf_counter()
+        for _ in range(20):
+            reclaimable(standing, row, JOB, losses, 1.0)
+        spent.append((time.perf_counter() - start) / 20)
     return min(spent)

@@ -32,6 +32,7 @@ NOW = 1_800_000_000.0
 NODE_CPU, NODE_MEMORY = "20", "20G"
 POD_CPU = 1000
 """What pods ask for that say nothing about processors, in thousandths."""
+STUCK = "StuckInReleasing"
 Case = dict[str, Any]
 
 
@@ -215,7 +216,9 @@ def settle(session: Session, case: Case) -> None:
         cluster.remove_pod(key)
     for key in sorted(cluster.leaving):
         job, number = _pods(case)[key]
-        if not job.get("DeleteJobInTest"):
+        if job["Tasks"][number]["State"] == STUCK:
+            cluster.restore(key)
+        elif not job.get("DeleteJobInTest"):
             cluster.remove_pod(key)
             waiting = {**job["Tasks"][number], "State": "Pending"}
             again = {**job, "Tasks": [*job["Tasks"][:number], waiting, *job["Tasks"][number + 1 :]]}
@@ -234,7 +237,7 @@ def standings(cluster: Cluster, case: Case) -> dict[str, tuple[str, str | None]]
         on = cluster.holders.get(key)
         given = job["Tasks"][number]["State"]
         state = "Pending" if on is None else "Releasing" if key in cluster.leaving else "Running"
-        found[task_name(job, number)] = given if given in ("Failed", "Succeeded") else state, on
+        found[task_name(job, number)] = given if given in ("Failed", "Succeeded", STUCK) else state, on
     return found
 
 

@@ -25,7 +25,8 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "..."
 PART_OF = {
     "scarcity": "resource-strategy-fit",
-    **dict.fromkeys(("queuestanding", "waterfill"), "proportion"),
+    **dict.fromkeys(("queuestanding", "waterfill", "kaireclaim"), "proportion"),
+    "capacityqueues": "capacity",
     **dict.fromkeys(("hostports", "neighbours", "spreading", "claims", "volumes"), "predicates"),
 }
 """Modules that are not called as the plugin whose reasons they give."""

@@ -21,6 +21,8 @@ DIFFERENT = {
     "allocate.allocateFractionalGpu#11": "KAI waits for a part of a shared card although another card is free now",
     "allocate.allocateFractionalGpu#14": "KAI lets a pod wait beside one that waits although other cards are free now",
     "allocate.allocateGpuMemory#6": "KAI counts MiB against the card of each node, here against the largest card",
+    "consolidation.consolidationGpuMemory#2": "the two like pods of the gang get each other's nodes",
+    "integration_tests.allocate.allocate#13": "two pods of 2 processors do not reach the limit of 2,500 that it states",
 }
 """Cases whose outcome is another one here, and why."""
 BEYOND = {

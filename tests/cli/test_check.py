@@ -22,7 +22,13 @@ def written(folder: Path, text: str, name: str = "scheduler.yaml") -> Path:
 # -- check
 
 
-@pytest.mark.parametrize("text", [VOLCANO_BUILT_IN, VOLCANO_HELM, KAI_DEFAULT])
+def test_volcanos_built_in_default_is_valid_without_a_word(tmp_path: Path) -> None:
+    path = written(tmp_path, VOLCANO_BUILT_IN)
+    done = tonnage("check", path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{path}: valid\n", "")
+
+
+@pytest.mark.parametrize("text", [VOLCANO_HELM, KAI_DEFAULT])
 def test_the_peers_stock_files_are_valid_with_warnings(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text)
     done = tonnage("check", path)
@@ -108,7 +114,7 @@ def test_the_plugins_of_the_file_decide_and_its_warnings_go_to_standard_error(tm
     path = written(tmp_path, VOLCANO_HELM)
     done = tonnage("schedule", "-f", CLUSTER, "--config", path, "-o", "json")
     assert done.returncode == 0
-    assert f"{path}:7:11: warning: conformance: " in done.stderr
+    assert f"{path}:15:11: warning: nodeorder with leastrequested" in done.stderr
     scored = [decision for decision in json.loads(done.stdout)["decisions"] if decision["scores"]]
     assert all(set(scores) == {"total", "nodeorder", "binpack"} for one in scored for scores in one["scores"].values())
 

@@ -42,6 +42,8 @@ def test_volcanos_helm_default_scores_with_nodeorder_and_binpack() -> None:
         *ALWAYS,
         "priority",
         "gang",
+        "conformance",
+        "overcommit",
         "drf",
         "proportion",
         "nodeorder",
@@ -51,17 +53,21 @@ def test_volcanos_helm_default_scores_with_nodeorder_and_binpack() -> None:
     assert settings.actions == ["enqueue", "allocate", "backfill"]
 
 
-def test_every_name_of_volcanos_helm_default_without_effect_is_said_with_its_place() -> None:
-    said = warnings(VOLCANO_HELM)
-    assert not any("the action " in line or " gang: " in line for line in said)
-    assert any(line.startswith("FILE:7:11: conformance: Tonnage does not evict yet") for line in said)
-    assert not any(" predicates" in line for line in said)
-    for name in ("conformance", "overcommit"):
-        assert sum(f" {name}: " in line for line in said) == 1
+def test_every_name_of_volcanos_defaults_has_an_effect() -> None:
+    assert warnings(VOLCANO_BUILT_IN) == []
+    (said,) = warnings(VOLCANO_HELM)
+    assert "cancel each other out" in said
+
+
+def test_a_name_without_effect_is_said_with_its_place() -> None:
+    said = warnings(with_plugin("cdp") + "  - name: sla\n")
+    assert any(line.startswith("FILE:4:11: cdp: Tonnage does not evict yet") for line in said)
+    assert any(line.startswith("FILE:5:11: sla: Tonnage does not have it yet") for line in said)
 
 
 def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:
-    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, "priority", "gang", "drf", "proportion", "nodeorder", "gpupolicy"]
+    named = ["priority", "gang", "conformance", "overcommit", "drf", "proportion", "nodeorder"]
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, *named, "gpupolicy"]
     assert not any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
 
 
@@ -245,8 +251,10 @@ def test_a_switch_that_does_nothing_is_said() -> None:
 
 
 def test_a_switch_keeps_a_plugin_from_its_point_and_from_nothing_else() -> None:
-    assert points_of(with_plugin("priority", "enableJobOrder: false"), "priority") == ["task order"]
-    assert points_of(with_plugin("priority", "enableTaskOrder: false"), "priority") == ["job order"]
+    assert points_of(with_plugin("priority", "enableJobOrder: false"), "priority") == ["task order", "preemptable"]
+    assert points_of(with_plugin("priority", "enableTaskOrder: false"), "priority") == ["job order", "preemptable"]
+    assert points_of(with_plugin("priority", "enablePreemptable: false"), "priority") == ["job order", "task order"]
+    assert "reclaimer" not in points_of(with_plugin("proportion", "enablePreemptive: false"), "proportion")
 
 
 def test_plugins_know_their_tier() -> None:

@@ -49,6 +49,7 @@ def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
     about["summary"] = summary[0] if summary else ""
     try:
         plugin = kind()
+        plugin.is_named = True
         about["arguments"] = plugin.written_arguments()
         about["points"] = registered_points(plugin)
     except SessionError as error:

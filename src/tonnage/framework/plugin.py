@@ -48,6 +48,12 @@ class Plugin(ABC):
     """The tier of the configuration that names it."""
     switched_off: frozenset[str] = frozenset()
     """The extension points that the configuration keeps it from."""
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """Switches of a configuration that it knows beside those of extension points; they are off unless turned on."""
+    switched_on: frozenset[str] = frozenset()
+    """Those of them that the configuration turned on."""
+    is_named = False
+    """Whether a configuration names it, and it is not only there because it always is."""
 
     def __init__(self, args: PluginArguments | None = None) -> None:
         self.args: Any = self.Arguments() if args is None else args

@@ -82,6 +82,7 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     volumes: list[PodVolume] | None = None
     hostNetwork: bool | None = None
     preemptionPolicy: str | None = None
+    priorityClassName: str | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, frozen=True):

@@ -1,16 +1,24 @@
 """Gang: the pods of a group start together or not at all."""
 
+from collections.abc import Sequence
+
 from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.plugins.surplus import Surplus
 
 _USABLE = (WAITING, PLACED, PIPELINED, RUNNING, SUCCEEDED)
 """Where pods stand that can be part of a gang; those that are leaving cannot."""
 
 
 class Gang(Plugin):
-    """A group needs its minimum of pods, in all and of each role; groups that lack pods go before those that do not."""
+    """A group needs its minimum of pods, in all and of each role; groups that lack pods go before those that do not.
+
+    If the configuration names it, as Volcano's do, groups also keep their minimum when pods are stopped. KAI has no
+    such plugin: there a group may be stopped as a whole.
+    """
 
     name = "gang"
 
@@ -19,6 +27,10 @@ class Gang(Plugin):
         session.add_job_ready(self.is_ready)
         session.add_job_pipelined(self.is_pipelined)
         session.add_job_order(self.order)
+        self._session = session
+        if self.is_named:
+            session.add_preemptable(self.beyond_minimum)
+            session.add_reclaimable(self.beyond_minimum)
 
     @staticmethod
     def why_invalid(job: Job) -> Reason | None:
@@ -54,3 +66,12 @@ class Gang(Plugin):
         if one.group is None and other.group is None:
             return 0
         return (one.started() >= one.minimum) - (other.started() >= other.minimum)
+
+    def beyond_minimum(self, job: Job, victims: Sequence[Task]) -> list[Task]:
+        """Of pods that would be stopped in this order, those without which their groups still have their minimum."""
+        surplus = Surplus()
+        return [task for task in victims if self._is_spare(task, surplus)]
+
+    def _is_spare(self, task: Task, surplus: Surplus) -> bool:
+        job = self._session.job_of(task)
+        return job.group is None or surplus.take(job, task)

@@ -1,12 +1,16 @@
-"""KAI's rules for queues while pods are placed: who is served next, and what a queue must not get."""
+"""KAI's rules for queues: who is served next, what a queue must not get, and what it may take back from others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Self
 
 from tonnage.cluster.job import Job
 from tonnage.framework.decision import Reason
 from tonnage.plugins.dominant import QueueKey, order_key
 from tonnage.plugins.fairshare import divide
+from tonnage.plugins.kaireclaim import reclaimable, why_beyond_fair_share
 from tonnage.plugins.queuecounts import Counts
+from tonnage.plugins.queuerules import Loss
 from tonnage.plugins.queuestanding import Standing
 from tonnage.plugins.queuetable import Amounts, QueueTable, plus
 
@@ -14,10 +18,15 @@ from tonnage.plugins.queuetable import Amounts, QueueTable, plus
 class KaiQueues:
     """A tree of queues. Branches are compared where they part, each with the job that it would run next."""
 
-    def __init__(self, table: QueueTable, counts: Counts, next_jobs: Mapping[str, Job]) -> None:
+    takes_gangs_whole = True
+
+    def __init__(
+        self, table: QueueTable, counts: Counts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
+    ) -> None:
         self._standing = Standing(table, divide(table, counts.total), counts.total)
         self._counts = counts
         self._next_jobs = next_jobs
+        self._saturation_multiplier = saturation_multiplier
         self._children: dict[int, list[int]] = {}
         for row, parent in enumerate(table.parent):
             self._children.setdefault(parent, []).append(row)
@@ -30,6 +39,12 @@ class KaiQueues:
     def allocated(self) -> list[list[int]]:
         """What each queue holds, by row."""
         return self._standing.allocated
+
+    def apart(self) -> Self:
+        """The same rules about what queues hold now; no queue has a next job."""
+        other = copy(self)
+        other._standing, other._next_jobs, other._keys = self._standing.apart(), {}, {}
+        return other
 
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
         """A job of the queue gets something, or gives it up if the amounts are below 0."""
@@ -78,3 +93,16 @@ class KaiQueues:
         """Why a queue must not get what a pod asks for."""
         reason = self._standing.why_over_limit(row, amounts)
         return reason or (self._standing.why_over_quota(row, amounts) if fixed else None)
+
+    def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
+        """Why a queue must not take back from others what a job asks for."""
+        reason = why_beyond_fair_share(self._standing, row, request)
+        return reason or (self._standing.why_over_quota(row, request) if fixed else None)
+
+    def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
+        """For each loss whether it may be taken for a job of the queue."""
+        return reclaimable(self._standing, row, request, losses, self._saturation_multiplier)
+
+    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
+        """KAI lets all jobs in."""
+        return None

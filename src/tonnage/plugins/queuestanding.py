@@ -4,6 +4,9 @@ What a queue may have does not change within a session, because its jobs ask for
 a placement only changes what is held by the queue and by those above it.
 """
 
+from copy import copy
+from typing import Self
+
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array
@@ -28,6 +31,12 @@ class Standing:
         """The same, with the whole cluster for unlimited: what use is a share of."""
         self.allocated: list[list[int]] = table.allocated.T.tolist()
         self.fixed: list[list[int]] = table.fixed.T.tolist()
+
+    def apart(self) -> Self:
+        """The same, which may be charged without a trace here."""
+        other = copy(self)
+        other.allocated, other.fixed = list(self.allocated), list(self.fixed)
+        return other
 
     def charge(self, queue: int, amounts: Amounts, *, fixed: bool = False) -> None:
         """A job of the queue gets something, or gives it up if that is below 0; it counts for all queues above too."""

@@ -142,6 +142,7 @@ class QueueTable:
         self.allocated = self.with_children(self._column([queue.allocated for queue in self.queues]))
         self.fixed = self.with_children(self._column([queue.fixed for queue in self.queues]))
         self._paths: dict[int, tuple[int, ...]] = {}
+        self._branches: dict[tuple[int, int], tuple[int, int]] = {}
 
     def path(self, row: int) -> tuple[int, ...]:
         """A queue and all above it, upwards."""
@@ -153,11 +154,14 @@ class QueueTable:
 
     def branches(self, one: int, other: int) -> tuple[int, int]:
         """The two queues right under the lowest queue that has both below it."""
-        left, right = one, other
-        for left, right in zip(reversed(self.path(one)), reversed(self.path(other)), strict=False):
-            if left != right:
-                break
-        return left, right
+        known = self._branches.get((one, other))
+        if known is None:
+            left, right = one, other
+            for left, right in zip(reversed(self.path(one)), reversed(self.path(other)), strict=False):
+                if left != right:
+                    break
+            known = self._branches[one, other] = left, right
+        return known
 
     def with_children(self, own: Array) -> Array:
         """Amounts of queues to which those of all queues below are added."""

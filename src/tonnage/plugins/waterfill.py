@@ -66,6 +66,27 @@ def too_much(amounts: Sequence[float], bounds: Sequence[float], asked: Sequence[
     return None
 
 
+def may_lose(
+    held: Amounts, lost: Amounts, request: Amounts, deserved: Sequence[float], guarantee: Sequence[float]
+) -> bool:
+    """Whether a queue may lose a pod to a job of another queue.
+
+    The pod must give something that the job asks for, of which the queue holds more than it deserves. One that gives
+    nothing of what the queue deserves is held on sufferance. What is guaranteed to the queue stays in any case.
+    """
+    helps = is_above = is_due = False
+    for place, less in enumerate(lost):
+        if not less:
+            continue
+        if held[place] - less < guarantee[place]:
+            return False
+        is_asked = request[place] > 0
+        helps = helps or is_asked
+        is_due = is_due or deserved[place] > 0
+        is_above = is_above or (is_asked and deserved[place] > 0 and held[place] >= deserved[place] + TOLERANCE)
+    return helps and (is_above or not is_due)
+
+
 def share_of(allocated: Sequence[float], deserved: Sequence[float]) -> float:
     """The largest share that a queue holds of what it deserves; something of which it deserves nothing counts whole."""
     shares = [held / right if right else float(held > 0) for held, right in zip(allocated, deserved, strict=True)]
@@ -80,9 +101,14 @@ def why_overused(table: QueueTable, queue: int, allocated: Sequence[float], dese
 
 
 def why_not_allocatable(
-    table: QueueTable, queue: int, request: Amounts, allocated: Sequence[float], deserved: Sequence[float]
+    table: QueueTable,
+    queue: int,
+    request: Amounts,
+    allocated: Sequence[float],
+    deserved: Sequence[float],
+    who: str = "pod",
 ) -> Reason | None:
-    """Why a queue must not get what a pod asks for: with it the queue would hold more than it deserves."""
+    """Why a queue must not get what a pod or job asks for: with it the queue would hold more than it deserves."""
     place = too_much([held + wish for held, wish in zip(allocated, request, strict=True)], deserved, request)
     if place is None:
         return None
@@ -90,7 +116,7 @@ def why_not_allocatable(
     return Reason(
         "QueueBeyondDeserved",
         f"queue {_name(table, queue)} holds {show(round(allocated[place]))} {table.dimensions[place].name} and "
-        f"deserves {show(round(deserved[place]))}; the pod asks for {show(request[place])}",
+        f"deserves {show(round(deserved[place]))}; the {who} asks for {show(request[place])}",
     )
 
 

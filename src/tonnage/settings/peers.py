@@ -27,9 +27,6 @@ ALWAYS_ON = {
 
 ABSENT = {
     # Volcano
-    "conformance": _NO_EVICTION,
-    "capacity": _ABSENT,
-    "overcommit": _ABSENT,
     "numa-aware": _ABSENT,
     "task-topology": _ABSENT,
     "sla": _ABSENT,

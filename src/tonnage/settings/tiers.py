@@ -97,7 +97,7 @@ class TiersReader:
             written, given = None, {}
         plugin = self._build(name, position, written, given)
         if plugin is not None:
-            plugin.tier = tier
+            plugin.tier, plugin.is_named = tier, True
             self._switch(plugin, switches, position)
         elif name in ALWAYS_ON:
             self._say_without_effect(name, switches)
@@ -113,9 +113,11 @@ class TiersReader:
             return
         if plugin.name in ALWAYS:
             registers = set()
+        plugin.switched_on = frozenset(name for name in plugin.switches if name in switches and switches[name].on)
         effective = {name for name in switches if registers.intersection(SWITCHED.get(name, ()))}
+        effective |= plugin.switches
         self._say_without_effect(plugin.name, {n: s for n, s in switches.items() if n not in effective})
-        off = [SWITCHED[name] for name in effective if not switches[name].on]
+        off = [SWITCHED[name] for name in effective - plugin.switches if not switches[name].on]
         plugin.switched_off = frozenset(point for points in off for point in points)
 
     def _say_without_effect(self, plugin: str, switches: dict[str, "_Switch"]) -> None:

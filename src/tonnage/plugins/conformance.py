@@ -1,0 +1,34 @@
+"""Conformance: pods that the cluster itself needs are never stopped for others, as in Volcano."""
+
+from collections.abc import Sequence
+
+from tonnage.cluster.job import Job
+from tonnage.cluster.task import Task
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+
+NAMESPACE = "kube-system"
+CLASSES = ("system-cluster-critical", "system-node-critical")
+CRITICAL = 2_000_000_000
+"""The priority from which on Kubernetes calls pods critical."""
+
+
+class Conformance(Plugin):
+    """Keeps the pods of `kube-system` and those of critical priority."""
+
+    name = "conformance"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_preemptable(self.not_critical)
+        session.add_reclaimable(self.not_critical)
+
+    @staticmethod
+    def not_critical(job: Job, victims: Sequence[Task]) -> list[Task]:
+        """Those of the pods that the cluster can do without."""
+        return [task for task in victims if not is_critical(task)]
+
+
+def is_critical(task: Task) -> bool:
+    """Whether the cluster itself needs the pod."""
+    spec = task.pod.spec
+    return task.namespace == NAMESPACE or task.priority >= CRITICAL or spec.priorityClassName in CLASSES

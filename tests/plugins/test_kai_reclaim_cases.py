@@ -1,0 +1,59 @@
+"""KAI's own cases of taking back: what is stopped there may be stopped here."""
+
+from copy import deepcopy
+
+import pytest
+
+from tests.kai_cases import FILE, Case, cluster_of, expected, plugins_of, read_cases, task_name
+from tests.plugins.eviction import Asking
+
+STARTED, STOPPED = ("Pipelined", "Binding", "Running"), ("Releasing", "Pending")
+OF_PROCESSORS = ("DeservedCPUs", "DeservedMemory", "MaxAllowedCPUs", "MaxAllowedMemory")
+
+
+def understood(case: Case) -> Case | None:
+    """The case as KAI's tests mean it; nothing if it is about more than cards."""
+    case = deepcopy(case)
+    for given in (*case["queues"], *case.get("parents", ())):
+        if any(name in given for name in OF_PROCESSORS) or isinstance(given.get("Priority"), str):
+            return None
+    for department in case.get("parents", ()):
+        department.setdefault("GPUOverQuotaWeight", max(department.get("DeservedGPUs", 0), 0))
+    for job in case["jobs"]:
+        for task in job["Tasks"]:
+            if task["State"] == "Pending":
+                task.pop("NodeName", None)
+    return case
+
+
+def reclaims(case: Case) -> dict[str, list[str]]:
+    """Pods that waited and start, one of each job, with the pods of other queues that are stopped meanwhile."""
+    queues, before, first = {}, {}, {}
+    for job in case["jobs"]:
+        for number, task in enumerate(job["Tasks"]):
+            name = task_name(job, number)
+            queues[name], before[name] = job["QueueName"], task["State"]
+            first.setdefault(job["Name"], name) if task["State"] == "Pending" else None
+    after = {name: wanted.get("Status") for name, wanted in expected(case).items()}
+    stopped = [name for name in after if before[name] == "Running" and after[name] in STOPPED]
+    started = [name for name in first.values() if after.get(name) in STARTED]
+    found = {name: [one for one in stopped if queues[one] != queues[name]] for name in started}
+    # Who of several jobs something was stopped for cannot be told.
+    return found if len(started) == 1 and all(found.values()) else {}
+
+
+CASES = [case for given in read_cases() if given["run"] in ("reclaim", "cycle") and (case := understood(given))]
+CASES = [case for case in CASES if reclaims(case)]
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="KAI's cases are not at hand")
+def test_there_are_such_cases():
+    assert len(CASES) >= 20
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_what_kai_stops_may_be_stopped(case):
+    ((pod, victims),) = reclaims(case).items()
+    asking = Asking(cluster_of(case), *plugins_of(case))
+    assert asking.why_not(pod) is None
+    assert asking.reclaimable(pod, *victims) == victims
