@@ -71,6 +71,6 @@ def seconds_per_question(runs: int = 200) -> float:
     for _ in range(runs):
         start = time.perf_counter()
         for _ in range(20):
-            reclaimable(standing, row, JOB, losses, 1.0)
+            reclaimable(standing, row, JOB, JOB, losses, 1.0)
         spent.append((time.perf_counter() - start) / 20)
     return min(spent)

@@ -26,7 +26,8 @@ def allowed(state: Standing, of: str, request: float, *losses: tuple[str, float]
     """For each loss of so many GPUs whether a queue may have it that asks for so many."""
     rows = state.table.rows
     taken = [Loss(rows[name], (round(amount * 1000),)) for name, amount in losses]
-    return reclaimable(state, rows[of], (round(request * 1000),), taken, multiplier)
+    asked = (round(request * 1000),)
+    return reclaimable(state, rows[of], asked, asked, taken, multiplier)
 
 
 def running(of: str, *sizes: int, on: str = "n", **more: Any) -> list[Any]:
@@ -126,7 +127,7 @@ def test_only_what_a_queue_has_too_much_of_is_taken():
     b = QueueTerms("b", deserved=(2000, 4000), weight=(1, 1), request=(2000, 9000), allocated=(2000, 8000))
     state = standing_of(dimensions, (4000, 8000), a, b)
     losses = [Loss(state.table.rows["b"], lost) for lost in ((1000, 0), (1000, 1000), (0, 1000))]
-    assert reclaimable(state, state.table.rows["a"], (1000, 1000), losses, 1) == [False, True, True]
+    assert reclaimable(state, state.table.rows["a"], (1000, 1000), (1000, 1000), losses, 1) == [False, True, True]
 
 
 def test_pods_of_the_jobs_own_queue_and_of_queues_that_do_not_exist_are_not_taken():

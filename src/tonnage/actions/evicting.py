@@ -35,6 +35,8 @@ class Evicting(Action):
         turns = Turns(session, jobs, mind_shares=False)
         while (turn := turns.next()) is not None:
             attempts.make(*turn)
+        for queue in session.cluster.queues:
+            session.serve_next(queue, None)
 
     @abstractmethod
     def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
@@ -64,6 +66,8 @@ class _Attempts:
         self._action, self._session = action, session
         self._victims: Victims | None = None
         self._prospects: Prospects
+        self._first: dict[str, Job] = {}
+        """The first job of each queue for which no room was made: the queue's next turn is its."""
         self._failed: dict[Hashable, tuple[int, Reason]] = {}
         """For how many pods of a kind no room could be made, and why."""
 
@@ -82,11 +86,13 @@ class _Attempts:
         kind = queue.name, job.priority, job.preemptible, kinds, session.why_not_yet(job) is None
         pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
         if reason is None or pods > len(tasks):
+            session.serve_next(queue.name, self._first.get(queue.name, job))
             reason = session.why_not_yet(job) or self._action.why_not(session, job, tasks)
             reason = reason or self._try(queue, job, tasks)
             if reason is None:
                 return
             self._failed[kind] = len(tasks), reason
+        self._first.setdefault(queue.name, job)
         session.waits.setdefault(job.key, {})[self._action.name] = reason
         for task in job.tasks_that(WAITING):
             if task.key not in session.decisions:

@@ -32,15 +32,17 @@ def dominant_share(standing: Standing, queue: int, allocated: Amounts) -> float:
     return largest
 
 
-def order_key(standing: Standing, queue: int, job: Amounts | None = None) -> QueueKey:
+def order_key(standing: Standing, queue: int, job: Amounts | None = None, held: Amounts | None = None) -> QueueKey:
     """KAI's order of queues, for the job that the queue would run next, as a key that can be sorted by.
+
+    What the queue holds may be given, if it is to be compared as if it held something else.
 
     Comes first: who is not over its fair share in every resource; who stays within what it deserves with the job; the
     higher priority; who uses nothing of which it may have nothing; the smaller dominant share with the job; the
     smaller one without it; who may have less; the older. Where neither of two may
     have less of everything, the first resource that differs decides, so that the order has no circles.
     """
-    held = standing.allocated[queue]
+    held = standing.allocated[queue] if held is None else held
     allocatable = standing.allocatable[queue]
     with_job = plus(held, job) if job is not None else held
     over_fair = all(map(gt, held, standing.fair[queue]))

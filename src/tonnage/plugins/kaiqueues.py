@@ -101,7 +101,8 @@ class KaiQueues:
 
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
         """For each loss whether it may be taken for a job of the queue."""
-        return reclaimable(self._standing, row, request, losses, self._saturation_multiplier)
+        following = self._next_request(row) or request
+        return reclaimable(self._standing, row, request, following, losses, self._saturation_multiplier)
 
     def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
         """KAI lets all jobs in."""

@@ -6,13 +6,15 @@ from where it parts from that of the job, pods may be taken as long as, of somet
 * the branch holds more than its fair share, what it deserves and its limit let it have; or
 * the branch holds more than it deserves, and that of the job stays within what it deserves.
 
-In the end, on every level, a queue above the job that would hold more than its fair share of something that is asked
-for or lost must still have a smaller part of it than each sibling that gives something up.
+Pods that would come before the job's queue once they wait again are not taken: the next cycle would give them the place
+back. In the end, on every level, a queue above the job that would hold more than its fair share of something that is
+asked for or lost must still have a smaller part of it than each sibling that gives something up.
 """
 
 from collections.abc import Iterator, Sequence
 
 from tonnage.framework.decision import Reason
+from tonnage.plugins.dominant import order_key
 from tonnage.plugins.queuerules import Loss
 from tonnage.plugins.queuestanding import Standing, first_above
 from tonnage.plugins.queuetable import Amounts, plus
@@ -33,11 +35,21 @@ def why_beyond_fair_share(standing: Standing, queue: int, request: Amounts) -> R
 
 
 def reclaimable(
-    standing: Standing, queue: int, request: Amounts, losses: Sequence[Loss], multiplier: float
+    standing: Standing,
+    queue: int,
+    request: Amounts,
+    following: Amounts,
+    losses: Sequence[Loss],
+    multiplier: float,
 ) -> list[bool]:
-    """For each loss whether it may be taken for a job of the queue that asks for so much."""
+    """For each loss whether it may be taken for a job of the queue that asks for so much.
+
+    The queue's turn comes with the job that it would run next, which may be another one and asks for `following`.
+    """
     reclaim = _Reclaim(standing, queue, request)
     allowed = [reclaim.take(loss) for loss in losses]
+    for number, loss in enumerate(losses):
+        allowed[number] = allowed[number] and not reclaim.would_come_back(loss, following)
     for branch in reclaim.less_saturated(multiplier):
         for number, loss in enumerate(losses):
             if branch in standing.table.path(loss.row):
@@ -75,6 +87,13 @@ class _Reclaim:
                 left[place] -= loss.amounts[place]
         self._involved.update(given)
         return True
+
+    def would_come_back(self, loss: Loss, following: Amounts) -> bool:
+        """Whether what is lost would be given out before the queue's next job has its turn, so that nothing is won."""
+        standing = self._standing
+        mine, other = standing.table.branches(self._queue, loss.row)
+        back = order_key(standing, other, loss.amounts, self._left[other])
+        return back < order_key(standing, mine, following)
 
     def _is_starved(self, branch: int) -> bool:
         known = self._starved.get(branch)
