@@ -1,36 +1,58 @@
-"""Tests on real Kubernetes parts run where the parts are; where they are not, the last lines of the run say so."""
+"""Tests that need more than Python run where it is; where it is not, the last lines of the run say so."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.browser import system
 from tonnage.lab import parts
 
-CLUSTER = Path(__file__).with_name("cluster")
-_SKIPPED = pytest.StashKey[tuple[int, str]]()
+_SKIPPED = pytest.StashKey[list[tuple[str, str]]]()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    concerned = [item for item in items if CLUSTER in item.path.parents]
-    if not concerned:
-        return
+def missing_parts() -> str | None:
     try:
         parts.find()
     except parts.PartsError as error:
-        reason = str(error)
-        config.stash[_SKIPPED] = len(concerned), reason
-        for item in concerned:
-            item.add_marker(pytest.mark.skip(reason=reason.splitlines()[0]))
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True)
+class Need:
+    """What the tests in a folder cannot do without."""
+
+    folder: Path
+    missing: Callable[[], str | None]
+    """Why they cannot run."""
+    headline: str
+    what: str
+
+
+HERE = Path(__file__).parent
+NEEDS = (
+    Need(HERE / "cluster", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts"),
+    Need(HERE / "browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser"),
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    skipped = config.stash[_SKIPPED] = []
+    for need in NEEDS:
+        concerned = [item for item in items if need.folder in item.path.parents]
+        if concerned and (reason := need.missing()):
+            skipped.append((need.headline, f"{len(concerned)} {need.what} were skipped: {reason}"))
+            for item in concerned:
+                item.add_marker(pytest.mark.skip(reason=reason.splitlines()[0]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     result = yield
-    skipped = session.config.stash.get(_SKIPPED, None)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if skipped and reporter:
-        count, reason = skipped
-        reporter.write_sep("!", "NOT TESTED ON KUBERNETES", red=True, bold=True)
-        reporter.write_line(f"{count} tests on real Kubernetes parts were skipped: {reason}", red=True)
+    for headline, sentence in session.config.stash.get(_SKIPPED, []) if reporter else []:
+        reporter.write_sep("!", headline, red=True, bold=True)
+        reporter.write_line(sentence, red=True)
     return result

@@ -1,0 +1,66 @@
+"""A map of many columns of cells as SVG, one path per colour so that thousands of cells stay small."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from tonnage.pages.palette import HEAT_STEPS, heat
+from tonnage.pages.svg import element
+
+CELL = 6
+"""Width and height of a cell, the line between cells included."""
+_WIDEST = 80
+"""Columns beside each other before a new row begins."""
+_APART = 4
+"""Between the cells of a column and the one that is set apart below them."""
+_BETWEEN = 6
+"""Between rows of columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of shares from 0 to 1, from the top down, and one that is set apart below."""
+
+    cells: Sequence[float]
+    below: float
+
+
+def heat_map(described: str, columns: Sequence[Column], titles: Sequence[str] = (), zoom: int = 1) -> Markup:
+    """The columns in rows of equal length; with titles each column says its own when pointed at."""
+    width = min(len(columns), _WIDEST)
+    depth = max(len(column.cells) for column in columns)
+    pitch = depth * CELL + _APART + CELL + _BETWEEN
+    steps: list[list[str]] = [[] for _ in range(HEAT_STEPS)]
+    for start in range(0, len(columns), width):
+        row = columns[start : start + width]
+        top = start // width * pitch
+        for level in range(depth):
+            _runs([heat(c.cells[level]) if level < len(c.cells) else None for c in row], top + level * CELL, steps)
+        _runs([heat(column.below) for column in row], top + depth * CELL + _APART, steps)
+    rows = -(-len(columns) // width)
+    return element(
+        "svg",
+        *[element("path", class_=f"heat-{step}", d="".join(runs)) for step, runs in enumerate(steps) if runs],
+        *[_title(title, i % width * CELL, i // width * pitch, pitch - _BETWEEN) for i, title in enumerate(titles)],
+        class_="heat",
+        viewBox=f"0 0 {width * CELL} {rows * pitch - _BETWEEN}",
+        role="img",
+        aria_label=described,
+        style=f"--width:{width * CELL * zoom}px",
+    )
+
+
+def _runs(row: Sequence[int | None], top: int, steps: list[list[str]]) -> None:
+    """Cells of the same colour side by side as one piece of path: a dash for each of them."""
+    column = 0
+    for step, cells in groupby(row):
+        length = len(list(cells))
+        if step is not None:
+            steps[step].append(f"M{column * CELL} {top + CELL // 2}h{length * CELL}")
+        column += length
+
+
+def _title(title: str, left: int, top: int, height: int) -> Markup:
+    return element("rect", element("title", title), class_="over", x=left, y=top, width=CELL, height=height)

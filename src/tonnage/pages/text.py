@@ -1,0 +1,42 @@
+"""Numbers, times and lists as people write them."""
+
+from collections.abc import Sequence
+
+MINUS, NARROW = "−", "\N{NARROW NO-BREAK SPACE}"
+UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
+"""Units of time in seconds, the largest first."""
+
+
+def number(value: float, digits: int = 0) -> str:
+    """1234.5 as 1,234.5; never minus nothing."""
+    text = f"{value:,.{digits}f}"
+    return text.lstrip("-") if not text.strip("-0.,") else text.replace("-", MINUS)
+
+
+def signed(value: float, digits: int = 0) -> str:
+    """A difference, with plus or minus unless it rounds to nothing."""
+    text = number(value, digits)
+    return f"+{text}" if value > 0 and text.strip("0.,") else text
+
+
+def percent(value: float, digits: int = 1) -> str:
+    return f"{number(value, digits)}{NARROW}%"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest unit of which there is at least one: 45 s, 1.5 h."""
+    for unit, length in UNITS:
+        if seconds >= length:
+            return f"{seconds / length:.1f}".removesuffix(".0") + NARROW + unit
+    return f"{seconds:.1f}".removesuffix(".0") + NARROW + "s"
+
+
+def counted(count: float, noun: str, digits: int = 0) -> str:
+    """1 node, 2 nodes."""
+    text = number(count, digits)
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+
+
+def listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,1 @@
+"""What a simulation came to, as one page that can be mailed around."""

@@ -1,0 +1,66 @@
+"""The report of a simulation as one HTML page that needs nothing else: no network, no files beside it."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from tonnage.pages import text
+from tonnage.pages.environment import environment
+from tonnage.report.curves import large_figures, small_figures
+from tonnage.report.findings import findings
+from tonnage.report.maps import cluster_maps, map_moment
+from tonnage.report.measures import moment, present
+from tonnage.report.tables import failures_table, policies_table, times_table
+from tonnage.simulator.results import Results
+
+
+class UnwritableReportError(Exception):
+    """The report cannot be written where it should be."""
+
+
+def render(results: Results) -> str:
+    """The page; the same results give the same text."""
+    measures = present(results)
+    return (
+        environment("tonnage.report")
+        .get_template("simulation.html")
+        .render(
+            results=results,
+            facts=_facts(results),
+            findings=findings(results),
+            moment=moment(results),
+            policies=policies_table(results, measures),
+            large=large_figures(results, measures),
+            small=small_figures(results, measures),
+            maps=cluster_maps(results),
+            map_moment=map_moment(results),
+            failures=failures_table(results),
+            waiting=times_table(results, "waiting_time"),
+            completion=times_table(results, "completion_time"),
+        )
+    )
+
+
+def _facts(results: Results) -> str:
+    return " · ".join(
+        (
+            text.counted(len(results.policies), "policy").replace("policys", "policies"),
+            text.counted(len(results.seeds), "seed"),
+            f"{text.counted(results.nodes, 'node')} with {text.counted(results.gpus, 'GPU')}",
+            text.counted(results.pods, "pod"),
+        )
+    )
+
+
+def write_report(results: Results, path: Path) -> None:
+    """The page as a file: whole or not at all."""
+    page = render(results)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(page, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UnwritableReportError(f"the report cannot be written to {path}: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            part.unlink()

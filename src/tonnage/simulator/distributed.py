@@ -1,0 +1,70 @@
+"""Running the tasks of a study on a Dask cluster instead of on this machine's processes.
+
+Tasks are pure: when a worker dies, Dask runs what it had elsewhere, and the results are the same.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Shared = TypeVar("Shared")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+PATIENCE = 10.0
+"""Seconds to wait for a scheduler to answer."""
+
+
+class DaskError(Exception):
+    """The Dask cluster cannot be used, or lost a task."""
+
+
+def run_on_dask(
+    address: str,
+    function: Callable[[Shared, Argument], Result],
+    shared: Shared,
+    arguments: Sequence[Argument],
+    done: Callable[[int, Result], None],
+) -> list[Result]:
+    """The function of what is shared and each argument, in their order; `done` is told of each as it comes.
+
+    What is shared is sent once and is the same object for all tasks of a worker. The function must be importable on
+    the workers. What it raises is raised here, and the other tasks are given up.
+    """
+    with _connected(address) as client:
+        from distributed import as_completed
+        from distributed.scheduler import KilledWorker
+
+        # As a task of its own, what is shared is made again if all workers that had it die. Tasks are told apart by
+        # more than their arguments, so that equal ones are not one.
+        sent = client.submit(_itself, shared, pure=False)
+        futures = [client.submit(function, sent, argument, pure=False) for argument in arguments]
+        numbers = {future.key: number for number, future in enumerate(futures)}
+        results: dict[int, Result] = {}
+        try:
+            for future in as_completed(futures):  # type: ignore[no-untyped-call]
+                number = numbers[future.key]
+                results[number] = future.result()
+                done(number, results[number])
+        except KilledWorker as error:
+            raise DaskError(f"the Dask cluster at {address} lost several workers to one task: {error}") from error
+        finally:
+            client.cancel(futures)
+    return [results[number] for number in range(len(arguments))]
+
+
+def _itself(shared: Shared) -> Shared:
+    return shared
+
+
+def _connected(address: str) -> "Client":
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise DaskError("running on a Dask cluster needs Dask: pip install 'tonnage[dask]'") from error
+    try:
+        return Client(address, timeout=PATIENCE)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise DaskError(f"no Dask scheduler answers at {address}: {error}") from error
