@@ -15,6 +15,16 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
 
+class Anything(Plugin):
+    """Lets every pod be stopped, so that others can spare some."""
+
+    name = "anything"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_preemptable(lambda job, victims: list(victims))
+        session.add_reclaimable(lambda job, victims: list(victims))
+
+
 class Asking:
     """A session with some plugins; pods are called by their names."""
 

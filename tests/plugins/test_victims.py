@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.groups import add, group, member, members, priority_class
-from tests.plugins.eviction import Asking
+from tests.groups import add, group, member, members, priority_class, queue
+from tests.plugins.eviction import Anything, Asking
 from tests.plugins.test_proportion import small
 from tests.scenario import node, plain, pod, scenario
 from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, load
@@ -29,7 +29,7 @@ def named_gang() -> Gang:
 
 def test_only_pods_above_the_minimum_may_be_stopped_counted_in_order():
     cluster = scenario(plain("n", 8), *members("g", 4, 1, on="n"), *members("h", 2, 1, on="n"), pod("p", 1))
-    asking = Asking(add(cluster, group("g", 2), group("h", 2)), named_gang())
+    asking = Asking(add(cluster, group("g", 2), group("h", 2)), Anything(), named_gang())
     victims = ("g-3", "h-1", "g-2", "g-1", "h-0")
     assert asking.preemptable("p", *victims) == asking.reclaimable("p", *victims) == ["g-3", "g-2"]
 
@@ -37,14 +37,14 @@ def test_only_pods_above_the_minimum_may_be_stopped_counted_in_order():
 def test_of_each_role_the_minimum_stays():
     pods = [member(f"{role}-{n}", "g", 1, role=role, on="n") for role in ("master", "worker") for n in range(2)]
     cluster = add(scenario(plain("n", 4), *pods, pod("p", 1)), group("g", 2, minTaskMember={"master": 2}))
-    assert Asking(cluster, named_gang()).reclaimable("p", "master-0", "worker-0", "worker-1") == [
+    assert Asking(cluster, Anything(), named_gang()).reclaimable("p", "master-0", "worker-0", "worker-1") == [
         "worker-0",
         "worker-1",
     ]
 
 
 def test_a_pod_that_is_a_job_of_its_own_is_no_gang():
-    asking = Asking(scenario(plain("n", 2), pod("runs", 1, on="n"), pod("p", 1)), named_gang())
+    asking = Asking(scenario(plain("n", 2), pod("runs", 1, on="n"), pod("p", 1)), Anything(), named_gang())
     assert asking.reclaimable("p", "runs") == ["runs"]
 
 
@@ -59,6 +59,18 @@ def test_gang_speaks_of_victims_only_if_the_configuration_names_it():
     assert gang_points(VOLCANO_HELM) & VICTIMS == {"reclaimable"}
     assert gang_points(KAI_DEFAULT) & VICTIMS == set()
     assert gang_points(KAI_DEFAULT) >= {"job ready", "job valid"}
+
+
+def test_those_who_protect_have_their_say_whatever_their_tier():
+    """In Volcano's files gang and conformance stand before the plugin that knows what queues have to give back."""
+    cluster = scenario(plain("n", 4), *members("g", 4, 1, on="n"), member("p", "mine", 1))
+    add(cluster, queue("q1"), queue("q2"), group("g", 3, queue="q1"), group("mine", queue="q2"))
+    asking = Asking(cluster, *load(VOLCANO_BUILT_IN).plugins)
+    assert asking.reclaimable("p", "g-0") == ["g-0"]
+    cluster.groups.upsert(group("g", 4, queue="q1"))
+    assert Asking(cluster, *load(VOLCANO_BUILT_IN).plugins).reclaimable("p", "g-0") == []
+    cluster.groups.upsert(group("g", 1, queue="q1"))
+    assert Asking(cluster, *load(VOLCANO_BUILT_IN).plugins).reclaimable("p", "g-0", "g-1") == ["g-0"]
 
 
 # -- priority
@@ -86,7 +98,7 @@ def test_within_a_job_pods_make_room_for_its_more_important_ones():
 
 def test_priority_has_no_say_between_queues():
     cluster = scenario(plain("n", 1), pod("r", 1, on="n", priority=1), pod("p", 1, priority=9))
-    assert Asking(cluster, Priority(), Conformance()).reclaimable("p", "r") == ["r"]
+    assert Asking(cluster, Priority(), Anything()).reclaimable("p", "r") == ["r"]
 
 
 # -- drf
@@ -131,6 +143,6 @@ def test_what_the_cluster_needs_is_never_stopped(namespace, priority, named, may
 
     runs = pod("r", 1, on="n", namespace=namespace, priority=priority)
     runs = replace(runs, spec=replace(runs.spec, priorityClassName=named))
-    asking = Asking(scenario(plain("n", 1), runs, pod("p", 1)), Conformance())
+    asking = Asking(scenario(plain("n", 1), runs, pod("p", 1)), Anything(), Conformance())
     expected = ["r"] if may else []
     assert asking.reclaimable("p", f"{namespace}/r") == asking.preemptable("p", f"{namespace}/r") == expected

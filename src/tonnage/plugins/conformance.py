@@ -19,8 +19,8 @@ class Conformance(Plugin):
     name = "conformance"
 
     def on_session_open(self, session: Session) -> None:
-        session.add_preemptable(self.not_critical)
-        session.add_reclaimable(self.not_critical)
+        session.add_preemptable(self.not_critical, veto=True)
+        session.add_reclaimable(self.not_critical, veto=True)
 
     @staticmethod
     def not_critical(job: Job, victims: Sequence[Task]) -> list[Task]:

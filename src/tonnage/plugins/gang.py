@@ -29,8 +29,8 @@ class Gang(Plugin):
         session.add_job_order(self.order)
         self._session = session
         if self.is_named:
-            session.add_preemptable(self.beyond_minimum)
-            session.add_reclaimable(self.beyond_minimum)
+            session.add_preemptable(self.beyond_minimum, veto=True)
+            session.add_reclaimable(self.beyond_minimum, veto=True)
 
     @staticmethod
     def why_invalid(job: Job) -> Reason | None:
