@@ -25,6 +25,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "..."
 PART_OF = {
     "scarcity": "resource-strategy-fit",
+    **dict.fromkeys(("hypernodesets", "networktopologyaware"), "network-topology-aware"),
     **dict.fromkeys(("queuestanding", "waterfill", "kaireclaim"), "proportion"),
     "capacityqueues": "capacity",
     **dict.fromkeys(("hostports", "neighbours", "spreading", "claims", "volumes"), "predicates"),

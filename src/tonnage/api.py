@@ -5,6 +5,7 @@ from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, 
 from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
+from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.pernode import NodeView
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
@@ -20,6 +21,8 @@ __all__ = [
     "ArgumentError",
     "Array",
     "Job",
+    "NodeSet",
+    "NodeSets",
     "NodeView",
     "Nodes",
     "Plugin",

@@ -49,6 +49,7 @@ def test_volcanos_helm_default_scores_with_nodeorder_and_binpack() -> None:
         "nodeorder",
         "binpack",
         "gpupolicy",
+        "topology",
     ]
     assert settings.actions == ["enqueue", "allocate", "backfill"]
 
@@ -67,7 +68,7 @@ def test_a_name_without_effect_is_said_with_its_place() -> None:
 
 def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:
     named = ["priority", "gang", "conformance", "overcommit", "drf", "proportion", "nodeorder"]
-    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, *named, "gpupolicy"]
+    assert names(VOLCANO_BUILT_IN) == [*ALWAYS, *named, "gpupolicy", "topology"]
     assert not any("no plugin scores nodes" in line for line in warnings(VOLCANO_BUILT_IN))
 
 
@@ -94,6 +95,7 @@ def test_kais_default_loads_with_warnings_only() -> None:
         "nominatednode",
         "nodeplacement",
         "minruntime",
+        "topology",
         "gang",
     ]
     said = [note.message for note in settings.warnings]
@@ -120,19 +122,19 @@ def test_kais_default_loads_with_warnings_only() -> None:
 
 @pytest.mark.parametrize("name", ["gpupack", "gpuspread"])
 def test_kais_order_of_cards_takes_the_place_of_the_gpu_policy(name: str) -> None:
-    assert names(with_plugin(name)) == [*ALWAYS, name, "gang"]
+    assert names(with_plugin(name)) == [*ALWAYS, name, "gang", "topology"]
 
 
 def test_two_orders_of_cards_are_warned_of() -> None:
     text = "actions: allocate\ntiers:\n- plugins:\n  - name: nodeplacement\n  - name: gpupolicy\n  - name: gpupack\n"
     (said,) = warnings(text)
     assert said.startswith("FILE:6:11: gpupolicy and gpupack both order the cards of a node")
-    assert names(text) == [*ALWAYS, "nodeplacement", "gpupolicy", "gpupack", "gang"]
+    assert names(text) == [*ALWAYS, "nodeplacement", "gpupolicy", "gpupack", "gang", "topology"]
 
 
 def test_a_flag_for_the_gpu_policy_counts_more_than_an_order_of_cards_in_the_file() -> None:
     plugins = with_flags(load(with_plugin("gpuspread")).plugins, None, "binpack", None)
-    assert [plugin.name for plugin in plugins] == [*ALWAYS, "gang", "gpupolicy"]
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "gang", "topology", "gpupolicy"]
 
 
 def test_node_placement_alone_scores_nodes() -> None:
@@ -186,7 +188,7 @@ def test_what_keeps_placements_right_comes_first_and_the_order_of_cards_is_alway
         - plugins:
           - name: binpack
     """
-    assert names(text) == [*ALWAYS, "nodepolicy", "binpack", "gpupolicy", "gang"]
+    assert names(text) == [*ALWAYS, "nodepolicy", "binpack", "gpupolicy", "gang", "topology"]
 
 
 def test_arguments_reach_the_plugin() -> None:
@@ -299,7 +301,7 @@ def test_a_flag_counts_more_than_the_file() -> None:
 
 def test_a_flag_for_nodes_adds_the_plugin_that_the_file_does_not_name() -> None:
     plugins = with_flags(load(with_plugin("binpack")).plugins, "spread", None, None)
-    assert [plugin.name for plugin in plugins] == [*ALWAYS, "binpack", "gpupolicy", "gang", "nodepolicy"]
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "binpack", "gpupolicy", "gang", "topology", "nodepolicy"]
 
 
 # -- the tables

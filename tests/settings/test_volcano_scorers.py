@@ -108,7 +108,8 @@ KEEPING = "arguments: {proportional: {enable: true, resources: x.io/y}}"
     [
         (NAME, ["enableNodeOrder: false", KEEPING], {"batch predicate", "pre-predicate"}),
         (NAME, ["enablePredicate: false", KEEPING], {"batch node order"}),
-        (AWARE, ["enableNodeOrder: false"], set()),
+        (AWARE, ["enableNodeOrder: false"], {"node sets"}),
+        (AWARE, ["enabledHyperNodeGradient: false"], {"batch node order"}),
     ],
 )
 def test_what_is_switched_off_is_not_there(name: str, lines: list[str], left: set[str]) -> None:

@@ -2,10 +2,13 @@
 
 A job that lacks pods gets all that it needs to start in one statement, or nothing. Beyond that it gets one pod per
 turn, so that queues and jobs take turns. Pods are tried in order, without searching for a better combination: the first
-pod without a place ends the attempt, unless those that remain can still be enough.
+pod without a place ends the attempt, unless those that remain can still be enough. If plugins say which sets of nodes
+will do for the job as a whole, each of them is tried in that way until one holds it.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+
+import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.turns import Turns
@@ -13,7 +16,8 @@ from tonnage.cluster.job import WAITING as IS_WAITING
 from tonnage.cluster.job import Job
 from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import WAITING, Decision, Reason
+from tonnage.framework.decision import PLACED, WAITING, Decision, Reason
+from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
@@ -21,11 +25,19 @@ from tonnage.framework.statement import Statement
 class _Attempt:
     """What came of trying to give the pods of one job places."""
 
-    def __init__(self, tasks: list[Task]) -> None:
+    def __init__(self, tasks: list[Task], among: NodeSet | None = None) -> None:
+        self.among = among
+        """The nodes on which places are looked for; all if nothing is said."""
         self.left = tasks
         """Pods that were not tried yet, in their order."""
         self.found: list[Decision] = []
         self.failed: list[Decision] = []
+
+    @property
+    def failed_anywhere(self) -> bool:
+        """Whether pods without a place would have none on other nodes either."""
+        others = [d for d in self.failed if d.is_of_class and d.outcome != WAITING]
+        return bool(self.failed) and not others
 
 
 class Serving:
@@ -71,8 +83,39 @@ class Serving:
             message = f"{job.key} has places for {job.promised()} pods, and may have {job.maximum}"
             self._refuse(tasks, self._action, Reason("EnoughPods", message))
             return False
+        sets = self._session.node_sets(job, tasks)
+        if sets is not None:
+            return self._serve_within(sets, queue, job, tasks)
         attempt = _Attempt(tasks)
         with Statement(self._session) as statement:
+            self._try(statement, queue, job, attempt)
+            return self._conclude(statement, job, attempt)
+
+    def _serve_within(self, sets: NodeSets, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+        """The same on the nodes of one set: the first that holds the job now, else the first that will."""
+        session = self._session
+        later: NodeSet | None = None
+        most, reason = 0, sets.reason
+        for one in [one for one in sets if one.has_room]:
+            attempt = _Attempt(list(tasks), one)
+            with Statement(session) as statement:
+                self._try(statement, queue, job, attempt)
+                if attempt.found and session.is_ready(job) and attempt.found[-1].outcome == PLACED:
+                    return self._conclude(statement, job, attempt)
+                if attempt.found and session.is_pipelined(job):
+                    later = later or one
+                elif attempt.failed_anywhere and later is None:
+                    return self._conclude(statement, job, attempt)
+                elif later is None and (reason is sets.reason or len(attempt.found) > most):
+                    most, why = len(attempt.found), self._why_not_ready(job, attempt)
+                    reason = msgspec.structs.replace(
+                        reason, message=f"{sets.reason.message}; {one.name}: {why.message}"
+                    )
+        if later is None:
+            self._refuse(tasks, sets.plugin, reason)
+            return False
+        attempt = _Attempt(tasks, later)
+        with Statement(session) as statement:
             self._try(statement, queue, job, attempt)
             return self._conclude(statement, job, attempt)
 
@@ -106,7 +149,7 @@ class Serving:
         failures = 0
         tasks = attempt.left
         while tasks:
-            decision = self._place(statement, queue, tasks[0])
+            decision = self._place(statement, queue, tasks[0], attempt.among)
             if decision.node is not None:
                 attempt.found.append(decision)
                 del tasks[0]
@@ -140,19 +183,19 @@ class Serving:
         with job.supposing(tasks):
             return self._session.is_pipelined(job)
 
-    def _place(self, statement: Statement, queue: Queue, task: Task) -> Decision:
+    def _place(self, statement: Statement, queue: Queue, task: Task, among: NodeSet | None) -> Decision:
         session = self._session
         refused = session.why_not_allocatable(queue, task)
         if refused is not None:
             return session.refuse(task, *refused)
-        decision = statement.place(task)
+        decision = statement.place(task, among)
         if decision.node is not None or not session.cluster.leaving:
             return decision
         # Within an action room only shrinks, so what did not fit once need not be tried again.
-        kind = session.class_key(task)
+        kind = (among.name if among is not None else "", session.class_key(task))
         if kind in self._hopeless:
             return decision
-        ahead = statement.pipeline(task)
+        ahead = statement.pipeline(task, among)
         if ahead.node is not None:
             return ahead
         self._hopeless.add(kind)

@@ -135,6 +135,8 @@ def command(
         cluster.upsert_node(node)
     for hypernode in manifests.hypernodes:
         cluster.upsert_hypernode(hypernode)
+    for topology in manifests.topologies:
+        cluster.upsert_topology(topology)
     for group in manifests.groups:
         cluster.groups.upsert(group)
     for pod in manifests.pods:

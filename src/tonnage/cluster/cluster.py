@@ -15,13 +15,14 @@ from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, si
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.surroundings import Surroundings
 from tonnage.cluster.task import Task, make_task
-from tonnage.cluster.topology import Membership, membership
+from tonnage.cluster.topology import Membership, membership, topology_problems
 from tonnage.devices.base import DecodeError, PodUses, Vendor
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.storage import Namespace
+from tonnage.model.topology import Topology
 from tonnage.model.wire import Surrounding
 
 Grant = tuple[tuple[int, PodUses], ...]
@@ -44,6 +45,7 @@ class Cluster(Rows):
         self.holders: dict[str, str] = {}
         """The node of each pod that holds something."""
         self.hypernodes: dict[str, HyperNode] = {}
+        self.topologies: dict[str, Topology] = {}
         self.topology_version = 0
         """Goes up whenever HyperNodes, nodes or their labels change."""
         self._membership: tuple[int, Membership] = -1, Membership({}, [])
@@ -125,6 +127,14 @@ class Cluster(Rows):
         """Forget a HyperNode; its nodes stay."""
         if self.hypernodes.pop(name, None) is not None:
             self._change_topology()
+
+    def upsert_topology(self, topology: Topology) -> None:
+        """Add a Topology or take over its change."""
+        self.topologies[topology.name] = topology
+
+    def remove_topology(self, name: str) -> None:
+        """Forget a Topology; jobs that require one of its levels wait."""
+        self.topologies.pop(name, None)
 
     def membership(self) -> Membership:
         """Which nodes are in which HyperNode, and what is wrong with HyperNodes."""
@@ -357,7 +367,7 @@ class Cluster(Rows):
     # -- what is wrong
 
     def problems(self) -> Iterator[Problem]:
-        """Everything that is wrong with nodes, HyperNodes, groups, quotas and pods, each in the order of names."""
+        """All that is wrong with nodes, HyperNodes, Topologies, groups, quotas and pods, each in the order of names."""
         for name in sorted(self.nodes):
             state = self.nodes[name]
             yield from state.problems
@@ -367,6 +377,8 @@ class Cluster(Rows):
                     message = f"{uuid} is registered on node {first} too; both count"
                     yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)
         yield from self.membership().problems
+        for name in sorted(self.topologies):
+            yield from topology_problems(self.topologies[name])
         yield from self.groups.problems()
         yield from self.quotas.problems()
         for key in sorted(self._pod_problems.keys() | self.holders.keys()):

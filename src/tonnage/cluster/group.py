@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonnage.cluster.closeness import Closeness, InNetwork, constrained, in_network
 from tonnage.cluster.grouptimes import GroupTimes, read_times
 from tonnage.cluster.queue import KAI_DEFAULT_QUEUE, Shares
 from tonnage.cluster.task import Task
@@ -47,6 +48,12 @@ class Group(msgspec.Struct, gc=False, frozen=True):
     by_kai: bool = False
     fault: str = ""
     """Why it cannot be scheduled whatever its pods are like."""
+    near: Closeness | None = None
+    """Within one value of which node label its pods are to be; nothing if it does not say."""
+    network: InNetwork | None = None
+    """Within which HyperNodes they are to be."""
+    unread: tuple[str, ...] = ()
+    """What it says and what has no effect."""
     is_object: bool = True
     """Whether it is an object of the cluster, and not put together from annotations of its pods."""
     times: GroupTimes = GroupTimes()
@@ -115,6 +122,9 @@ def read_group(given: PodGroup) -> Group:
         min_resources=resources,
         phase=given.status.phase or "",
         fault=fault or _contradiction(spec.minMember, maximum),
+        near=constrained(None, annotations),
+        network=in_network(spec.networkTopology),
+        unread=("spec.subGroupPolicy",) if spec.subGroupPolicy else (),
         times=read_times(annotations),
     )
 
@@ -139,6 +149,12 @@ def _read_kai(given: KaiPodGroup, created: str, maximum: int | None, fault: str)
         created,
         by_kai=True,
         fault=fault or _contradiction(least, maximum),
+        near=constrained(spec.topologyConstraint, given.metadata.annotations or NOTHING),
+        unread=tuple(
+            f"spec.subGroups[{number}].topologyConstraint"
+            for number, part in enumerate(parts)
+            if part.topologyConstraint is not None
+        ),
         times=read_times(given.metadata.annotations or NOTHING, spec.preemptionDelay, spec.stalenessGracePeriod),
     )
 

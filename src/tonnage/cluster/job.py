@@ -10,6 +10,7 @@ for.
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from tonnage.cluster.closeness import Closeness, said_by_pods
 from tonnage.cluster.group import VOLCANO_GROUP, Group
 from tonnage.cluster.queue import DEFAULT_QUEUE
 from tonnage.cluster.task import Task
@@ -23,9 +24,12 @@ NOT_PREEMPTIBLE_FROM = 100
 
 WAITING, PLACED, PIPELINED, RUNNING, LEAVING, SUCCEEDED = range(6)
 """Where a pod of a job stands: pipelined pods have a place that others have to leave first."""
+HAVE_PLACES = (PLACED, PIPELINED, RUNNING)
+"""Where pods stand that are on a node, or will be."""
 _STARTED = (PLACED, RUNNING, SUCCEEDED)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
+_NOT_ASKED = Closeness()
 Standing = Callable[[str], int]
 
 
@@ -33,6 +37,7 @@ class Job:
     """Pods that start together or not at all."""
 
     __slots__ = (
+        "_closeness",
         "_counts",
         "_created",
         "_facts",
@@ -78,6 +83,7 @@ class Job:
         self._priority: int | None = None
         self._created: str | None = None
         self._facts: Hashable = None
+        self._closeness: Closeness | None = _NOT_ASKED
 
     @property
     def namespace(self) -> str:
@@ -141,6 +147,14 @@ class Job:
             roles = tuple(sorted(self.roles.items()))
             self._facts = (self.queue, self.minimum, self.maximum, roles, self.priority, self.preemptible)
         return self._facts
+
+    @property
+    def closeness(self) -> Closeness | None:
+        """Within one value of which node label its pods are to be: what its group says, else its pods."""
+        if self._closeness is _NOT_ASKED:
+            said = self.group.near if self.group is not None else None
+            self._closeness = said_by_pods(self.tasks.values()) if said is None else said
+        return self._closeness
 
     # -- where its pods stand
 
@@ -258,6 +272,7 @@ class Job:
 
     def _forget(self) -> None:
         self._priority = self._created = self._preemptible = self._facts = None
+        self._closeness = _NOT_ASKED
 
 
 def is_preemptible(task: Task, otherwise: bool) -> bool:

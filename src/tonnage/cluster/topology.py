@@ -1,4 +1,4 @@
-"""Which nodes are in which HyperNode.
+"""Which nodes are in which HyperNode, and what is wrong with Topologies.
 
 Members may be nodes or other HyperNodes, by name, pattern or labels. What makes no sense is left out and said: members
 that are not there, patterns that cannot be read, circles.
@@ -12,6 +12,7 @@ from tonnage.model.node import Node
 from tonnage.model.pattern import PatternError, name_pattern
 from tonnage.model.problem import Problem
 from tonnage.model.selection import SelectionError, check, holds
+from tonnage.model.topology import Topology
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -148,3 +149,15 @@ def _with_children(
             else:
                 path[child] = iter(children[child])
     return done
+
+
+def topology_problems(topology: Topology) -> Iterator[Problem]:
+    """What is wrong with the levels of a Topology."""
+    name, seen = f"Topology/{topology.name}", set[str]()
+    if not topology.labels:
+        yield Problem(name, "spec.levels", "", "at least one level", "there are no levels, so that no job can use it")
+    for number, level in enumerate(topology.spec.levels or ()):
+        if level.nodeLabel in seen:
+            message = f"the label {level.nodeLabel} is a level already; this one is left out"
+            yield Problem(name, f"spec.levels[{number}].nodeLabel", "", "every label once", message)
+        seen.add(level.nodeLabel)

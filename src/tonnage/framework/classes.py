@@ -110,10 +110,14 @@ class Standing:
         if verdict != FITS:
             self.totals[row] = _NOTHING
 
-    def best(self, most: int, among: Array | None = None) -> list[int]:
-        """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones."""
+    def best(self, most: int, among: Array | None = None, scores: Array | None = None) -> list[int]:
+        """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones.
+
+        `among` of all rows only those, with more scores on top of the totals.
+        """
         if among is not None:
-            return _highest(np.where(among, self.totals, _NOTHING), most)
+            totals = self.totals if scores is None else self.totals + scores
+            return _highest(np.where(among, totals, _NOTHING), most)
         rows = self._guess(most) if self.floor != _NOTHING else None
         if rows is None:
             rows = _highest(self.totals.copy(), most)

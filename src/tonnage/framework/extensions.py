@@ -20,11 +20,13 @@ from tonnage.framework.classes import FITS, Classes, PredicateFunction, everythi
 from tonnage.framework.combine import Registered, all_agree, by_vote, common_victims, first_decides, first_reason
 from tonnage.framework.decision import QueueRecord, Reason
 from tonnage.framework.guard import FAILED, Guard
+from tonnage.framework.nodesets import NodeSets
 from tonnage.framework.pernode import NodeScore, PerNodePredicate, PerNodeScore, Predicate
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import (
     Assign,
     CardPredicate,
+    ChooseNodeSets,
     Confirm,
     Detail,
     Evaluate,
@@ -159,6 +161,14 @@ class Extensions:
     def add_job_enqueueable(self, vote: JobVote) -> None:
         """Say whether a job may be looked at by the actions."""
         self._add_question(points.JOB_ENQUEUEABLE, vote)
+
+    def add_node_sets(self, choose: ChooseNodeSets) -> None:
+        """Say which sets of nodes are to be tried for the pods of a job as a whole."""
+        if not self._registers(points.NODE_SETS, choose):
+            return
+        if not self._is_built_in:
+            choose = self._guard.node_sets(choose, self.cluster)
+        self._asked.setdefault(points.NODE_SETS, []).append(Registered(self._opening.name, self._opening.tier, choose))
 
     def add_preemptable(self, choose: Victims, *, veto: bool = False) -> None:
         """Say which pods may be stopped for a job of the same queue.
@@ -430,6 +440,18 @@ class Extensions:
     def is_enqueueable(self, job: Job) -> bool:
         """Whether a job may be looked at."""
         return by_vote(self._of(points.JOB_ENQUEUEABLE), job)
+
+    def node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
+        """The sets of nodes of which one is to hold all of these pods of a job, in order; nothing if any nodes do.
+
+        Sets without room now are among them, because others may leave.
+        """
+        for registered in self._of(points.NODE_SETS):
+            sets: NodeSets | None = registered.function(job, tasks)
+            if sets is not None:
+                sets.said_by(registered.plugin)
+                return sets
+        return None
 
     def preemptable(self, job: Job, candidates: Sequence[Task]) -> list[Task]:
         """Which pods may be stopped for a job of the same queue."""

@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from tonnage.cluster.cluster import Grant
+from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
 from tonnage.cluster.job import Job
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
+from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.points import (
     JOB_ORDER,
     JOB_READY,
     JOB_VALID,
     PREEMPTABLE,
     CardPredicate,
+    ChooseNodeSets,
     Evaluate,
     GpuOrder,
     GpuSet,
@@ -175,6 +177,20 @@ class Guard:
 
         return guarded
 
+    def node_sets(self, choose: ChooseNodeSets, cluster: Cluster) -> ChooseNodeSets:
+        def guarded(job: Job, tasks: Sequence[Task]) -> NodeSets | None:
+            try:
+                sets = choose(job, tasks)
+                cluster.settle()
+                if sets is None or (isinstance(sets, NodeSets) and all(_is_node_set(s, cluster) for s in sets)):
+                    return sets
+                what: str | Exception = f"answered {_shown(sets)} instead of NodeSets, each a mask over all nodes"
+            except Exception as error:
+                what = error
+            return NodeSets((), Reason(FAILED, self.failed("node sets", job.key, what)))
+
+        return guarded
+
     def question(self, point: Point, function: Callable[..., Any]) -> Callable[..., Any]:
         """A question about queues, jobs or tasks; one that fails is answered so that nothing is placed or evicted."""
         expected, accepts, fallback = _ANSWERS[point.answers]
@@ -225,6 +241,17 @@ _ANSWERS: dict[str, tuple[str, Callable[[object], bool], Any]] = {
     PREEMPTABLE.answers: ("a list of tasks or nothing", _is_tasks, ()),
 }
 """By what a point answers: how to say it, how to check it, and what stands in for an answer that is missing."""
+
+
+def _is_node_set(answer: object, cluster: Cluster) -> bool:
+    if not isinstance(answer, NodeSet):
+        return False
+    shape, mask, scores = (cluster.columns.size,), answer.mask, answer.scores
+    if not (isinstance(mask, np.ndarray) and mask.shape == shape and mask.dtype == np.bool_):
+        return False
+    return scores is None or (
+        isinstance(scores, np.ndarray) and scores.shape == shape and bool(np.isfinite(scores).all())
+    )
 
 
 def _fits(answer: object, nodes: Nodes) -> bool:

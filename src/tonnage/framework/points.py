@@ -11,6 +11,7 @@ from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
+from tonnage.framework.nodesets import NodeSets
 
 
 class Point(NamedTuple):
@@ -56,6 +57,12 @@ JOB_VALID = Point("job valid", "job", "nothing or a reason", "all must pass")
 JOB_READY = Point("job ready", "job", "yes, no or no opinion", "all must agree; yes if nobody has an opinion")
 JOB_PIPELINED = Point("job pipelined", "job", "yes, no or no opinion", _VOTES)
 JOB_ENQUEUEABLE = Point("job enqueueable", "job", "yes, no or no opinion", _VOTES)
+NODE_SETS = Point(
+    "node sets",
+    "job, tasks",
+    "sets of nodes of which one is to hold all of the pods, or no opinion",
+    "the first plugin that has one; its sets are tried in their order",
+)
 PREEMPTABLE = Point("preemptable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
 RECLAIMER = Point("reclaimer", "job, tasks", "nothing or a reason", "all must pass")
 RECLAIMABLE = Point("reclaimable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
@@ -81,6 +88,7 @@ POINTS = (
     JOB_READY,
     JOB_PIPELINED,
     JOB_ENQUEUEABLE,
+    NODE_SETS,
     PREEMPTABLE,
     RECLAIMER,
     RECLAIMABLE,
@@ -127,6 +135,8 @@ Confirm = Callable[[Task, int], int]
 TaskEvent = Callable[[Task], None]
 JobCheck = Callable[[Job], Reason | None]
 JobVote = Callable[[Job], bool | None]
+ChooseNodeSets = Callable[[Job, Sequence[Task]], NodeSets | None]
+"""For pods of a job that ask for places, in their order; those that the job needs to start come first."""
 Victims = Callable[[Job, Sequence[Task]], Sequence[Task] | None]
 """Of pods that would be stopped in this order, beyond those that are leaving already, the ones that may be."""
 JobTasksCheck = Callable[[Job, Sequence[Task]], Reason | None]

@@ -21,6 +21,7 @@ from tonnage.framework.classes import FITS, MAYBE, PodClass
 from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
 from tonnage.framework.extensions import Extensions, SessionError
 from tonnage.framework.guard import Guard
+from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
 from tonnage.model.moment import known_moment
 
@@ -94,6 +95,13 @@ class Session(Extensions):
         waiting = self.cluster.waiting.values()
         return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
 
+    def fitting(self, task: Task) -> Array:
+        """On which nodes the pod fits now, or may fit, as plugins say that look at nodes."""
+        self.cluster.settle()
+        pods = self._classes.current(task)
+        fits: Array = ~self._classes.verdicts.rejects.take(pods.now.verdicts)
+        return fits
+
     def why_not_yet(self, job: Job) -> Reason | None:
         """Why no pods may be stopped for a job yet: its group wants some time to pass since it came or was evicted."""
         now, times = self.cluster.now, job.group.times if job.group is not None else None
@@ -106,8 +114,10 @@ class Session(Extensions):
         asked = f"{job.key} asks for {times.preemption_delay:g} s before others are stopped for it"
         return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {max(waited, 0):.0f} s")
 
-    def decide(self, task: Task, among: Array | None = None) -> Decision:
+    def decide(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Where the pod should go, and why not elsewhere; `among` of all nodes only those. Changes nothing."""
+        within = among if isinstance(among, NodeSet) else None
+        among = among.mask if isinstance(among, NodeSet) else among
         self.cluster.settle()
         job = self.job_of(task)
         for plugin, check in self._pre_predicates:
@@ -118,15 +128,15 @@ class Session(Extensions):
                 return decision
         pods = self._classes.current(task)
         while True:
-            rows = self._best_rows(task, pods, among)
+            rows = self._best_rows(task, pods, among, within)
             if not rows or self._assign is None or not task.demands:
-                return self._record(task, job, pods, rows, (), among)
+                return self._record(task, job, pods, rows, (), among, within)
             _, number, assign = self._assign
             grant = assign(task, rows[0], pods.extras.get(number))
             if not isinstance(grant, int):
                 against = self._against(task, rows[0], grant)
                 if against is None:
-                    return self._record(task, job, pods, rows, grant, among)
+                    return self._record(task, job, pods, rows, grant, among, within)
                 number, grant = against, 1
             pods.settle_row(rows[0], self._classes.predicates[number], grant)
 
@@ -158,7 +168,7 @@ class Session(Extensions):
                 survey.reasons[name] = (meaning[0].plugin, meaning[0].reasons[meaning[1]])
         return survey
 
-    def place(self, task: Task, among: Array | None = None) -> Decision:
+    def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Decide and, if a node was found, hold the placement; an earlier one of the same pod is given up first."""
         self.unplace(task.key)
         decision = self.decide(task, among)
@@ -207,10 +217,11 @@ class Session(Extensions):
         """The decision about a pod that waits whatever the nodes are like, behind its job or its queue's share."""
         return self._refuse(task, self.job_of(task), plugin, reason, WAITING)
 
-    def _best_rows(self, task: Task, pods: PodClass, among: Array | None) -> list[int]:
+    def _best_rows(self, task: Task, pods: PodClass, among: Array | None, within: NodeSet | None) -> list[int]:
         """The best nodes that certainly fit, best first."""
+        scores = None if within is None else within.scores
         while True:
-            rows = pods.now.best(MOST_SCORES, among)
+            rows = pods.now.best(MOST_SCORES, among, scores)
             if not self._confirm(task, pods, rows):
                 return rows
 
@@ -225,13 +236,23 @@ class Session(Extensions):
         return bool(doubtful)
 
     def _record(
-        self, task: Task, job: Job, pods: PodClass, rows: list[int], grant: Grant, among: Array | None
+        self,
+        task: Task,
+        job: Job,
+        pods: PodClass,
+        rows: list[int],
+        grant: Grant,
+        among: Array | None,
+        within: NodeSet | None,
     ) -> Decision:
         states = self.cluster.states
         names = [states[row].name for row in rows]
         rejected = self._rejections(task, pods, among)
         node = names[0] if names else None
-        decision = Decision(task, job, node, grant, self.cluster.vendors, names, pods.scores_of(rows), rejected)
+        scores = pods.scores_of(rows)
+        if within is not None and within.scores is not None:
+            scores.append((within.plugin, within.scores.take(rows).tolist()))
+        decision = Decision(task, job, node, grant, self.cluster.vendors, names, scores, rejected)
         if node is not None and self.cluster.is_ahead:
             decision.outcome = WAITING
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self.cluster.leaving]

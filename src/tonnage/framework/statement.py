@@ -11,6 +11,7 @@ import msgspec
 
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision, Eviction
+from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 
 _AGAIN = " (again)"
@@ -51,11 +52,11 @@ class Statement:
         """How many steps there are; a mark to undo back to."""
         return len(self._steps)
 
-    def place(self, task: Task) -> Decision:
-        """Give a pod a place where it fits now."""
+    def place(self, task: Task, among: NodeSet | None = None) -> Decision:
+        """Give a pod a place where it fits now; `among` of all nodes only those."""
         self._check(task)
         waited = task.key in self._session.cluster.waiting
-        decision = self._session.place(task)
+        decision = self._session.place(task, among)
         if decision.node is not None:
             self._steps.append(_Step(task, waited))
         return decision
@@ -71,10 +72,10 @@ class Statement:
         """Give the pod that will come in place of one that has to go a place."""
         return self.place(msgspec.structs.replace(task, key=task.key + _AGAIN))
 
-    def pipeline(self, task: Task) -> Decision:
+    def pipeline(self, task: Task, among: NodeSet | None = None) -> Decision:
         """Give a pod a place where it fits once the pods that are leaving have left."""
         with self._session.looking_ahead():
-            return self.place(task)
+            return self.place(task, among)
 
     def evict(self, task: Task, beneficiary: str, reason: str) -> None:
         """Stop a running pod for the job of that name."""

@@ -13,6 +13,7 @@ from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
 from tonnage.model.quota import ResourceQuota
 from tonnage.model.storage import PersistentVolumeClaim
+from tonnage.model.topology import Topology
 from tonnage.model.wire import KINDS, NAMESPACED, Surrounding, WireError, convert, is_about_null, without_nulls
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ _WORDS = {
 }
 
 
-Kept = Node | Pod | HyperNode | GroupObject | ResourceQuota | Surrounding
+Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
 """What is read."""
 _GROUPS = (VolcanoPodGroup, VolcanoQueue, KaiPodGroup, KaiQueue, PriorityClass)
 
@@ -43,6 +44,7 @@ class Manifests:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     hypernodes: list[HyperNode] = field(default_factory=list)
+    topologies: list[Topology] = field(default_factory=list)
     groups: list[GroupObject] = field(default_factory=list)
     """Groups of pods, queues and priority classes."""
     quotas: list[ResourceQuota] = field(default_factory=list)
@@ -69,6 +71,7 @@ class Manifests:
             Node: self.nodes,
             Pod: self.pods,
             HyperNode: self.hypernodes,
+            Topology: self.topologies,
             ResourceQuota: self.quotas,
         }
         lists |= dict.fromkeys(_GROUPS, self.groups)

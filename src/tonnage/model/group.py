@@ -16,6 +16,20 @@ Share = Annotated[float, msgspec.Meta(ge=-1, le=1e18)]
 """An amount; -1 stands for no bound."""
 
 
+class NetworkTopology(msgspec.Struct, gc=False, frozen=True):
+    """Within which HyperNodes the pods of a group of Volcano's are to be."""
+
+    mode: Literal["hard", "soft", ""] = ""
+    highestTierAllowed: Count | None = None
+    highestTierName: str | None = None
+
+
+class SubGroupPolicy(msgspec.Struct, gc=False, frozen=True):
+    """Parts of a group of Volcano's, of which only the name is read."""
+
+    name: str = ""
+
+
 class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
     """What a group of Volcano's asks for."""
 
@@ -24,6 +38,8 @@ class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
     queue: str | None = None
     priorityClassName: str | None = None
     minResources: Quantities | None = None
+    networkTopology: NetworkTopology | None = None
+    subGroupPolicy: list[SubGroupPolicy] | None = None
 
 
 class GroupStatus(msgspec.Struct, gc=False, frozen=True):
@@ -44,6 +60,14 @@ class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
         return self.metadata.key
 
 
+class TopologyConstraint(msgspec.Struct, gc=False, frozen=True):
+    """Within which domains of a Topology the pods of a group of KAI's are to be."""
+
+    topology: str | None = None
+    requiredTopologyLevel: str | None = None
+    preferredTopologyLevel: str | None = None
+
+
 class SubGroup(msgspec.Struct, gc=False, frozen=True):
     """A part of a group of KAI's with a minimum of its own."""
 
@@ -51,6 +75,7 @@ class SubGroup(msgspec.Struct, gc=False, frozen=True):
     minMember: Count | None = None
     parent: str | None = None
     minSubGroup: Count | None = None
+    topologyConstraint: TopologyConstraint | None = None
 
 
 class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
@@ -62,6 +87,7 @@ class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
     priorityClassName: str | None = None
     preemptibility: Literal["preemptible", "non-preemptible", ""] | None = None
     subGroups: list[SubGroup] | None = None
+    topologyConstraint: TopologyConstraint | None = None
     preemptionDelay: str | None = None
     stalenessGracePeriod: str | None = None
 

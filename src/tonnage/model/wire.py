@@ -12,6 +12,7 @@ from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quota import ResourceQuota
 from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.topology import Topology
 
 T = TypeVar("T")
 
@@ -48,12 +49,15 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
 
 Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
 """Objects beside nodes and pods that say where pods may go."""
-Kind = type[Node] | type[Pod] | type[HyperNode] | type[GroupObject] | type[ResourceQuota] | type[Surrounding]
+Network = HyperNode | Topology
+"""Objects that say which nodes are near each other."""
+Kind = type[Node] | type[Pod] | type[Network] | type[GroupObject] | type[ResourceQuota] | type[Surrounding]
 KINDS: dict[tuple[str, str], Kind] = {
     ("v1", "Node"): Node,
     ("v1", "Pod"): Pod,
     ("v1", "ResourceQuota"): ResourceQuota,
     ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
+    ("kai.scheduler/v1alpha1", "Topology"): Topology,
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): VolcanoPodGroup,
     ("scheduling.volcano.sh/v1beta1", "Queue"): VolcanoQueue,
     ("scheduling.run.ai/v2alpha2", "PodGroup"): KaiPodGroup,

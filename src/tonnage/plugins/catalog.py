@@ -7,6 +7,7 @@ from tonnage.framework.plugin import Plugin
 BUILT_IN = {
     "priority": "tonnage.plugins.priority:Priority",
     "gang": "tonnage.plugins.gang:Gang",
+    "topology": "tonnage.plugins.topology:Topology",
     "proportion": "tonnage.plugins.proportion:Proportion",
     "capacity": "tonnage.plugins.capacity:Capacity",
     "drf": "tonnage.plugins.drf:Drf",
@@ -39,8 +40,11 @@ BUILT_IN = {
 }
 ALWAYS = ("noderesources", "nodeselection", "predicates", "devices", "devicequota")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
-GANG = "gang"
-"""Keeps groups whole; runs in every session, after all others unless it is named: KAI has no name for it."""
+LAST = ("gang", "topology")
+"""Keep groups whole, and together; run in every session, after all others unless they are named.
+
+KAI has no name for the first, and pods ask for the second by annotations of their own.
+"""
 NODE_SCORERS = (
     "binpack",
     "nodeorder",

@@ -10,22 +10,29 @@ much as the one below. A tier at which the node is in no HyperNode counts as ful
 first. Above all others there is one that holds every node.
 
 Because any placement changes the HyperNodes around it, all nodes are scored again whenever something has changed.
+
+The pods of a job that is to be within one HyperNode are not scored so; `hypernodesets` says which HyperNodes are tried.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.job import HAVE_PLACES, Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
+from tonnage.framework.decision import Reason
+from tonnage.framework.nodesets import NodeSets
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.model.resources import CPU, MEMORY
 from tonnage.plugins.domains import Domains
+from tonnage.plugins.hypernodesets import HyperNodeSearch, Tiers, highest_tier
+from tonnage.plugins.room import Kinds, Room
 from tonnage.plugins.unoffered import Named, Unoffered
 from tonnage.plugins.weights import Warn, check_keys, integer, resource_weights, weight_in
 
@@ -59,6 +66,10 @@ class _Around(NamedTuple):
     """The HyperNodes around nodes: for each tier and each set of nodes in the same ones, the place of its domain."""
 
     domains: Domains
+    tiers: list[int]
+    """The tier of each domain."""
+    levels: list[int]
+    """The tiers that there are."""
     places: Array
     sets: Array
     """Which set each node is in."""
@@ -131,6 +142,7 @@ class NetworkTopologyAware(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
+        self._kinds = Kinds(session)
         self._known: Memo[Requests, _Weighted] = Memo()
         self._around: tuple[tuple[int, int], _Around | None] = (-1, -1), None
         self._factor = float(_MOST * self.args.weight)
@@ -138,12 +150,47 @@ class NetworkTopologyAware(Plugin):
         named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.args.resources.items()]
         self._unoffered = Unoffered(session, self.name, named)
         if self.args.weight and self.args.normal_pods:
-            session.add_batch_node_order(self._score, key=lambda task: task.requests, fresh=True)
+            session.add_batch_node_order(self._score, key=self._key, fresh=True)
+        if self.args.weight:
+            session.add_node_sets(self._node_sets)
 
-    def hypernode_scores(self, tasks: Sequence[Task], among: Iterable[str] | None = None) -> dict[str, float]:
-        """How good each HyperNode is for a job as a whole; if several are best, where more of it runs already.
+    def _key(self, task: Task) -> Hashable:
+        return None if self._is_in_network(task) else task.requests
 
-        Without `among` all are scored, the one above all others included.
+    def _is_in_network(self, task: Task) -> bool:
+        """Whether the pod is of a job that is to be within one HyperNode."""
+        job = self._cluster.groups.of_pod.get(task.key)
+        return job is not None and job.group is not None and job.group.network is not None
+
+    def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
+        """The HyperNodes of which one is to hold a job that says so."""
+        said = job.group.network if job.group is not None else None
+        if said is None or job.closeness is not None:
+            return None
+        highest = highest_tier(said, self._cluster.hypernodes)
+        around = self._hypernodes()
+        fault = highest if isinstance(highest, str) else "there are no HyperNodes" if around is None else ""
+        if fault or isinstance(highest, str) or around is None:
+            message = f"{fault}; {'the pods wait' if said.hard else 'nothing is preferred'}"
+            self._session.report(Problem(f"PodGroup/{job.key}", "spec.networkTopology", "", "HyperNodes", message))
+            return NodeSets((), Reason("InvalidTopology", f"{job.key}: {fault}")) if said.hard else None
+        tiers = Tiers(
+            around.domains.names,
+            around.tiers,
+            around.domains.member,
+            dict(zip(around.levels, around.places.take(around.sets, axis=1), strict=True)),
+        )
+        room = Room(self._session, self._kinds, job, tasks)
+        scores = self.hypernode_scores(tasks[: room.needed], placed=job.tasks_that(*HAVE_PLACES))
+        search = HyperNodeSearch(self._session, tiers, scores, job, room)
+        return search.node_sets(highest if said.hard else None)
+
+    def hypernode_scores(
+        self, tasks: Sequence[Task], among: Iterable[str] | None = None, placed: Sequence[Task] = ()
+    ) -> dict[str, float]:
+        """How good each HyperNode is for pods of a job as a whole; if several are best, where more of it is already.
+
+        Without `among` all are scored, the one above all others included. `placed` are pods that have places.
         """
         around = self._hypernodes()
         if around is None:
@@ -158,15 +205,18 @@ class NetworkTopologyAware(Plugin):
             shares = {name: shares[name] for name in among if name in shares}
         best = [name for name, share in shares.items() if share == max(shares.values())]
         if len(best) > 1:
-            held = [self._cluster.nodes.get(self._cluster.holders.get(task.key, "")) for task in tasks]
+            everyone = [*tasks, *placed]
+            held = [self._cluster.nodes.get(self._cluster.holders.get(task.key, "")) for task in everyone]
             rows = [state.row for state in held if state is not None]
             inside = domains.member[:, rows].sum(axis=1).tolist()
             for name in best:
-                shares[name] += inside[domains.names.index(name)] / max(1, len(tasks))
+                shares[name] += inside[domains.names.index(name)] / max(1, len(everyone))
         return {name: share * self._factor for name, share in shares.items()}
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
         self._unoffered.report()
+        if self._is_in_network(task):
+            return None
         around = self._hypernodes()
         if around is None:
             self._report_none()
@@ -236,7 +286,7 @@ class NetworkTopologyAware(Plugin):
             places[levels.index(tiers[place]), domains.member[place]] = place
         distinct, sets = np.unique(places, axis=1, return_inverse=True)
         tier_weights, between = _tier_weights(levels, self.args.fading)
-        return _Around(domains, distinct, sets.reshape(-1), tier_weights, between)
+        return _Around(domains, tiers, levels, distinct, sets.reshape(-1), tier_weights, between)
 
 
 def _tier_weights(levels: Sequence[int], fading: float) -> tuple[list[float], float]:

@@ -11,6 +11,7 @@ from tonnage.plugins.noderesources import NodeResources
 from tonnage.plugins.nodeselection import NodeSelection
 from tonnage.plugins.predicates import Predicates
 from tonnage.plugins.priority import Priority
+from tonnage.plugins.topology import Topology
 
 
 def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa_order: str = "tie") -> list[Plugin]:
@@ -18,4 +19,4 @@ def stock_plugins(node_policy: str = "binpack", gpu_policy: str = "spread", numa
     nodes = convert({"policy": node_policy}, NodePolicy.Arguments)
     cards = convert({"policy": gpu_policy, "numa_order": numa_order}, GpuPolicy.Arguments)
     rules = [NodeResources(), NodeSelection(), Predicates(), Devices(), DeviceQuota()]
-    return [*rules, Priority(), Gang(), NodePolicy(nodes), GpuPolicy(cards)]
+    return [*rules, Priority(), Gang(), Topology(), NodePolicy(nodes), GpuPolicy(cards)]

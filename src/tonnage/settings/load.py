@@ -7,7 +7,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
-from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, GANG, plugin_class
+from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
 from tonnage.plugins.stock import stock_plugins
 from tonnage.settings.defaults import DEFAULT_ACTIONS
 from tonnage.settings.document import Part, read_document
@@ -167,7 +167,7 @@ def complete(named: list[Plugin]) -> list[Plugin]:
     by_name = {plugin.name: plugin for plugin in named}
     always = [by_name.get(name) or _default(name) for name in ALWAYS]
     last = [] if any(name in by_name for name in CARD_ORDERS) else [_default(CARD_ORDERS[0])]
-    last += [] if GANG in by_name else [_default(GANG)]
+    last += [_default(name) for name in LAST if name not in by_name]
     return [*always, *(plugin for plugin in named if plugin.name not in ALWAYS), *last]
 
 

@@ -40,7 +40,6 @@ ABSENT = {
     "extender": "Tonnage does not have it yet; nothing is asked over HTTP",
     # KAI
     "dynamicresources": "Tonnage does not have it yet; resource claims are not looked at",
-    "topology": _ABSENT,
     "numa": _ABSENT,
     "snapshot": "it changes no decision; `tonnage schedule` replays manifests instead",
     "reflectjoborder": "it changes no decision",
@@ -98,6 +97,7 @@ SWITCHED = {
     "enablePreemptable": ("preemptable",),
     "enableReclaimable": ("reclaimable",),
     "enablePreemptive": ("reclaimer",),
+    "enabledHyperNodeGradient": ("node sets",),
     "enabledOverused": ("overused",),
     "enabledAllocatable": ("allocatable",),
 }

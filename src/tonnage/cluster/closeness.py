@@ -1,0 +1,85 @@
+"""How near to each other the pods of a job are to be: within one value of a node label, or within one HyperNode."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from tonnage.cluster.task import Task
+from tonnage.model.group import NetworkTopology, TopologyConstraint
+from tonnage.model.problem import annotation_field
+
+REQUIRED = "tonnage/topology-required"
+PREFERRED = "tonnage/topology-preferred"
+KAI_TOPOLOGY = "kai.scheduler/topology"
+KAI_REQUIRED = "kai.scheduler/topology-required-placement"
+KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
+SOFT = "soft"
+
+
+class Closeness(msgspec.Struct, gc=False, frozen=True):
+    """The node labels of which all pods of a job are to find one value."""
+
+    required: str = ""
+    """Without that the job waits."""
+    preferred: str = ""
+    topology: str | None = None
+    """The Topology whose levels the labels are; nothing if they stand for themselves."""
+    field: str = ""
+    """Where it is said, in its object."""
+
+    @property
+    def is_said(self) -> bool:
+        return bool(self.required or self.preferred)
+
+
+class InNetwork(msgspec.Struct, gc=False, frozen=True):
+    """The HyperNodes of which all pods of a job are to find one."""
+
+    hard: bool
+    """Whether the job waits if there is none."""
+    tier: int | None = None
+    """The highest tier that will do; nothing if any does."""
+    tier_name: str = ""
+    """The same by the name of the tier."""
+
+
+def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]) -> Closeness | None:
+    """What a PodGroup says: in its specification, else in its annotations."""
+    if given is not None:
+        required, preferred = given.requiredTopologyLevel or "", given.preferredTopologyLevel or ""
+        said = Closeness(required, preferred, given.topology or "", "spec.topologyConstraint")
+        if said.is_said:
+            return said
+    return annotated(annotations)
+
+
+def annotated(annotations: Mapping[str, str]) -> Closeness | None:
+    """What annotations say; Tonnage's own count first."""
+    if REQUIRED in annotations or PREFERRED in annotations:
+        field = annotation_field(REQUIRED if REQUIRED in annotations else PREFERRED)
+        said = Closeness(annotations.get(REQUIRED, ""), annotations.get(PREFERRED, ""), None, field)
+    elif KAI_REQUIRED in annotations or KAI_PREFERRED in annotations:
+        field = annotation_field(KAI_REQUIRED if KAI_REQUIRED in annotations else KAI_PREFERRED)
+        levels = annotations.get(KAI_REQUIRED, ""), annotations.get(KAI_PREFERRED, "")
+        said = Closeness(*levels, annotations.get(KAI_TOPOLOGY, ""), field)
+    else:
+        return None
+    return said if said.is_said else None
+
+
+def said_by_pods(tasks: Iterable[Task]) -> Closeness | None:
+    """What the first by name of the pods says that says anything."""
+    found: tuple[str, Closeness] | None = None
+    for task in tasks:
+        said = annotated(task.annotations) if task.annotations else None
+        if said is not None and (found is None or task.key < found[0]):
+            found = task.key, said
+    return None if found is None else found[1]
+
+
+def in_network(given: NetworkTopology | None) -> InNetwork | None:
+    """What a PodGroup of Volcano's says; a tier counts before the name of one."""
+    if given is None:
+        return None
+    tier = given.highestTierAllowed
+    return InNetwork(given.mode != SOFT, tier, (given.highestTierName or "") if tier is None else "")
