@@ -109,13 +109,18 @@ class _Attempts:
         message = f"{outlook} if all went that may be stopped"
         if outlook.places < outlook.needed:
             return Reason("NoRoomCanBeMade", message)
-        with Statement(session) as statement:
-            victims = self._victims.stream(queues, partial(action.spares, job))
-            search = Search(statement, session, queue, job, victims, action.allows(session), action.reason(job))
-            if search.run(tasks):
-                statement.commit()
-                self._record(search.placed)
-                return None
+        sets = session.node_sets(job, tasks)
+        if sets is not None and not sets:
+            return sets.reason
+        for within in [None] if sets is None else sets:
+            with Statement(session) as statement:
+                victims = self._victims.stream(queues, partial(action.spares, job))
+                allows, why = action.allows(session), action.reason(job)
+                search = Search(statement, session, queue, job, victims, allows, why, within)
+                if search.run(tasks):
+                    statement.commit()
+                    self._record(search.placed)
+                    return None
         message += f"; of {search.considered} pods that were looked at enough may go for {len(search.placed)}"
         if search.refused:
             message += f", and others of {' and '.join(sorted(search.refused))} must not"

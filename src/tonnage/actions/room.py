@@ -1,7 +1,7 @@
 """What a node could offer if some of its pods went: a quick look before the plugins are asked."""
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import FREE
+from tonnage.cluster.columns import FREE, Array
 from tonnage.cluster.task import Requests, Task
 
 
@@ -14,6 +14,11 @@ class Room:
         self.batches: dict[int, list[Requests]] = {}
         """What the pods of each batch hold that are on the node."""
         self._sums: dict[str, int] = {}
+
+    def is_among(self, nodes: Array | None) -> bool:
+        """Whether the node is one of these, or all will do."""
+        state = self._cluster.nodes.get(self._node)
+        return nodes is None or (state is not None and bool(nodes[state.row]))
 
     def add(self, number: int, task: Task) -> None:
         """A pod of a batch could go."""

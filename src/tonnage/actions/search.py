@@ -18,6 +18,7 @@ from tonnage.cluster.job import Job
 from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
+from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
@@ -39,6 +40,7 @@ class Search:
         victims: Iterator[Batch],
         allows: Allows | None,
         reason: str,
+        within: NodeSet | None = None,
     ) -> None:
         self._statement, self._session, self._cluster = statement, session, session.cluster
         self._queue, self._job = queue, job
@@ -46,6 +48,8 @@ class Search:
         self._allows = allows
         """Nothing if nobody may be lost: all who have to go must get another place."""
         self._reason = reason
+        self._within = within
+        """The nodes on which places are looked for; all if nothing is said."""
         self._known: Batches = {}
         """Batches that have come and stay so far."""
         self._rooms: dict[str, Room] = {}
@@ -79,13 +83,15 @@ class Search:
         session = self._session
         if session.why_not_allocatable(self._queue, task) is not None:
             return self._allows is not None and self._make_room_in_queue(task)
-        decision = session.decide(task)
+        decision = session.decide(task, self._within)
         if decision.node is not None and self._take(decision, {}) is None:
             return True
         kind = session.class_key(task)
         is_like_last = self._last is not None and self._last[0] == kind
         again = [self._last[1]] if self._last is not None and is_like_last else list(self._rooms)
-        if any(self._try(task, node) for node in again if node in self._rooms):
+        within = None if self._within is None else self._within.mask
+        again = [node for node in again if node in self._rooms and self._rooms[node].is_among(within)]
+        if any(self._try(task, node) for node in again):
             return True
         return any(self._try(task, node) for batch in self._victims for node in self._come(batch))
 
@@ -93,15 +99,16 @@ class Search:
         """Take note of a batch; the nodes that it is on."""
         self.considered += len(batch.tasks)
         self._known[self._seen] = batch
-        nodes: list[str] = []
+        rooms: dict[str, Room] = {}
         for task in batch.tasks:
             node = self._cluster.holders[task.key]
             if node not in self._rooms:
                 self._rooms[node] = Room(self._cluster, node)
             self._rooms[node].add(self._seen, task)
-            nodes.append(node)
+            rooms[node] = self._rooms[node]
         self._seen += 1
-        return list(dict.fromkeys(nodes))
+        within = None if self._within is None else self._within.mask
+        return [node for node, room in rooms.items() if room.is_among(within)]
 
     def _try(self, task: Task, node: str) -> bool:
         """Give a pod a place on a node if it fits there without some of the batches."""
@@ -152,14 +159,14 @@ class Search:
             self._come(batch)
             self._away(batch, tell)
             if session.why_not_allocatable(self._queue, task) is None:
-                decision = session.decide(task)
+                decision = session.decide(task, self._within)
                 if decision.node is not None:
                     break
         else:
             decision = None
         for number in sorted(needed, reverse=True) if decision is not None else ():
             self._back(needed[number], tell)
-            without = session.decide(task)
+            without = session.decide(task, self._within)
             if without.node is not None and session.why_not_allocatable(self._queue, task) is None:
                 decision = without
                 del needed[number]
@@ -255,6 +262,10 @@ class Search:
         for place in range(len(self.evicted) - 1, -1, -1):
             batch = self.evicted[place]
             queue = self._cluster.queues[batch.job.queue]
+            if self._session.node_sets(batch.job, batch.tasks) is not None:
+                # Its pods would have to be close to each other in the new place too.
+                homeless.append(place)
+                continue
             mark = len(statement)
             for task in batch.tasks:
                 kind = queue.name, self._session.class_key(task)
