@@ -66,9 +66,9 @@ def test_cycles_come_to_the_same_end_and_stay_there(case):
         pytest.skip("needs objects that the case does not have")
     cluster = cluster_of(case)
     actions: list[Action] = [*make_actions(CYCLE), StaleGangEviction(grace=0)]
-    history = []
+    history, plugins = [], plugins_of(case)
     for _ in range(ROUNDS + STABLE_ROUNDS):
-        with Session(cluster, plugins_of(case)) as session:
+        with Session(cluster, plugins) as session:
             run_cycle(session, actions)
             settle(session, case)
         history.append(standings(cluster, case))
