@@ -21,6 +21,8 @@ REGISTRATIONS = (
     '"migProfiles":[{"name":"1g.5gb","memoryMB":4864,"core":15,"sliceCount":1,"placements":[{"start":6,"size":1}]}],'
     '"custominfo":{"NetworkID":3}}]',
     '[{"uuid":"GPU-0","score":{"GPU-1":50,"GPU-2":20}}]',
+    '[{"uuid":"GPU-0","totalDevCount":16,"totalCompute":100,"totalVRam":32768,"numa":1,"healthy":true,"linkZone":2}]',
+    '{"devices":[{"index":"0","minor":"0","capacity":6}],"profiles":{"1g.6gb":"0","3g.20gb":"1"}}',
 )
 RECORDS = ("GPU-0,NVIDIA,500,3:GPU-1[7-9],NVIDIA,500,3:;,,0,0:;;",)
 INSTANCES = (
@@ -57,7 +59,8 @@ def annotated(keys, texts):
 @given(data=st.data())
 def test_any_node_is_read_or_refused(vendor, data):
     annotations = data.draw(annotated(vendor.register_annotations, REGISTRATIONS))
-    capacity = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(vendor.side_resources, QUANTITIES)))
+    resources = (vendor.count_resource, *vendor.side_resources)
+    capacity = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(resources, QUANTITIES)))
     read = node(annotations, capacity=capacity)
     with suppress(DecodeError):
         for device in vendor.devices(read):

@@ -12,6 +12,7 @@ from tonnage.devices.base import (
     Device,
     DeviceRequest,
     DeviceUse,
+    Handover,
     RequestError,
 )
 
@@ -161,7 +162,7 @@ class TestNetworks:
 class TestRecords:
     def test_the_plugin_is_told_the_template_of_every_card(self):
         uses = ((DeviceUse("device-0", 8738, 1),), ())
-        assert ascend("Ascend910A").encode_pod(uses, {}, 1705054796) == {
+        assert ascend("Ascend910A").encode_pod(uses, Handover(now=1705054796)) == {
             "hami.io/Ascend910A-devices-to-allocate": "device-0,Ascend910A,8738,1:;;",
             "hami.io/Ascend910A-devices-allocated": "device-0,Ascend910A,8738,1:;;",
             "predicate-time": "1705054796",
@@ -170,7 +171,7 @@ class TestRecords:
 
     def test_a_whole_card_has_no_template(self):
         uses = ((), (DeviceUse("a", 32768, 0), DeviceUse("b", 32768, 0)))
-        annotations = ascend("Ascend910A").encode_pod(uses, {}, 1)
+        annotations = ascend("Ascend910A").encode_pod(uses, Handover(now=1))
         assert annotations["huawei.com/Ascend910A"] == '[{"UUID":"a","memory":32768},{"UUID":"b","memory":32768}]'
         assert ascend("Ascend910A").decode_pod(pod(annotations, init=1)) == uses
 

@@ -13,6 +13,7 @@ from tonnage.devices.base import (
     Device,
     DeviceRequest,
     DeviceUse,
+    Handover,
     MigPlacement,
     RequestError,
 )
@@ -277,15 +278,15 @@ ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 class TestPod:
     def test_the_same_text_is_work_list_and_record(self):
-        assert Nvidia().encode_pod(((USE,),), {}, 0) == {"hami.io/vgpu-devices-to-allocate": TEXT, ALLOCATED: TEXT}
+        assert Nvidia().encode_pod(((USE,),), Handover()) == {"hami.io/vgpu-devices-to-allocate": TEXT, ALLOCATED: TEXT}
 
     def test_a_pod_that_was_given_nothing_gets_no_annotation(self):
-        assert Nvidia().encode_pod((), {}, 0) == {}
-        assert Nvidia().encode_pod(((), ()), {}, 0) == {}
+        assert Nvidia().encode_pod((), Handover()) == {}
+        assert Nvidia().encode_pod(((), ()), Handover()) == {}
 
     def test_mig_instances_survive_the_way_to_the_pod_and_back(self):
         uses = ((), (USE, DeviceUse("GPU-1", 4864, 14, "1g.5gb", MigPlacement(6, 1))))
-        annotations = Nvidia().encode_pod(uses, {}, 0)
+        annotations = Nvidia().encode_pod(uses, Handover())
         assert annotations["hami.io/vgpu-mig-allocations"] == (
             '[{"containerIndex":1,"deviceIndex":1,"gpuUUID":"GPU-1","profile":"1g.5gb",'
             '"placement":{"start":6,"size":1}}]'

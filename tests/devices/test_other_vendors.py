@@ -12,6 +12,7 @@ from tonnage.devices.base import (
     Device,
     DeviceRequest,
     DeviceUse,
+    Handover,
     RequestError,
 )
 from tonnage.devices.cambricon import Cambricon
@@ -58,7 +59,7 @@ class TestCambricon:
     def test_the_plugin_is_told_the_profile_of_the_first_card(self):
         uses = ((), (DeviceUse("device-0", 256000, 1),))
         text = ";device-0,MLU,256000,1:;"
-        assert Cambricon().encode_pod(uses, cards("device-0"), 0) == {
+        assert Cambricon().encode_pod(uses, Handover(devices=cards("device-0"))) == {
             "hami.io/cambricon-mlu-devices-to-allocate": text,
             "hami.io/cambricon-mlu-devices-allocated": text,
             "CAMBRICON_DSMLU_ASSIGNED": "false",
@@ -78,7 +79,7 @@ class TestHygon:
         asked = container({"hygon.com/dcumem": 2000}, requests={"hygon.com/dcunum": 1})
         assert Hygon().request(asked) == DeviceRequest("DCU", 1, 2000, 0, 100)
         text = "DCU-0,DCU,2000,100:;"
-        assert Hygon().encode_pod(((DeviceUse("DCU-0", 2000, 100),),), {}, 0) == {
+        assert Hygon().encode_pod(((DeviceUse("DCU-0", 2000, 100),),), Handover()) == {
             "hami.io/dcu-devices-to-allocate": text,
             "hami.io/dcu-devices-allocated": text,
         }
@@ -111,7 +112,7 @@ class TestIluvatarLegacy:
 
     def test_the_plugin_is_told_the_indexes_of_each_container(self):
         uses = ((DeviceUse("a", 256, 50),), (), (DeviceUse("b", 256, 100), DeviceUse("a", 256, 50)))
-        annotations = IluvatarLegacy().encode_pod(uses, cards("a", "b", first=1), 0)
+        annotations = IluvatarLegacy().encode_pod(uses, Handover(devices=cards("a", "b", first=1)))
         assert annotations["iluvatar.ai/predicate-gpu-idx-0"] == "1"
         assert annotations["iluvatar.ai/predicate-gpu-idx-2"] == "2,1"
         assert "iluvatar.ai/predicate-gpu-idx-1" not in annotations
@@ -126,7 +127,7 @@ class TestIluvatar:
         asked = container({"iluvatar.ai/MR-V100-vgpu": 1, "iluvatar.ai/MR-V100.vMem": 64})
         assert vendor.request(asked) == DeviceRequest("MR-V100", 1, 16384, 0, 0)
         text = "GPU-0,MR-V100,16384,0:;"
-        assert vendor.encode_pod(((DeviceUse("GPU-0", 16384, 0),),), {}, 0) == {
+        assert vendor.encode_pod(((DeviceUse("GPU-0", 16384, 0),),), Handover()) == {
             "hami.io/MR-V100-devices-to-allocate": text,
             "hami.io/MR-V100-devices-allocated": text,
         }
@@ -153,7 +154,20 @@ def test_the_catalogue_has_every_vendor_once_and_in_order():
         "BI-V100",
         "BI-V150",
     ]
-    assert {vendor.name for vendor in vendors[8:]} == {
+    assert [vendor.name for vendor in vendors[16:]] == [
+        "Metax-GPU",
+        "Metax-SGPU",
+        "GCU",
+        "Enflame",
+        "Mthreads",
+        "kunlun",
+        "XPU",
+        "AWSNeuron",
+        "AMD",
+        "Vastai",
+        "Biren",
+    ]
+    assert {vendor.name for vendor in vendors[8:16]} == {
         "Ascend910A",
         "Ascend910B",
         "Ascend910B2",
@@ -164,4 +178,6 @@ def test_the_catalogue_has_every_vendor_once_and_in_order():
         "Ascend310P",
     }
     for attribute in ("name", "count_resource", "to_allocate", "allocated", "side_resources"):
-        assert len({getattr(vendor, attribute) for vendor in vendors}) == len(vendors)
+        values = [value for vendor in vendors if (value := getattr(vendor, attribute))]
+        assert len(set(values)) == len(values)
+    assert all(vendor.allocated for vendor in vendors)

@@ -12,6 +12,7 @@ from tonnage.extender.gates import Gates
 from tonnage.extender.placing import State
 from tonnage.extender.protocol import BindArgs
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.model.wire import encode
 
 
@@ -255,3 +256,17 @@ def test_a_busy_node_is_said_after_waiting():
     with pytest.raises(BindError, match="a is busy: default/first waits for its devices there"):
         asyncio.run(main(world))
     assert not world.cluster.reserved
+
+
+def test_vendors_are_told_the_node_the_containers_and_the_time():
+    cards = '{"devices":[{"index":"0","minor":"7","capacity":6}],"profiles":{"1g.6gb":"0","3g.20gb":"1"}}'
+    wanted = named("p", containers=[Container("trainer", ResourceRequirements(limits={"enflame.com/drs-gcu": 1}))])
+    world = World(node("a", annotations={"enflame.com/gcu-drs-capacity": cards}), wanted=wanted).filter()
+    world.bind()
+    (binding,) = world.bindings()
+    annotations = binding["metadata"]["annotations"]
+    assert annotations["enflame.com/gcu-assigned-minor"] == "7"
+    assert annotations["enflame.com/gcu-assigned-time"] == "1700000000000000000"
+    assert json.loads(annotations["assigned-containers"]) == {
+        "trainer": {"allocated": False, "request": 1, "profileName": "1g.6gb", "profileID": "0"}
+    }

@@ -45,7 +45,14 @@ def test_every_vendor_that_has_a_handshake_knows_its_name():
     assert names["MLU"] == names["Iluvatar"] == ""
     for chip in ("MR-V100", "MR-V50", "BI-V100", "BI-V150", "Ascend910A", "Ascend910B4-1", "Ascend310P"):
         assert names[chip] == f"hami.io/node-handshake-{chip}"
-    assert len(names) == len({name for name in names.values() if name}) + 2
+    assert names["XPU"] == "hami.io/node-handshake-xpu"
+    assert names["Vastai"] == "hami.io/node-handshake-va"
+    assert names["Biren"] == "hami.io/node-handshake-biren"
+    without = [name for name, annotation in names.items() if not annotation]
+    assert without == [
+        "MLU", "Iluvatar", "Metax-GPU", "Metax-SGPU", "GCU", "Enflame", "Mthreads", "kunlun", "AWSNeuron", "AMD",
+    ]  # fmt: skip
+    assert len({annotation for annotation in names.values() if annotation}) == len(names) - len(without)
 
 
 # -- vectors of HAMi's CheckHealth: (true, false) writes nothing, (false, false) writes off, (true, true) asks

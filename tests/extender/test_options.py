@@ -157,10 +157,12 @@ def test_klog_flags_are_taken_in_all_spellings_and_named_in_a_warning(verbosity)
     )
 
 
-def test_flags_of_vendors_that_tonnage_does_not_know_are_named_in_a_warning():
-    options = parsed("--kunlun-name=kunlunxin.com/xpu", "--sgpu-topology-aware")
+def test_flags_about_what_is_not_done_are_named_in_a_warning():
+    options = parsed("--kunlun-name=a.com/xpu", "--sgpu-topology-aware", "--enflame-vgcu-percentage-resource-name=a")
+    assert options.device_flags.kunlun_name == "a.com/xpu"
     assert options.warnings == (
-        "--kunlun-name, --sgpu-topology-aware: Tonnage does not know the cards of this vendor yet",
+        "--enflame-vgcu-percentage-resource-name: Tonnage does not know the shared GCUs of before HAMi 2.10",
+        "--sgpu-topology-aware: Tonnage does not score nodes by the links of sGPUs yet",
     )
 
 

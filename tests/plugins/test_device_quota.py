@@ -1,8 +1,11 @@
 """Quotas on the memory and compute of cards: a pod waits that would exceed its namespace's."""
 
+import json
+
 import pytest
 
 from tests.plugins.test_mig_instances import mig
+from tests.plugins.vendor_lives import asking, machine
 from tests.scenario import cards, container, decide, gpu, node, place, plain, pod, reasons, running, scenario, session
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
@@ -266,3 +269,24 @@ def test_scopes_are_told_where_they_would_matter():
     cluster.quotas.upsert(ResourceQuota(ObjectMeta("r", "default"), QuotaSpec({"pods": 1}, scopes=["BestEffort"])))
     assert [problem.field for problem in cluster.problems()] == ["spec.scopes"]
     assert not fits(cluster, pod("p", 1))
+
+
+# -- compute in a unit of the card's own
+
+
+def test_compute_units_count_where_cards_have_them():
+    def amd(name, percent):
+        return asking(name, {"amd.com/gpu": 1, "amd.com/gpumem": 1, "amd.com/gpucores": percent})
+
+    card = {"count": 10, "devmem": 196608, "type": "MI", "health": True}
+    large, small = (
+        machine(name, annotations={"hami.io/node-amd-register": json.dumps([card | {"id": name, "devcore": units}])})
+        for name, units in (("large", 304), ("small", 60))
+    )
+    cluster = limited({"limits.amd.com/gpucores": 100}, large)
+    assert cards(place(cluster, amd("a", 25))) == ["large"]
+    assert used(cluster, "amd.com/gpucores") == 76
+    assert not fits(cluster, amd("b", 10))
+    assert fits(cluster, amd("b", 5))
+    cluster.upsert_node(small)
+    assert cards(decide(cluster, amd("b", 40))) == ["small"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.devices.objects import container
 from tests.settings.device_texts import FULL, NVIDIA, OLD_LIST, errors, vendors, warnings
-from tonnage.devices.base import Admission, Change, DeviceRequest
+from tonnage.devices.base import Admission, Change, DeviceRequest, Handover
 from tonnage.settings.deviceconfig import is_device_configuration
 
 
@@ -19,7 +19,24 @@ def wrapped(text: str, key: str = "device-config.yaml") -> str:
 
 class TestVendors:
     def test_every_vendor_that_tonnage_knows_comes_in_the_usual_order(self):
-        assert list(vendors(FULL)) == ["NVIDIA", "MLU", "DCU", "MR-V100", "Ascend310X"]
+        assert list(vendors(FULL)) == [
+            "NVIDIA",
+            "MLU",
+            "DCU",
+            "MR-V100",
+            "Ascend310X",
+            "Metax-GPU",
+            "Metax-SGPU",
+            "GCU",
+            "Enflame",
+            "Mthreads",
+            "kunlun",
+            "XPU",
+            "AWSNeuron",
+            "AMD",
+            "Vastai",
+            "Biren",
+        ]
 
     def test_nvidia_has_the_names_and_defaults_of_the_file(self):
         nvidia = vendors(FULL)["NVIDIA"]
@@ -67,7 +84,7 @@ class TestVendors:
     def test_what_plugins_read_is_named_after_the_chip_and_not_after_its_resource(self):
         npu = vendors(FULL)["Ascend310X"]
         assert npu.allocated == "hami.io/Ascend310X-devices-allocated"
-        assert "huawei.com/Ascend310X" in npu.extras(((),), {}, 0)
+        assert "huawei.com/Ascend310X" in npu.extras(((),), Handover())
 
     def test_a_vendor_without_a_section_is_not_there(self):
         assert list(vendors(NVIDIA)) == ["NVIDIA"]
@@ -80,14 +97,54 @@ class TestVendors:
         assert nvidia.side_resources == ()
         assert nvidia.request(container({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 5})).memory == 0
 
-    def test_vendors_that_tonnage_does_not_know_are_named_in_warnings(self):
-        told = warnings(FULL)
-        assert len(told) == 8
-        assert told[0] == (
-            "FILE:33:1: metax: Tonnage does not know the cards of MetaX yet; pods that ask for them are left alone"
-        )
-        for vendor in ("Moore Threads", "Enflame", "Kunlun", "AWS Neuron", "AMD", "Vastai", "Biren"):
-            assert any(f"the cards of {vendor} yet" in line for line in told)
+    def test_a_complete_configuration_has_nothing_to_warn_of(self):
+        assert warnings(FULL) == []
+
+    @pytest.mark.parametrize(
+        ("section", "name", "resources"),
+        [
+            ("metax: {resourceCountName: a/b}", "Metax-GPU", ("a/b",)),
+            (
+                "metax: {resourceVCountName: a/b, resourceVMemoryName: a/m, resourceVCoreName: a/c}",
+                "Metax-SGPU",
+                ("a/b", "a/m", "a/c"),
+            ),
+            (
+                "enflame: {resourceNameDRSGCU: a/b, resourceNameGCUMemory: a/m, resourceNameGCUCore: a/c}",
+                "Enflame",
+                ("a/b", "a/m", "a/c"),
+            ),
+            (
+                "enflame: {resourceNameVGCU: a/b}",
+                "Enflame",
+                ("a/b", "enflame.com/gcu-memory", "enflame.com/gcu-core"),
+            ),
+            ("mthreads: {resourceCountName: a/b, resourceMemoryName: a/m}", "Mthreads", ("a/b", "a/m")),
+            ("kunlun: {resourceCountName: a/b}", "kunlun", ("a/b",)),
+            ("kunlun: {resourceVCountName: a/b, resourceVMemoryName: a/m}", "XPU", ("a/b", "a/m")),
+            ("awsneuron: {resourceCountName: a/b, resourceCoreName: a/c}", "AWSNeuron", ("a/b", "a/c")),
+            ("amd: {resourceCountName: a/b, resourceCoreName: a/c}", "AMD", ("a/b", "a/c")),
+            ("vastai: {resourceCountName: a/b}", "Vastai", ("a/b",)),
+            ("biren: {resourceCountName: a/b}", "Biren", ("a/b",)),
+        ],
+    )
+    def test_a_section_names_the_resources_of_its_vendor(self, section, name, resources):
+        found = vendors(section + "\n")
+        assert list(found) == [name]
+        assert (found[name].count_resource, *found[name].side_resources) == resources
+
+    def test_whole_gcus_bring_those_that_drs_cuts(self):
+        assert list(vendors("enflame: {resourceNameGCU: a/b}\n")) == ["GCU", "Enflame"]
+
+    def test_cards_of_moore_threads_may_have_other_sizes(self):
+        (mthreads,) = vendors("mthreads: {resourceCountName: a/b, memoryPerCard: [160]}\n").values()
+        assert mthreads.memory_of_cards == (160,)
+
+    def test_what_is_not_done_is_named_in_warnings(self):
+        (told,) = warnings("metax: {resourceVCountName: a/b, sgpuTopologyAware: true}\n")
+        assert told == "FILE:1:8: sgpuTopologyAware: Tonnage does not score nodes by the links of sGPUs yet"
+        (told,) = warnings("enflame: {resourceNameVGCU: a/b, resourceNameVGCUPercentage: a/p}\n")
+        assert "does not know the shared GCUs of before HAMi 2.10" in told
 
     def test_soft_split_npus_are_not_there_yet(self):
         soft = FULL.replace("hamiVnpuCore: false", "hamiVnpuCore: true")
@@ -194,6 +251,12 @@ class TestErrors:
             ),
             ("vnpus: many\n", "1:8: vnpus: expected a list, got text"),
             ("vnpus: {config: []}\n", "1:9: vnpus has no key config; did you mean configs?"),
+            ("metax: {sgpuTopologyAware: true}\n", "1:8: metax: resourceCountName or resourceVCountName must be given"),
+            (
+                "kunlun: {resourceVMemoryName: a}\n",
+                "1:9: kunlun: resourceCountName or resourceVCountName must be given",
+            ),
+            ("biren: {resourceCountName: ''}\n", "1:8: biren: resourceCountName must be given"),
             (
                 "metax: {resourceVCuontName: a}\n",
                 "1:9: metax has no key resourceVCuontName; did you mean resourceVCountName?",

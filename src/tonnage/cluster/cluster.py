@@ -259,7 +259,12 @@ class Cluster(Rows):
 
     def reserve(self, task: Task, node: str, grant: Grant) -> None:
         """Hold a decided placement; an earlier one of the same pod is given up first."""
-        vendors = tuple([VendorUse(vendor, card_uses(task.kinds, uses)) for vendor, uses in grant])
+        vendors = tuple(
+            [
+                VendorUse(number, card_uses(task.kinds, uses, self.vendors[number], task.annotations))
+                for number, uses in grant
+            ]
+        )
         self.reserve_holding(task, Holding(node, task.requests, vendors, task.unstated))
 
     def reserve_holding(self, task: Task, holding: Holding) -> None:
@@ -422,7 +427,7 @@ class Cluster(Rows):
                     message = f"{error.message}; the pod is counted without knowing its cards"
                     field = annotation_field(vendor.allocated)
                     problems.append(Problem(f"Pod/{task.key}", field, error.position, error.expected, message))
-            cards = card_uses(task.kinds, uses) if uses else ()
+            cards = card_uses(task.kinds, uses, vendor, task.annotations) if uses else ()
             groups = group_uses(task, vendor, cards) if vendor.sharing_annotations else ()
             if cards or groups:
                 yield VendorUse(number, cards, groups=groups)

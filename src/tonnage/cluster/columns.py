@@ -36,6 +36,7 @@ _ARRAYS = (
     "card_total",
     "card_free",
     "model",
+    "company",
     "foreign",
     "node_total",
     "node_used",
@@ -69,6 +70,9 @@ class Columns:
         self.resources: dict[str, int] = {name: position for position, name in enumerate(NATIVE)}
         self.models: list[CardModel] = [NO_CARD]
         self._model_ids: dict[CardModel, int] = {NO_CARD: 0}
+        self.companies: list[frozenset[str]] = [frozenset()]
+        """Who may be on a card together, where that matters to those who come."""
+        self._company_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self.particulars = False
         """Whether there may be cards that are cut into instances, so that counting them is not enough."""
         self.incomplete = False
@@ -89,6 +93,7 @@ class Columns:
         self.card_total = np.zeros((3, self.width, count), np.int64)
         self.card_free = np.zeros((3, self.width, count), np.int64)
         self.model = np.zeros((self.width, count), np.intp)
+        self.company = np.zeros((self.width, count), np.intp)
         self.foreign = np.zeros((vendors, count), np.int64)
         self.node_used = np.zeros((3, count), np.int64)
         self.node_total = np.zeros((3, count), np.float32)
@@ -153,7 +158,7 @@ class Columns:
         if cards <= self.width:
             return
         shapes = {}
-        for name in ("card_total", "card_free", "model"):
+        for name in ("card_total", "card_free", "model", "company"):
             *outer, _, nodes = getattr(self, name).shape
             shapes[name] = (*outer, cards, nodes)
         self._reshape(shapes)
@@ -182,6 +187,14 @@ class Columns:
         if known is None:
             known = self._model_ids[model] = len(self.models)
             self.models.append(model)
+        return known
+
+    def company_id(self, company: frozenset[str]) -> int:
+        """The number of a company on a card, made on first sight."""
+        known = self._company_ids.get(company)
+        if known is None:
+            known = self._company_ids[company] = len(self.companies)
+            self.companies.append(company)
         return known
 
     def _reshape(self, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -252,13 +265,14 @@ class Nodes:
 class Cards:
     """The cards of some nodes as arrays of (cards, nodes); what they have and have free comes per kind."""
 
-    __slots__ = ("_free", "_model", "_total", "nodes")
+    __slots__ = ("_company", "_free", "_model", "_total", "nodes")
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self._free: Array | None = None
         self._total: Array | None = None
         self._model: Array | None = None
+        self._company: Array | None = None
 
     @property
     def free(self) -> Array:
@@ -278,8 +292,15 @@ class Cards:
             self._model = self.nodes.pick(self.nodes.columns.model)
         return self._model
 
+    @property
+    def company(self) -> Array:
+        if self._company is None:
+            self._company = self.nodes.pick(self.nodes.columns.company)
+        return self._company
+
     def copy(self) -> "Cards":
-        """The same cards with a copy of what is free, to try something out on."""
+        """The same cards with a copy of what is free and who is on them, to try something out on."""
         trial = Cards(self.nodes)
         trial._free = self.free.copy()
+        trial._company = self.company.copy()
         return trial

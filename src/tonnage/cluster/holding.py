@@ -4,7 +4,7 @@ Init containers run one after another before the ordinary ones, so a card must o
 stay from their turn on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -24,6 +24,8 @@ class CardUse(msgspec.Struct, gc=False, frozen=True):
     memory: int
     cores: int
     placements: tuple[MigPlacement, ...] = ()
+    company: tuple[str, ...] = ()
+    """What others on the card have to know about its containers."""
 
 
 class GroupUse(msgspec.Struct, gc=False, frozen=True):
@@ -97,11 +99,20 @@ def _peaks(pairs: Iterable[tuple[str, tuple[tuple[str, int, int], ...]]]) -> dic
     return peaks
 
 
-def card_uses(kinds: Sequence[str], uses: PodUses) -> tuple[CardUse, ...]:
-    """What a pod holds of each card; containers that cannot be told apart are all taken to run together."""
+def card_uses(
+    kinds: Sequence[str], uses: PodUses, vendor: Vendor | None = None, annotations: Mapping[str, str] = {}
+) -> tuple[CardUse, ...]:
+    """What a pod holds of each card; containers that cannot be told apart are all taken to run together.
+
+    The vendor and the pod's annotations are needed where it matters who is on a card.
+    """
+    company: dict[str, set[str]] = {}
+    if vendor is not None and vendor.is_choosy:
+        for use in (use for container in uses for use in container):
+            company.setdefault(use.uuid, set()).add(vendor.company(use.memory, annotations))
     if len(uses) == 1 and len(uses[0]) == 1 and uses[0][0].placement is None:
         use = uses[0][0]
-        return (CardUse(use.uuid, 1, use.memory, use.cores),)
+        return (CardUse(use.uuid, 1, use.memory, use.cores, company=tuple(company.get(use.uuid, ()))),)
     if len(uses) != len(kinds):
         kinds = (APP,) * len(uses)
     peaks = _peaks(
@@ -114,7 +125,14 @@ def card_uses(kinds: Sequence[str], uses: PodUses) -> tuple[CardUse, ...]:
             if use.placement is not None:
                 placements.setdefault(use.uuid, []).append(use.placement)
     return tuple(
-        CardUse(uuid, load.slots, load.memory, load.cores, tuple(placements.get(uuid, ())))
+        CardUse(
+            uuid,
+            load.slots,
+            load.memory,
+            load.cores,
+            tuple(placements.get(uuid, ())),
+            tuple(sorted(company.get(uuid, ()))),
+        )
         for uuid, load in peaks.items()
     )
 

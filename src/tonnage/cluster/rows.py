@@ -3,6 +3,7 @@
 Every node has a row. It is written anew when the node changes, and pods add to it and take away from it what they hold.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -131,7 +132,8 @@ class Rows:
         columns.model[:, row] = 0
         columns.vendor_cards[:, row] = 0
         columns.particular[:, row] = False
-        state.mig = {}
+        columns.company[:, row] = 0
+        state.mig, state.company = {}, {}
         for position, (device, vendor) in enumerate(zip(state.devices, state.vendors, strict=True)):
             condition = "" if device.healthy else "unhealthy"
             condition = condition or ("cordoned" if device.uuid in state.cordoned else "")
@@ -185,6 +187,10 @@ class Rows:
                 for placement in card.placements:
                     taken = state.mig.setdefault(position, [])
                     taken.append(placement) if sign > 0 else taken.remove(placement)
+                if card.company:
+                    present = state.company.setdefault(position, Counter())
+                    present.update(dict.fromkeys(card.company, sign))
+                    columns.company[position, row] = columns.company_id(frozenset(+present))
             if unknown:
                 columns.foreign[use.vendor, row] += sign * unknown
                 columns.foreign_total += sign * unknown

@@ -1,5 +1,6 @@
 """One node of the cluster: what it registered, and what is held on it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tonnage.cluster.holding import Holding, Seat, VendorUse
@@ -15,6 +16,7 @@ class NodeState:
 
     __slots__ = (
         "capacities",
+        "company",
         "cordoned",
         "devices",
         "holdings",
@@ -48,6 +50,8 @@ class NodeState:
         self.cordoned: frozenset[str] = frozenset()
         self.pair_scores: dict[int, Mapping[str, Mapping[str, int]]] = {}
         self.mig: dict[int, list[MigPlacement]] = {}
+        self.company: dict[int, Counter[str]] = {}
+        """For each card on which it matters, who is on it."""
         """MIG placements in use, by device position."""
         self.holdings: dict[str, Holding] = {}
         self.seats: dict[Seat, str] = {}

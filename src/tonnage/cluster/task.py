@@ -118,7 +118,7 @@ class VendorNames:
         self.side = frozenset(name for vendor in vendors for name in vendor.side_resources)
         self.sharing = {key: vendor for vendor in vendors for key in vendor.sharing_annotations}
 
-    def requests(self, container: Container) -> tuple[DeviceRequest, ...]:
+    def requests(self, container: Container, annotations: Mapping[str, str]) -> tuple[DeviceRequest, ...]:
         """What a container asks of each vendor's cards."""
         resources = container.resources
         concerned = {
@@ -128,7 +128,7 @@ class VendorNames:
             for name in part
             for number in self.numbers.get(name, ())
         }
-        asked = [self.vendors[number].request(container) for number in sorted(concerned)]
+        asked = [self.vendors[number].request(container, annotations) for number in sorted(concerned)]
         return tuple([request for request in asked if request is not None])
 
     def shared(self, pod: Pod) -> dict[int, DeviceRequest]:
@@ -160,7 +160,7 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     try:
         shared = names.shared(pod) if pod.annotations else {}
         for position, (container, kind) in enumerate(containers):
-            asked = names.requests(container)
+            asked = names.requests(container, pod.annotations)
             if shared:
                 _refuse_both(container, asked, shared)
                 asked += (shared[position],) if position in shared else ()

@@ -8,8 +8,19 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tonnage.devices.base import Admission, AdmissionError, Change, Device, DeviceRequest, PodUses, RequestError, limit
+from tonnage.devices.base import (
+    Admission,
+    AdmissionError,
+    Change,
+    Device,
+    DeviceRequest,
+    Handover,
+    PodUses,
+    RequestError,
+    limit,
+)
 from tonnage.devices.plain import PlainVendor
+from tonnage.devices.sets import fewest_groups
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode
 
@@ -142,8 +153,8 @@ class Ascend(PlainVendor):
         """The smallest part that holds that much; nothing if only a whole card does."""
         return next((template for template in self.chip.templates if template.memory >= memory), None)
 
-    def admit(self, container: Container) -> Admission:
-        admission = super().admit(container)
+    def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
+        admission = super().admit(container, annotations)
         if self.hidden_without and all(limit(container, name) is None for name in self.hidden_without):
             return Admission(admission.matched, (*admission.changes, Change("env", VISIBLE, "")))
         return admission
@@ -184,11 +195,11 @@ class Ascend(PlainVendor):
             return None
         if self.chip.in_modules:
             return _whole_modules(request.count, candidates)
-        return _fewest_networks(request.count, candidates) if self.chip.in_networks else None
+        return fewest_groups(request.count, candidates, NETWORK) if self.chip.in_networks else None
 
-    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         cards = [self._runtime(use.uuid, use.memory, use.cores) for container in uses for use in container]
-        return {"predicate-time": str(now), f"huawei.com/{self.name}": encode(cards).decode()}
+        return {"predicate-time": str(handover.now), f"huawei.com/{self.name}": encode(cards).decode()}
 
     def _runtime(self, uuid: str, memory: int, cores: int) -> _Runtime:
         template = self._template(memory)
@@ -202,15 +213,3 @@ def _whole_modules(count: int, candidates: Sequence[Device]) -> list[int]:
         modules.setdefault(device.index // 2, []).append(position)
     chosen = [position for module in modules.values() if len(module) == 2 for position in module][:count]
     return chosen if len(chosen) == count and count % 2 == 0 else []
-
-
-def _fewest_networks(count: int, candidates: Sequence[Device]) -> list[int] | None:
-    """Cards from the network groups with the most candidates; no opinion unless every card names its group."""
-    groups: dict[object, list[int]] = {}
-    for position, device in enumerate(candidates):
-        facts = dict(device.custom)
-        if NETWORK not in facts:
-            return None
-        groups.setdefault(facts[NETWORK], []).append(position)
-    largest_first = sorted(groups.values(), key=len, reverse=True)
-    return [position for group in largest_first for position in group][:count]

@@ -23,7 +23,7 @@ PERCENTAGE_UNSET = 101
 LARGEST_AMOUNT = 2**31 - 1
 """Device plugins keep memory, cores and counts in 32 bits."""
 MIG_MODE = "mig"
-"""The mode of cards that are cut into instances instead of being shared."""
+"""The mode of cards that are cut into instances instead of being shared, whichever vendor's they are."""
 PLAIN_MODE = "plain"
 """The mode of cards that no plugin registers: the kubelet hands them out whole, and only annotations share them."""
 MOST_DEVICES = 128
@@ -61,7 +61,7 @@ class MigPlacement(msgspec.Struct, gc=False, frozen=True):
 
 
 class MigProfile(msgspec.Struct, gc=False, frozen=True):
-    """A kind of MIG instance that a card can be cut into."""
+    """A kind of instance that a card can be cut into."""
 
     name: str
     memory: int
@@ -105,6 +105,10 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True):
     """Of each card's memory, as numerator and denominator, where a pod asks for that instead of MiB or a percentage."""
     shares: bool = False
     """Whether it asks for a part of a card by annotation, so that even a plain card need not be given whole."""
+    slices: int = 0
+    """The size of the part that it asks for, in equal parts of a card; 0 if it asks by memory and compute."""
+    scales: bool = False
+    """Whether cores are percents of what the card counts as its compute, which need not be 100 then."""
 
     def memory_on(self, total: Total) -> Total | int:
         """MiB that this request takes of a card with that much memory, or of each of many."""
@@ -114,9 +118,20 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True):
             return self.memory
         return total * self.percentage // 100
 
+    def cores_on(self, total: Total) -> Total | int:
+        """Compute that this request takes of a card that counts so much, or of each of many."""
+        if not self.scales:
+            return self.cores
+        share: Total = total * self.cores // 100
+        # A small share of few cores is still one of them.
+        result: Total = share + (share == 0)
+        return result
+
     @property
     def memory_asked(self) -> str:
         """What it asks of a card's memory, for people."""
+        if self.slices:
+            return f"{self.slices} slices"
         if self.fraction[0]:
             return f"{self.fraction[0] / self.fraction[1]:.9g} of the memory"
         return f"{self.memory} MiB" if self.memory else f"{self.percentage} % of the memory"
@@ -145,6 +160,22 @@ class DeviceUse(msgspec.Struct, gc=False, frozen=True):
 ContainerUses = tuple[DeviceUse, ...]
 PodUses = tuple[ContainerUses, ...]
 """Per container in annotation order (init containers first), the slices it got; empty for one that got none."""
+
+
+class Handover(msgspec.Struct, gc=False, frozen=True):
+    """What a vendor may tell its device plugin besides the cards that a pod was given."""
+
+    node: str = ""
+    devices: Mapping[str, Device] = {}
+    """The node's cards by UUID."""
+    containers: tuple[Container, ...] = ()
+    """The pod's containers in annotation order."""
+    now: int = 0
+    """Seconds."""
+
+    @property
+    def nanoseconds(self) -> str:
+        return str(self.now * 10**9)
 
 
 class Change(msgspec.Struct, gc=False, frozen=True):
@@ -183,7 +214,7 @@ class Vendor(ABC):
     cores_resource: str = ""
     """Which of them is the compute on each card, in percent; empty if there is none."""
     to_allocate: str
-    """The pod annotation that the device plugin consumes."""
+    """The pod annotation that the device plugin consumes; empty if it learns by others what it must know."""
     allocated: str
     """The pod annotation that stays as the record of what the pod holds."""
     policy_annotations: tuple[str, ...] = ()
@@ -196,10 +227,16 @@ class Vendor(ABC):
     """The node annotation in which scheduler and device plugin ask and answer; empty if the vendor has none."""
     has_set_rules: bool = False
     """Whether `pick` may have an opinion."""
+    scores_nodes: bool = False
+    """Whether `node_score` may have an opinion."""
+    is_choosy: bool = False
+    """Whether it matters who is on a card already, so that `company` and `may_join` have something to say."""
+    one_set_per_pod: bool = False
+    """Whether all containers of a pod must have the same cards, because the device plugin is told of one set only."""
 
     @abstractmethod
-    def request(self, container: Container) -> DeviceRequest | None:
-        """What the container asks for; nothing if it does not ask; RequestError if it makes no sense."""
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        """What the container of a pod so annotated asks for; nothing if it does not; RequestError if it is nonsense."""
 
     @abstractmethod
     def devices(self, node: Node) -> list[Device]:
@@ -265,13 +302,35 @@ class Vendor(ABC):
         """Whether `pick` may refuse a set, so that counting fitting cards is not enough to know that a node fits."""
         return False
 
-    @abstractmethod
-    def admit(self, container: Container) -> Admission:
-        """What admission changes in a container; AdmissionError if the container must be refused."""
+    def node_score(self, node: Node, cards: int, spreads: bool) -> int:
+        """What a node's score gets besides for so many cards: under `binpack` more is better, under `spread` less."""
+        return 0
+
+    def company(self, memory: int, annotations: Mapping[str, str]) -> str:
+        """What others on a card have to know about a container with that much of its memory; one of a few words."""
+        return ""
+
+    def may_join(self, company: str, others: frozenset[str]) -> bool:
+        """Whether a container may have a part of a card that such others have parts of."""
+        return True
+
+    def instance(
+        self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
+    ) -> DeviceUse | None:
+        """The next part to be cut out of a card that is not shared but cut, given what is taken and what is free."""
+        return None
+
+    def compute_given(self, asked: int, free: int) -> int:
+        """What a request takes of a card's free compute; not what it asked for where a number names single cores."""
+        return asked
 
     @abstractmethod
-    def encode_pod(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
-        """The annotations by which the vendor's device plugin learns what a pod was given; `now` in seconds."""
+    def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
+        """What admission changes in a container of a pod so annotated; AdmissionError if it must be refused."""
+
+    @abstractmethod
+    def encode_pod(self, uses: PodUses, handover: Handover) -> dict[str, str]:
+        """The annotations by which the vendor's device plugin learns what a pod was given."""
 
     @abstractmethod
     def decode_pod(self, pod: Pod) -> PodUses | None:

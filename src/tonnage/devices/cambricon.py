@@ -1,8 +1,6 @@
 """Cambricon MLUs, which register nothing: their number and memory follow from what the node offers."""
 
-from collections.abc import Mapping
-
-from tonnage.devices.base import WHOLE_CARD, Device, PodUses
+from tonnage.devices.base import WHOLE_CARD, Handover, PodUses
 from tonnage.devices.plain import CapacityVendor
 
 MEMORY_UNIT = 256
@@ -13,7 +11,6 @@ class Cambricon(CapacityVendor):
     """MLUs shared through Cambricon's own dynamic sharing."""
 
     stem = "cambricon-mlu"
-    first = 0
 
     def __init__(
         self,
@@ -34,9 +31,9 @@ class Cambricon(CapacityVendor):
             default_cores=WHOLE_CARD,
         )
 
-    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         first = next(use for container in uses for use in container)
-        index = devices[first.uuid].index
+        index = handover.devices[first.uuid].index
         return {
             "CAMBRICON_DSMLU_ASSIGNED": "false",
             "CAMBRICON_DSMLU_PROFILE": f"{index}_{first.cores}_{first.memory // MEMORY_UNIT}",

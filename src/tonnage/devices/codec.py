@@ -5,7 +5,7 @@ wrong and what was expected there. Writing a record and reading it back gives th
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -37,6 +37,7 @@ _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.
 _MOST_DIGITS = 20
 _SHOWN = 40
 _IDENTIFIER = re.compile(r"[^\s,:;\[\]]+")
+_DELIMITER = re.compile(r"[,:;]")
 _MIG_SUFFIX = re.compile(r"\[[0-9]+-[0-9]+\]$")
 _EXPECTED = re.compile(r"Expected (.*?)(?:, got .*)?$")
 _ELEMENT = re.compile(r"\[([0-9]+)\]\.?(.*)", re.DOTALL)
@@ -51,14 +52,14 @@ def boolean(text: str) -> bool | None:
     return _BOOLEANS.get(text)
 
 
-def decode_json(text: str, kind: type[T], element: str) -> T:
-    """Typed data from an annotation that holds a JSON list of such elements."""
+def decode_json(text: str, kind: type[T], element: str, form: str = "") -> T:
+    """Typed data from an annotation that holds a JSON list of such elements, or JSON of another form."""
     try:
         return decode(text.encode("utf-8", "surrogatepass"), kind)
     except WireError as error:
         position = _json_position(error, element)
         wanted = _EXPECTED.match(error.message) if position else None
-        expected = wanted[1].replace("`", "") if wanted else f"a JSON list of {element}s"
+        expected = wanted[1].replace("`", "") if wanted else form or f"a JSON list of {element}s"
         raise DecodeError(error.message, position, expected) from error
 
 
@@ -67,6 +68,8 @@ def _json_position(error: WireError, element: str) -> str:
     if inside is not None:
         number, path = int(inside[1]) + 1, inside[2]
         return f"{element} {number}, {path}" if path else f"{element} {number}"
+    if error.path:
+        return error.path
     return f"byte {error.offset}" if isinstance(error, MalformedError) and error.offset is not None else ""
 
 
@@ -84,7 +87,7 @@ def _number(text: str, position: str, least: int = 0) -> int:
     raise DecodeError(f"{_shown(text)} is not such a number", position, expected)
 
 
-def _check_identifier(text: str, position: str) -> None:
+def check_identifier(text: str, position: str) -> None:
     """Refuse an id that could not be written into a pod's record."""
     if not _IDENTIFIER.fullmatch(text):
         expected = "an id without blanks, commas, colons, semicolons and brackets"
@@ -128,7 +131,7 @@ def _decode_node_segment(segment: str, index: int) -> Device:
         expected = f"{_FIELDS_WITHOUT_INDEX} or {len(_NODE_FIELDS)} fields: {', '.join(_NODE_FIELDS)}"
         raise DecodeError(f"there are {len(fields)} fields in {_shown(segment)}", whole, expected)
     at = [f"{whole}, field {number} ({name})" for number, name in enumerate(_NODE_FIELDS, 1)]
-    _check_identifier(fields[0], at[0])
+    check_identifier(fields[0], at[0])
     healthy = boolean(fields[6])
     if healthy is None:
         raise DecodeError(f"{_shown(fields[6])} is neither", at[6], "true or false")
@@ -212,7 +215,7 @@ def _decode_node_json(text: str) -> list[Device]:
     registered = decode_json(text, list[_Registered], "device")
     _check_length(len(registered))
     for number, entry in enumerate(registered, 1):
-        _check_identifier(entry.uuid, f"device {number}, id")
+        check_identifier(entry.uuid, f"device {number}, id")
     return [entry.device() for entry in registered]
 
 
@@ -249,26 +252,46 @@ def _decode_use(segment: str, whole: str) -> DeviceUse | None:
     return DeviceUse(uuid, memory, cores)
 
 
-def encode_pod(uses: PodUses, type_: str) -> str:
-    """A pod's record: every device ends with a colon, every container with a semicolon."""
+def encode_pod(uses: PodUses, type_: str, types: Mapping[str, str] = {}) -> str:
+    """A pod's record: every device ends with a colon, every container with a semicolon.
+
+    `types` are those of single devices that stand in place of the common one, as far as a record can hold them.
+    """
+    written = {uuid: name for uuid, name in types.items() if name.strip() and not _DELIMITER.search(name)}
     return "".join(
-        "".join(f"{use.uuid},{type_},{use.memory},{use.cores}:" for use in container) + ";" for container in uses
+        "".join(f"{use.uuid},{written.get(use.uuid, type_)},{use.memory},{use.cores}:" for use in container) + ";"
+        for container in uses
     )
 
 
 # Node capacity
 
 
+def counted_cards(node: Node, resource: str) -> int:
+    """How many cards a node that registers none says it has."""
+    number = capacity(node, resource)
+    _check_length(number)
+    return number
+
+
 def capacity_devices(
-    node: Node, *, cores: str, memory: str, memory_unit: int, stem: str, first: int, type_: str
+    node: Node,
+    *,
+    cores: str,
+    memory: str,
+    memory_unit: int,
+    stem: str,
+    first: int,
+    type_: str,
+    cores_of_card: int = WHOLE_CARD,
 ) -> list[Device]:
-    """The cards of a node that registers none but offers cores, a hundred to the card, and memory in units of MiB."""
-    total = _capacity(node, cores)
-    number = total // WHOLE_CARD
+    """The cards of a node that registers none but offers so many cores to the card, and memory in units of MiB."""
+    total = capacity(node, cores)
+    number = total // cores_of_card
     _check_length(number)
     if not number:
         return []
-    share = _capacity(node, memory) * memory_unit * WHOLE_CARD // total
+    share = capacity(node, memory) * memory_unit * cores_of_card // total
     if share > LARGEST_AMOUNT:
         expected = f"at most {LARGEST_AMOUNT} MiB"
         raise DecodeError(f"{share} MiB on each of {number} cards", _capacity_field(memory), expected)
@@ -278,7 +301,7 @@ def capacity_devices(
             index=index,
             count=WHOLE_CARD,
             memory=share,
-            cores=WHOLE_CARD,
+            cores=cores_of_card,
             type=type_,
         )
         for index in range(first, first + number)
@@ -289,7 +312,8 @@ def _capacity_field(resource: str) -> str:
     return f"status.capacity[{resource}]"
 
 
-def _capacity(node: Node, resource: str) -> int:
+def capacity(node: Node, resource: str) -> int:
+    """What a node has of a resource that counts cards, cores or units of memory."""
     quantity = (node.status.capacity or {}).get(resource, 0)
     try:
         amount = exact(quantity)

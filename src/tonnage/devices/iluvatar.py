@@ -1,8 +1,6 @@
 """Iluvatar GPUs in both generations: one kind derived from what the node offers, and one kind per chip."""
 
-from collections.abc import Mapping
-
-from tonnage.devices.base import WHOLE_CARD, Change, Device, DeviceRequest, PodUses
+from tonnage.devices.base import WHOLE_CARD, Change, DeviceRequest, Handover, PodUses
 from tonnage.devices.plain import CapacityVendor, PlainVendor
 from tonnage.model.pod import Container
 
@@ -48,9 +46,11 @@ class IluvatarLegacy(CapacityVendor):
     def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
         return _whole_cards(container, self.cores_resource, request)
 
-    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         return {
-            f"iluvatar.ai/predicate-gpu-idx-{position}": ",".join(str(devices[use.uuid].index) for use in container)
+            f"iluvatar.ai/predicate-gpu-idx-{position}": ",".join(
+                str(handover.devices[use.uuid].index) for use in container
+            )
             for position, container in enumerate(uses)
             if container
         }

@@ -1,6 +1,6 @@
 """NVIDIA GPUs, shared, exclusive or cut into MIG instances."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -16,6 +16,9 @@ from tonnage.devices.base import (
     Change,
     Device,
     DeviceRequest,
+    DeviceUse,
+    Handover,
+    MigPlacement,
     PodUses,
     limit,
     type_allowed,
@@ -97,7 +100,7 @@ class Nvidia(PlainVendor):
         self.core_policy = core_policy
         self.runtime_class = runtime_class
 
-    def request(self, container: Container) -> DeviceRequest | None:
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
         count = self._count(container)
         if not count:
             return None
@@ -155,11 +158,20 @@ class Nvidia(PlainVendor):
     def wants_one_numa(self, annotations: Mapping[str, str]) -> bool:
         return boolean(annotations.get(ONE_NUMA, "")) is True
 
-    def admit(self, container: Container) -> Admission:
+    def instance(
+        self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
+    ) -> DeviceUse | None:
+        chosen = mig.choose(device.profiles, request.memory_on(device.memory), taken)
+        if chosen is None:
+            return None
+        profile, placement = chosen
+        return DeviceUse(device.uuid, min(profile.memory, memory), min(profile.cores, cores), profile.name, placement)
+
+    def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
         with refusing_nonsense():
             priority = whole_number(container, self.priority_resource)
             percentage = self._percentage(container)
-            request = self.request(container)
+            request = self.request(container, annotations)
         if percentage is not None and not 0 <= percentage <= WHOLE_CARD:
             raise AdmissionError(
                 f"container {container.name!r}: {self.percentage_resource}: {percentage} is not from 0 to {WHOLE_CARD}"
@@ -194,7 +206,7 @@ class Nvidia(PlainVendor):
             return percentage == WHOLE_CARD
         return limit(container, self.memory_resource) is None
 
-    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         instances = mig.encode_allocations(uses)
         return {MIG_ALLOCATIONS: instances} if instances else {}
 

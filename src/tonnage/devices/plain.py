@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from tonnage.devices import codec
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
@@ -21,6 +23,7 @@ from tonnage.devices.base import (
     DecodeError,
     Device,
     DeviceRequest,
+    Handover,
     PodUses,
     RequestError,
     Vendor,
@@ -68,13 +71,15 @@ class PlainVendor(Vendor):
         handshake: str = "",
         memory_unit: int = 1,
         default_cores: int = 0,
+        is_consumed: bool = True,
     ) -> None:
+        """`is_consumed` says whether the device plugin reads, and then empties, a copy of the record."""
         self.name = name
         self.count_resource = count_resource
         self.memory_resource = memory_resource
         self.cores_resource = cores_resource
         self.side_resources = named(memory_resource, cores_resource)
-        self.to_allocate = f"{record}-to-allocate"
+        self.to_allocate = f"{record}-to-allocate" if is_consumed else ""
         self.allocated = f"{record}-allocated"
         self.use_uuids = use_uuids
         self.refuse_uuids = refuse_uuids
@@ -84,7 +89,7 @@ class PlainVendor(Vendor):
         self.memory_unit = memory_unit
         self.default_cores = default_cores
 
-    def request(self, container: Container) -> DeviceRequest | None:
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
         count = whole_number(container, self.count_resource)
         if not count:
             return None
@@ -111,22 +116,27 @@ class PlainVendor(Vendor):
     def uuid_lists(self, annotations: Mapping[str, str]) -> tuple[frozenset[str] | None, frozenset[str]]:
         return uuid_lists(annotations, self.use_uuids, self.refuse_uuids)
 
-    def admit(self, container: Container) -> Admission:
+    def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
         with refusing_nonsense():
-            request = self.request(container)
+            request = self.request(container, annotations)
         return NOT_MATCHED if request is None else Admission(True, self.changes(container, request))
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
         """What admission changes in a container that asks for this vendor's cards."""
         return ()
 
-    def encode_pod(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+    def encode_pod(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         if not any(uses):
             return {}
-        text = codec.encode_pod(uses, self.name)
-        return {self.to_allocate: text, self.allocated: text, **self.extras(uses, devices, now)}
+        text = codec.encode_pod(uses, self.name, self.written_types(handover))
+        consumed = {self.to_allocate: text} if self.to_allocate else {}
+        return {**consumed, self.allocated: text, **self.extras(uses, handover)}
 
-    def extras(self, uses: PodUses, devices: Mapping[str, Device], now: int) -> dict[str, str]:
+    def written_types(self, handover: Handover) -> dict[str, str]:
+        """The types of single cards that a pod's record has in place of the vendor's name."""
+        return {}
+
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         """Annotations that only this vendor's device plugin reads."""
         return {}
 
@@ -155,8 +165,9 @@ class CapacityVendor(PlainVendor):
 
     stem: ClassVar[str]
     """What the cards' ids are made of, after the node's name."""
-    first: ClassVar[int]
+    first: ClassVar[int] = 0
     """The index of a node's first card."""
+    cores_of_card: ClassVar[int] = WHOLE_CARD
 
     def devices(self, node: Node) -> list[Device]:
         return codec.capacity_devices(
@@ -167,4 +178,68 @@ class CapacityVendor(PlainVendor):
             stem=self.stem,
             first=self.first,
             type_=self.name,
+            cores_of_card=self.cores_of_card,
         )
+
+
+class WholeVendor(PlainVendor):
+    """Cards that register nothing and are given out whole: as many as the node says it has, all alike."""
+
+    stem: ClassVar[str]
+    """What the cards' ids are made of, after the node's name."""
+    slots: ClassVar[int] = 1
+    card_memory: ClassVar[int]
+    """MiB that a card is taken to have."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        count_resource: str,
+        record: str,
+        use_uuids: str,
+        refuse_uuids: str,
+        is_consumed: bool = True,
+    ) -> None:
+        super().__init__(
+            name=name,
+            count_resource=count_resource,
+            memory_resource="",
+            cores_resource="",
+            record=record,
+            use_uuids=use_uuids,
+            refuse_uuids=refuse_uuids,
+            default_cores=WHOLE_CARD,
+            is_consumed=is_consumed,
+        )
+
+    def devices(self, node: Node) -> list[Device]:
+        return [
+            Device(f"{node.name}-{self.stem}-{index}", index, self.slots, self.card_memory, WHOLE_CARD, self.name)
+            for index in range(codec.counted_cards(node, self.count_resource))
+        ]
+
+
+class SlotVendor(PlainVendor):
+    """Registered cards of which a container gets slots, with no word about memory and compute."""
+
+    def __init__(self, *, name: str, count_resource: str, word: str, policy: str) -> None:
+        """`word` is in the names of node annotations, `policy` begins those of pods."""
+        super().__init__(
+            name=name,
+            count_resource=count_resource,
+            memory_resource="",
+            cores_resource="",
+            record=f"hami.io/{name}-devices",
+            register=f"hami.io/node-{word}-register",
+            handshake=f"hami.io/node-handshake-{word}",
+            use_uuids=f"{policy}/use-gpuuuid",
+            refuse_uuids=f"{policy}/nouse-gpuuuid",
+        )
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        count = whole_number(container, self.count_resource)
+        return DeviceRequest(self.name, count, memory=0, percentage=0, cores=0) if count else None
+
+    def devices(self, node: Node) -> list[Device]:
+        return [replace(device, cores=WHOLE_CARD) for device in super().devices(node)]

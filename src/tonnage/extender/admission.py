@@ -79,7 +79,7 @@ class PodAdmission:
 
     def _judge(self, pod: Json, namespace: str) -> Verdict:
         metadata, spec = map_at(pod, "metadata"), map_at(pod, "spec")
-        map_at(metadata, "annotations", "metadata")
+        annotations = map_at(metadata, "annotations", "metadata")
         if not items_at(spec, MAIN, "spec"):
             return Verdict(False, FORBIDDEN, "pod has no containers")
         scheduler = text_at(spec, "schedulerName", "spec")
@@ -89,14 +89,14 @@ class PodAdmission:
         judged, matched = [], False
         try:
             for place in containers:
-                admissions = self._admissions(place)
+                admissions = self._admissions(place, annotations)
                 matched = matched or any(admission.matched for admission in admissions)
                 changes = tuple(change for admission in admissions for change in admission.changes)
                 judged.append(place._replace(changes=changes))
         except AdmissionError as error:
             return Verdict(False, INVALID, str(error))
         if matched:
-            denied = self._denied(spec, namespace or text_at(metadata, "namespace", "metadata"), judged)
+            denied = self._denied(spec, annotations, namespace or text_at(metadata, "namespace", "metadata"), judged)
             if denied is not None:
                 return denied
         skipped = [place for place in judged if place.asks and self._skips(place)]
@@ -110,12 +110,14 @@ class PodAdmission:
     def _skips(self, place: Place) -> bool:
         return place.is_privileged and not self._rules.deny_privileged
 
-    def _admissions(self, place: Place) -> list[Admission]:
+    def _admissions(self, place: Place, annotations: Json) -> list[Admission]:
         if self._skips(place):
             return []
-        return [vendor.admit(place.container) for vendor in self._vendors] if place.asks else self._of_others
+        if not place.asks:
+            return self._of_others
+        return [vendor.admit(place.container, annotations) for vendor in self._vendors]
 
-    def _denied(self, spec: Json, namespace: str, judged: list[Place]) -> Verdict | None:
+    def _denied(self, spec: Json, annotations: Json, namespace: str, judged: list[Place]) -> Verdict | None:
         """Why a pod with devices must not be; nothing if it may."""
         privileged = next((place.container.name for place in judged if place.is_privileged), None)
         if self._rules.deny_privileged and privileged is not None:
@@ -123,7 +125,7 @@ class PodAdmission:
         if self._rules.scheduler_name and text_at(spec, "nodeName", "spec"):
             return Verdict(False, FORBIDDEN, "pod has node assigned")
         init, main = ([place.after for place in judged if place.field == field] for field in (INIT, MAIN))
-        over = excess(self._quotas, namespace or "default", self._vendors, init, main)
+        over = excess(self._quotas, namespace or "default", self._vendors, init, main, annotations)
         return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.sentence}") if over is not None else None
 
     def _patch(self, pod: Json, judged: list[Place], matched: bool) -> Iterator[Operation]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.task import Task
+from tonnage.cluster.task import Task, containers_of
+from tonnage.devices.base import Handover
 from tonnage.extender.gates import ALLOCATING, BIND_PHASE, PENDING, Gates
 from tonnage.extender.placing import Placing, Reservation, State
 from tonnage.extender.protocol import BindArgs
@@ -174,7 +175,12 @@ class Binder:
         task, decision = reservation.task, reservation.decision
         seconds = int(self._now())
         state = self._cluster.nodes.get(reservation.node)
-        devices = {device.uuid: device for device in state.devices} if state is not None else {}
+        handover = Handover(
+            node=reservation.node,
+            devices={device.uuid: device for device in state.devices} if state is not None else {},
+            containers=tuple([container for container, _ in containers_of(task.pod)]),
+            now=seconds,
+        )
         annotations = {
             NODE_ANNOTATION: reservation.node,
             TIME_ANNOTATION: str(seconds),
@@ -182,7 +188,7 @@ class Binder:
             BIND_TIME: str(seconds),
         }
         for vendor, uses in decision.grant:
-            annotations |= self._cluster.vendors[vendor].encode_pod(uses, devices, seconds)
+            annotations |= self._cluster.vendors[vendor].encode_pod(uses, handover)
         metadata = {"name": task.name, "namespace": task.namespace, "annotations": annotations}
         if task.uid:
             metadata["uid"] = task.uid

@@ -25,16 +25,12 @@ _KLOG_VALUES = (
     "--v", "--alsologtostderrthreshold", "--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size",
     "--stderrthreshold", "--vmodule",
 )  # fmt: skip
-_OF_ABSENT_VENDORS = (
-    "--metax-name", "--metax-vcount", "--metax-vcore", "--metax-vmemory", "--mthreads-name", "--mthreads-memory",
-    "--mthreads-cores", "--kunlun-name", "--kunlun-vcount", "--kunlun-vmemory", "--enflame-gcu-resource-name",
-    "--enflame-drs-gcu-resource-name", "--enflame-gcu-memory-resource-name", "--enflame-gcu-core-resource-name",
-    "--enflame-vgcu-resource-name", "--enflame-vgcu-legacy-resource-name", "--enflame-vgcu-percentage-resource-name",
-)  # fmt: skip
-_SWITCHES_OF_ABSENT_VENDORS = ("--sgpu-topology-aware",)
+_OF_SHARED_GCUS = ("--enflame-vgcu-legacy-resource-name", "--enflame-vgcu-percentage-resource-name")
+_TOPOLOGY = "--sgpu-topology-aware"
 _WITHOUT_EFFECT = {
     "flags of klog have no effect": (*_KLOG_VALUES, *_KLOG_SWITCHES),
-    "Tonnage does not know the cards of this vendor yet": (*_OF_ABSENT_VENDORS, *_SWITCHES_OF_ABSENT_VENDORS),
+    "Tonnage does not know the shared GCUs of before HAMi 2.10": _OF_SHARED_GCUS,
+    "Tonnage does not score nodes by the links of sGPUs yet": (_TOPOLOGY,),
 }
 
 
@@ -133,10 +129,10 @@ def _device_options() -> Iterator[Decorator[Any]]:
 
 
 def _options_without_effect() -> Iterator[Decorator[Any]]:
-    for name in (*_KLOG_VALUES, *_OF_ABSENT_VENDORS):
+    for name in (*_KLOG_VALUES, *_OF_SHARED_GCUS):
         short = ("-v",) if name == "--v" else ()
         yield click.option(*short, name, _parameter(name), hidden=True)
-    for name in (*_KLOG_SWITCHES, *_SWITCHES_OF_ABSENT_VENDORS):
+    for name in (*_KLOG_SWITCHES, _TOPOLOGY):
         yield click.option(name, _parameter(name), is_flag=False, flag_value="true", hidden=True)
 
 

@@ -8,7 +8,7 @@ from tonnage.extender.flagvalues import Address
 
 
 class DeviceFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """What HAMi 2.4 took as flags and later versions in the device configuration; nothing where it is not given."""
+    """What HAMi took as flags before the device configuration came; nothing where it is not given."""
 
     default_mem: int | None = None
     default_cores: int | None = None
@@ -29,6 +29,21 @@ class DeviceFlags(msgspec.Struct, frozen=True, kw_only=True):
     iluvatar_memory: str | None = None
     iluvatar_cores: str | None = None
     ascend_config_file: str | None = None
+    metax_name: str | None = None
+    metax_vcount: str | None = None
+    metax_vmemory: str | None = None
+    metax_vcore: str | None = None
+    mthreads_name: str | None = None
+    mthreads_memory: str | None = None
+    mthreads_cores: str | None = None
+    kunlun_name: str | None = None
+    kunlun_vcount: str | None = None
+    kunlun_vmemory: str | None = None
+    enflame_gcu_resource_name: str | None = None
+    enflame_drs_gcu_resource_name: str | None = None
+    enflame_gcu_memory_resource_name: str | None = None
+    enflame_gcu_core_resource_name: str | None = None
+    enflame_vgcu_resource_name: str | None = None
 
     @property
     def given(self) -> list[str]:

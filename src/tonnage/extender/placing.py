@@ -34,7 +34,6 @@ UNRESOLVABLE = frozenset(
         "CardTypeMismatch",
         "CardUuidMismatch",
         "NodeInsufficientDevice",
-        "CardSetInfeasible",
     )
 )
 """Reasons that stay when other pods go, so that preemption does not help."""

@@ -1,9 +1,10 @@
 """Quotas on cards at admission: what a pod's containers ask for, against the live book of quotas.
 
-Memory that is not given in MiB is unknown at admission and counts when a card is chosen.
+Memory that is not given in MiB, and compute in a unit of the card's own, are unknown at admission and count when a card
+is chosen.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tonnage.cluster.quotas import Excess, Quota, peak
@@ -28,17 +29,22 @@ class NoQuotas:
 
 
 def excess(
-    book: QuotaBook, namespace: str, vendors: Iterable[Vendor], init: Sequence[Container], main: Sequence[Container]
+    book: QuotaBook,
+    namespace: str,
+    vendors: Iterable[Vendor],
+    init: Sequence[Container],
+    main: Sequence[Container],
+    annotations: Mapping[str, str] = {},
 ) -> Excess | None:
     """The first quota that a pod with these containers would exceed; nothing if it fits."""
     kinds = [(SIDECAR if one.is_sidecar else INIT, one) for one in init] + [(APP, one) for one in main]
     for vendor in vendors:
-        found = [(kind, _request(vendor, container)) for kind, container in kinds]
+        found = [(kind, _request(vendor, container, annotations)) for kind, container in kinds]
         asked = [(kind, request) for kind, request in found if request is not None]
         if not asked:
             continue
         memory = peak((kind, request.memory * request.count) for kind, request in asked)
-        cores = peak((kind, request.cores * request.count) for kind, request in asked)
+        cores = peak((kind, 0 if request.scales else request.cores * request.count) for kind, request in asked)
         for resource, amount in ((vendor.memory_resource, memory), (vendor.cores_resource, cores)):
             quota = book.quota(namespace, resource) if resource and amount else None
             if quota is not None and quota.used + amount > quota.limit:
@@ -46,9 +52,9 @@ def excess(
     return None
 
 
-def _request(vendor: Vendor, container: Container) -> DeviceRequest | None:
+def _request(vendor: Vendor, container: Container, annotations: Mapping[str, str]) -> DeviceRequest | None:
     try:
-        return vendor.request(container)
+        return vendor.request(container, annotations)
     except RequestError:
         # Only a privileged container gets here with one; it is not judged.
         return None

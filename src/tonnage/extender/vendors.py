@@ -7,8 +7,12 @@ from tonnage.devices.ascend import Ascend
 from tonnage.devices.base import Vendor
 from tonnage.devices.cambricon import Cambricon
 from tonnage.devices.catalog import default_vendors
+from tonnage.devices.enflame import Enflame, EnflameSliced
 from tonnage.devices.hygon import Hygon
 from tonnage.devices.iluvatar import Iluvatar, IluvatarLegacy
+from tonnage.devices.kunlun import Kunlun, KunlunShared
+from tonnage.devices.metax import Metax, MetaxShared
+from tonnage.devices.mthreads import Mthreads
 from tonnage.devices.nvidia import Nvidia
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
 from tonnage.settings.deviceconfig import DeviceSettings, load_devices_file
@@ -69,7 +73,31 @@ def _flag_vendors(flags: DeviceFlags) -> Iterator[Vendor]:
             case IluvatarLegacy():
                 yield IluvatarLegacy(**_names(flags.iluvatar_name, flags.iluvatar_memory, flags.iluvatar_cores))
             case _:
-                yield vendor
+                yield _newer_vendor(vendor, flags)
+
+
+def _newer_vendor(vendor: Vendor, flags: DeviceFlags) -> Vendor:
+    """The same for vendors that came after HAMi 2.4."""
+    match vendor:
+        case Metax():
+            return Metax(**_given(count_resource=flags.metax_name))
+        case MetaxShared():
+            return MetaxShared(**_names(flags.metax_vcount, flags.metax_vmemory, flags.metax_vcore))
+        case Mthreads():
+            return Mthreads(**_names(flags.mthreads_name, flags.mthreads_memory, flags.mthreads_cores))
+        case Kunlun():
+            return Kunlun(**_given(count_resource=flags.kunlun_name))
+        case KunlunShared():
+            return KunlunShared(**_given(count_resource=flags.kunlun_vcount, memory_resource=flags.kunlun_vmemory))
+        case Enflame():
+            return Enflame(**_given(count_resource=flags.enflame_gcu_resource_name))
+        case EnflameSliced():
+            count = flags.enflame_drs_gcu_resource_name or flags.enflame_vgcu_resource_name
+            return EnflameSliced(
+                **_names(count, flags.enflame_gcu_memory_resource_name, flags.enflame_gcu_core_resource_name)
+            )
+        case _:
+            return vendor
 
 
 def _names(count: str | None, memory: str | None, cores: str | None) -> dict[str, Any]:

@@ -145,11 +145,14 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
                 ],
                 cluster.labels.taint_sets[cluster.columns.taints[row]],
                 {card: sorted(taken, key=repr) for card, taken in state.mig.items() if taken},
+                {card: +present for card, present in state.company.items() if +present},
             )
             for cluster, state in ((live, one), (fresh, other))
         ]
         if meant[0] != meant[1]:
-            yield Difference(f"Node/{one.name}", "card models, taints or instances", repr(meant[0]), repr(meant[1]))
+            yield Difference(
+                f"Node/{one.name}", "card models, taints, instances or company", repr(meant[0]), repr(meant[1])
+            )
     if mine.foreign_total != theirs.foreign_total:
         totals = str(mine.foreign_total), str(theirs.foreign_total)
         yield Difference("Cluster", "cards held by pods that do not say which", *totals)

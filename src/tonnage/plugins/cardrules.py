@@ -21,6 +21,7 @@ REASONS = (
     "CardUuidMismatch",
     "CardTimeSlicingExhausted",
     "ExclusiveDeviceAllocateConflict",
+    "CardCompanyMismatch",
     "CardInsufficientMemory",
     "CardInsufficientCore",
     "ExclusiveDeviceAllocateConflict",
@@ -39,6 +40,7 @@ REASONS = (
     UUID,
     NO_SLOT,
     RULED_OUT,
+    COMPANY,
     LITTLE_MEMORY,
     FEW_CORES,
     SHARED,
@@ -72,6 +74,8 @@ class CardAsk:
         needs = {SLOTS: 1, MEMORY: request.memory, CORES: self.cores or 1}
         self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
         self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
+        self.company = vendor.company(request.memory, task.annotations) if vendor.is_choosy else ""
+        self._unwelcome = np.zeros(0, np.bool_)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
 
@@ -86,6 +90,8 @@ class CardAsk:
         short = free < self._needs
         if self._by_share:
             np.less(free[MEMORY], self.request.memory_on(cards.total[MEMORY]), out=short[MEMORY])
+        if self.request.scales:
+            np.less(free[CORES], self.request.cores_on(cards.total[CORES]), out=short[CORES])
         if columns.incomplete and not self.cores:
             short[CORES] &= cards.total[CORES] > 0
         if len(self._by_model) < len(models):
@@ -98,17 +104,28 @@ class CardAsk:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
+        if self.vendor.is_choosy and len(columns.companies) > 1:
+            mark(codes, self._not_welcome(columns).take(cards.company), COMPANY)
         return codes
+
+    def _not_welcome(self, columns: Columns) -> Array:
+        """Which companies the request may not join."""
+        if len(self._unwelcome) < len(columns.companies):
+            refused = [not self.vendor.may_join(self.company, others) for others in columns.companies]
+            self._unwelcome = np.array(refused, np.bool_)
+        return self._unwelcome
 
     def plain(self, cards: Cards) -> Array:
         """Which cards nobody registers, so that a request by resources takes them whole."""
         return self._plain.take(cards.model)
 
-    def use(self, device: Device) -> DeviceUse:
+    def use(self, device: Device, free_cores: int) -> DeviceUse:
         """What is taken of a card that is shared or given whole."""
         if device.mode == PLAIN_MODE and not self.request.shares:
             return DeviceUse(device.uuid, device.memory, device.cores)
-        return DeviceUse(device.uuid, self.request.memory_on(device.memory), self.cores)
+        cores = self.request.cores_on(device.cores) if self.request.scales else self.cores
+        cores = self.vendor.compute_given(cores, free_cores)
+        return DeviceUse(device.uuid, self.request.memory_on(device.memory), cores)
 
     def _code_of(self, model: CardModel) -> int:
         """Why cards of a model will not do whatever is free on them, 0 if they may."""
@@ -156,9 +173,8 @@ def describe(
         most_free, most = max(free[MEMORY][own].tolist()), max(devices[card].memory for card in own)
         parts.append(f"wants {request.memory_asked} on a card, at most {most_free} of {most} MiB are free")
     elif code == FEW_CORES:
-        parts.append(
-            f"wants {request.cores} % of a card's compute, at most {max(free[CORES][own].tolist())} % are free"
-        )
+        most_free, unit = max(free[CORES][own].tolist()), "units" if request.scales else "%"
+        parts.append(f"wants {request.cores} % of a card's compute, at most {most_free} {unit} are free")
     if held:
         parts.append(f"{held} {request.vendor} cards are held by pods that do not say which")
     return "; ".join(parts)

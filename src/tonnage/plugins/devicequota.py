@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tonnage.cluster.cluster import Grant
-from tonnage.cluster.columns import MEMORY, Array, Nodes
+from tonnage.cluster.columns import CORES, MEMORY, Array, Nodes
 from tonnage.cluster.holding import VendorUse, card_uses
 from tonnage.cluster.job import Job
 from tonnage.cluster.memo import Memo
@@ -84,7 +84,8 @@ class DeviceQuota(Plugin):
         for kind, vendor, request in self._asked(task):
             memory, cores = self._quotas.numbers[vendor]
             steps.setdefault(memory, []).append((kind, request.count * request.memory))
-            steps.setdefault(cores, []).append((kind, request.count * min(request.cores, WHOLE_CARD)))
+            if not request.scales:
+                steps.setdefault(cores, []).append((kind, request.count * min(request.cores, WHOLE_CARD)))
         return {number: peak(parts) for number, parts in steps.items()}
 
     def _most(self, task: Task) -> Amounts:
@@ -95,7 +96,7 @@ class DeviceQuota(Plugin):
         for _, vendor, request in self._asked(task):
             largest, most_cores = self._quotas.largest[vendor]
             memory = max(request.memory, largest) if varies else int(request.memory_on(largest))
-            cores = max(WHOLE_CARD, most_cores) if varies else min(request.cores, WHOLE_CARD)
+            cores = max(WHOLE_CARD, most_cores) if varies else _cores_on(request, most_cores)
             for number, amount in zip(self._quotas.numbers[vendor], (memory, cores), strict=True):
                 most[number] = most.get(number, 0) + request.count * amount
         return most
@@ -134,13 +135,13 @@ class DeviceQuota(Plugin):
         steps: list[tuple[str, Any]] = []
         for kind, vendor, request in self._asked(task):
             memory, cores = self._quotas.numbers[vendor]
-            if number == cores:
-                steps.append((kind, request.count * min(request.cores, WHOLE_CARD)))
-            elif number == memory:
-                each = request.memory_on(nodes.cards.total[MEMORY])
-                if isinstance(each, np.ndarray):
-                    each = np.where(self._counts.owned(nodes.cards, (vendor,)), each, _FAR).min(axis=0)
-                steps.append((kind, each * request.count))
+            if number not in (cores, memory):
+                continue
+            total = nodes.cards.total
+            each = request.memory_on(total[MEMORY]) if number == memory else _cores_on(request, total[CORES])
+            if isinstance(each, np.ndarray):
+                each = np.where(self._counts.owned(nodes.cards, (vendor,)), each, _FAR).min(axis=0)
+            steps.append((kind, each * request.count))
         return peak(steps, np.maximum)
 
     # -- one node
@@ -191,3 +192,8 @@ class DeviceQuota(Plugin):
             over = self._excess(task, amounts)
         sentence = over.sentence if over is not None else "the cards that the pod would get exceed a quota"
         return lambda: f"{name}: {sentence}"
+
+
+def _cores_on(request: DeviceRequest, total: Any) -> Any:
+    """Compute that a request takes of cards that count so much."""
+    return request.cores_on(total) if request.scales else min(request.cores, WHOLE_CARD)

@@ -15,7 +15,6 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import INIT, Task
 from tonnage.devices.base import MIG_MODE, Device, DeviceUse, MigPlacement
-from tonnage.devices.mig import choose as choose_instance
 from tonnage.framework.classes import FITS, MAYBE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -186,11 +185,15 @@ class Devices(Plugin):
                 codes = found[:, 0].tolist()
                 if code != CARD_FITS:
                     return Failure(code, ask, codes, trial.free[:, :, 0])
+                if ask.vendor.one_set_per_pod and ask.number in uses:
+                    codes = _same_set(codes, state, uses[ask.number])
                 instances = self._instances_of_all(task, ask, state, codes, trial, trial_taken)
                 given = self._choose(task, ask, state, codes, trial.free[:, :, 0].tolist(), instances)
                 if isinstance(given, int):
                     return Failure(given, ask, codes, trial.free[:, :, 0])
                 _take(given, trial, trial_taken)
+                if ask.vendor.is_choosy:
+                    _meet(given, ask, trial)
                 uses.setdefault(ask.number, [()] * len(task.kinds))[demand.position] = tuple([use for _, use in given])
         return tuple([(number, tuple(containers)) for number, containers in sorted(uses.items())])
 
@@ -226,7 +229,7 @@ class Devices(Plugin):
             if card in instances:
                 given.append((card, instances[card].pop(0)))
             else:
-                given.append((card, ask.use(state.devices[card])))
+                given.append((card, ask.use(state.devices[card], free[CORES][card])))
         return given
 
     def _instances_of_all(
@@ -244,18 +247,15 @@ class Devices(Plugin):
     def _instances(
         self, task: Task, ask: CardAsk, device: Device, card: int, cards: Cards, taken: Taken
     ) -> list[DeviceUse]:
-        """The MIG instances that can be cut out of a card for a request; each has to pass all rules anew."""
+        """The instances that can be cut out of a card for a request; each has to pass all rules anew."""
         trial, placements = cards.copy(), dict(taken)
-        memory = ask.request.memory_on(device.memory)
         found: list[DeviceUse] = []
         while len(found) < ask.request.count and self._card_codes(task, ask, trial)[card, 0] == CARD_FITS:
-            instance = choose_instance(device.profiles, memory, placements.get(card, ()))
+            memory, cores = int(trial.free[MEMORY, card, 0]), int(trial.free[CORES, card, 0])
+            instance = ask.vendor.instance(device, ask.request, placements.get(card, ()), memory, cores)
             if instance is None:
                 break
-            profile, placement = instance
-            size = min(profile.memory, int(trial.free[MEMORY, card, 0]))
-            cores = min(profile.cores, int(trial.free[CORES, card, 0]))
-            found.append(DeviceUse(device.uuid, size, cores, profile.name, placement))
+            found.append(instance)
             _take([(card, found[-1])], trial, placements)
         return found
 
@@ -311,6 +311,24 @@ class Failure:
         self.ask = ask
         self.codes = codes
         self.free = free
+
+
+def _same_set(codes: Sequence[int], state: NodeState, given: Sequence[Sequence[DeviceUse]]) -> list[int]:
+    """The codes of a node's cards for a pod that may have no others than those it was given before."""
+    before = {use.uuid for uses in given for use in uses}
+    outside = [device.uuid not in before for device in state.devices]
+    return [
+        cardrules.SET if code == CARD_FITS and card < len(outside) and outside[card] else code
+        for card, code in enumerate(codes)
+    ]
+
+
+def _meet(slices: Sequence[Slice], ask: CardAsk, cards: Cards) -> None:
+    """Let the pod's next containers find the one that was given these slices."""
+    columns = cards.nodes.columns
+    for card, _ in slices:
+        others = columns.companies[int(cards.company[card, 0])]
+        cards.company[card, 0] = columns.company_id(others | {ask.company})
 
 
 def _take(slices: Sequence[Slice], cards: Cards, taken: Taken) -> None:

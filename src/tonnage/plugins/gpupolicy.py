@@ -207,7 +207,8 @@ def _factors(
     memory_factor = weights[1] * slots * cores if capacity[1] else 0
     core_factor = weights[2] * slots * memory if capacity[2] else 0
     base = slot_factor * (slots + request.count)
-    base += memory_factor * (memory + request.memory_on(capacity[1])) + core_factor * (cores + request.cores)
+    base += memory_factor * (memory + request.memory_on(capacity[1]))
+    base += core_factor * (cores + request.cores_on(capacity[2]))
     return 10 * base, 10 * slot_factor, 10 * memory_factor, 10 * core_factor, slots * memory * cores
 
 

@@ -42,7 +42,7 @@ class GpuSharingOrder(Plugin):
         if leaving is not None:
             used, free = used - leaving[SLOTS], free + leaving[MEMORY]
         fits = (used > 0) & (free >= request.memory_on(cards.total[MEMORY])) & (cards.free[SLOTS] > 0)
-        fits &= cards.free[CORES] >= max(1, request.cores)
+        fits &= cards.free[CORES] >= np.maximum(1, request.cores_on(cards.total[CORES]))
         fits &= self._cards.owned(cards, (self._cluster.vendor_numbers[request.vendor],))
         if not request.shares and nodes.columns.plain:
             plain = np.array([model.mode == PLAIN_MODE for model in nodes.columns.models])

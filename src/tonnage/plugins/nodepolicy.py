@@ -2,7 +2,8 @@
 
 A node's score is 10 × (slots + cores + memory in use, each as a share of what the node has), before the pod is placed
 and over all its cards, in 32-bit floats as HAMi computes it. `binpack` prefers the highest, `spread` the lowest (its
-scores are negative). Pods that ask for no cards are not scored.
+scores are negative). Vendors may add what they know of the links of a node's cards. Pods that ask for no cards are not
+scored.
 """
 
 from collections.abc import Hashable
@@ -36,9 +37,11 @@ class NodePolicy(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
+        self._cluster = session.cluster
         self._columns = session.cluster.columns
+        self._scoring = {vendor.name for vendor in session.cluster.vendors if vendor.scores_nodes}
         session.add_pre_predicate(self._check)
-        session.add_batch_node_order(self._score, key=self._policy)
+        session.add_batch_node_order(self._score, key=self._key)
 
     def _check(self, task: Task, job: Job) -> None:
         """An unknown policy in a pod's annotation means binpack, as in HAMi; but it is said."""
@@ -47,6 +50,19 @@ class NodePolicy(Plugin):
             message = f"{wanted!r} is no node policy; {BINPACK} is used"
             expected = " or ".join(POLICIES)
             self._session.report(Problem(f"Pod/{task.key}", annotation_field(ANNOTATION), "", expected, message))
+
+    def _key(self, task: Task) -> Hashable:
+        counts = self._counts(task)
+        return (self._policy(task), tuple(counts.items())) if counts else self._policy(task)
+
+    def _counts(self, task: Task) -> dict[str, int]:
+        """How many cards the pod asks for of each vendor that has an opinion about nodes."""
+        counts: dict[str, int] = {}
+        for demand in task.demands:
+            for request in demand.requests:
+                if request.vendor in self._scoring:
+                    counts[request.vendor] = counts.get(request.vendor, 0) + request.count
+        return counts
 
     def _policy(self, task: Task) -> Hashable:
         if not task.demands:
@@ -66,4 +82,18 @@ class NodePolicy(Plugin):
             share[SLOTS] = nodes.pick(self._columns.node_used[SLOTS]) + held
         share /= nodes.pick(self._columns.node_total)
         score: Array = (share[SLOTS] + share[CORES] + share[MEMORY]) * _WEIGHT
+        for vendor, count in self._counts(task).items():
+            score += self._of_vendor(vendor, count, policy == SPREAD, nodes)
         return np.float32(0) - score if policy == SPREAD else score
+
+    def _of_vendor(self, name: str, count: int, spreads: bool, nodes: Nodes) -> Array:
+        """What a vendor adds to the score of nodes that have its cards."""
+        number = self._cluster.vendor_numbers[name]
+        vendor, states = self._cluster.vendors[number], self._cluster.states
+        owned = nodes.pick(self._columns.vendor_cards[number]).tolist()
+        rows = nodes.pick(np.arange(len(self._columns.version))).tolist()
+        found = [
+            vendor.node_score(states[row].node, count, spreads) if own else 0
+            for row, own in zip(rows, owned, strict=True)
+        ]
+        return np.array(found, np.float32)

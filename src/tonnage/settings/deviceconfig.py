@@ -8,20 +8,33 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from tonnage.devices.amd import Amd
 from tonnage.devices.ascend import Ascend, Chip, Template
 from tonnage.devices.base import Vendor
+from tonnage.devices.biren import Biren
 from tonnage.devices.cambricon import Cambricon
+from tonnage.devices.enflame import Enflame, EnflameSliced
 from tonnage.devices.hygon import Hygon
 from tonnage.devices.iluvatar import Iluvatar, IluvatarLegacy
+from tonnage.devices.kunlun import Kunlun, KunlunShared
+from tonnage.devices.metax import Metax, MetaxShared
+from tonnage.devices.mthreads import Mthreads
+from tonnage.devices.neuron import Neuron
 from tonnage.devices.nvidia import Nvidia
+from tonnage.devices.vastai import Vastai
 from tonnage.manifests.written import TextError
 from tonnage.settings.devicesections import (
-    ABSENT,
     AscendSection,
     Cards,
     ChipSection,
+    CountSection,
+    EnflameSection,
     HygonSection,
     IluvatarSection,
+    KunlunSection,
+    MetaxSection,
+    MthreadsSection,
+    NeuronSection,
     NvidiaSection,
 )
 from tonnage.settings.document import Form, Part, read_document, top_level
@@ -31,11 +44,15 @@ from tonnage.settings.strict import read
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-KNOWN = ("nvidia", "cambricon", "hygon", "iluvatar", "iluvatars", "vnpus")
-"""Sections of vendors that Tonnage knows, in the order in which vendors are asked; `iluvatar` is the old form."""
-SECTIONS = (*KNOWN, *ABSENT)
+SECTIONS = (
+    "nvidia", "cambricon", "hygon", "iluvatar", "iluvatars", "vnpus", "metax", "enflame", "mthreads", "kunlun",
+    "awsneuron", "amd", "vastai", "biren",
+)  # fmt: skip
+"""In the order in which vendors are asked; `iluvatar` is the form of old."""
 DEVICES = Form(
-    "a device configuration", f"sections such as {', '.join(KNOWN[:3])}", ("device-config.yaml", "ascend-config.yaml")
+    "a device configuration",
+    f"sections such as {', '.join(SECTIONS[:3])}",
+    ("device-config.yaml", "ascend-config.yaml"),
 )
 _IN_MODULES = "Ascend910C"
 """The chip of which HAMi knows without being told that cards come two to a module."""
@@ -97,17 +114,9 @@ class _Reader:
                 self._notes.error(key.position, f"a device configuration has no section {name}{advice(name, SECTIONS)}")
             elif not value.is_null and value.fields() != {} and value.items() != []:
                 given[name] = value
-        for name in given.keys() & ABSENT:
-            vendor, kind = ABSENT[name]
-            position = fields[name][0].position
-            self._notes.warn(
-                position,
-                f"{name}: Tonnage does not know the cards of {vendor} yet; pods that ask for them are left alone",
-            )
-            read(given[name], kind, name, self._notes)
         if not given and not self._notes.errors:
             self._notes.error(root.position, "all sections are empty, so that no pod could ask for any card")
-        return [vendor for name in KNOWN if name in given for vendor in self._vendors(name, given[name])]
+        return [vendor for name in SECTIONS if name in given for vendor in self._vendors(name, given[name])]
 
     def _vendors(self, name: str, part: Part) -> Iterator[Vendor]:
         match name:
@@ -127,8 +136,76 @@ class _Reader:
                     chip = self._section(item, IluvatarSection, name, "common_word", "resource_count_name")
                     if chip and self._is_new(item, "commonWord", chip.common_word, self._words):
                         yield Iluvatar(chip.common_word, **_names(chip))
-            case _:
+            case "vnpus":
                 yield from self._ascend(part)
+            case "metax":
+                yield from self._metax(part)
+            case "enflame":
+                yield from self._enflame(part)
+            case "mthreads":
+                if mthreads := self._section(part, MthreadsSection, name):
+                    yield Mthreads(**_names(mthreads), memory_of_cards=mthreads.memory_per_card)
+            case "kunlun":
+                yield from self._kunlun(part)
+            case "awsneuron":
+                if neuron := self._section(part, NeuronSection, name):
+                    yield Neuron(count_resource=neuron.resource_count_name, cores_resource=neuron.resource_core_name)
+            case "amd":
+                if cards := self._section(part, Cards, name):
+                    yield Amd(**_names(cards))
+            case "vastai":
+                if counted := self._section(part, CountSection, name):
+                    yield Vastai(count_resource=counted.resource_count_name)
+            case _:
+                if counted := self._section(part, CountSection, name):
+                    yield Biren(count_resource=counted.resource_count_name)
+
+    def _metax(self, part: Part) -> Iterator[Vendor]:
+        section = self._section(part, MetaxSection, "metax", any_of=("resource_count_name", "resource_v_count_name"))
+        if section is None:
+            return
+        if section.sgpu_topology_aware:
+            self._notes.warn(part.position, "sgpuTopologyAware: Tonnage does not score nodes by the links of sGPUs yet")
+        if section.resource_count_name:
+            yield Metax(count_resource=section.resource_count_name)
+        if section.resource_v_count_name:
+            yield MetaxShared(
+                count_resource=section.resource_v_count_name,
+                memory_resource=section.resource_v_memory_name,
+                cores_resource=section.resource_v_core_name,
+            )
+
+    def _kunlun(self, part: Part) -> Iterator[Vendor]:
+        section = self._section(part, KunlunSection, "kunlun", any_of=("resource_count_name", "resource_v_count_name"))
+        if section is None:
+            return
+        if section.resource_count_name:
+            yield Kunlun(count_resource=section.resource_count_name)
+        if section.resource_v_count_name:
+            yield KunlunShared(
+                count_resource=section.resource_v_count_name, memory_resource=section.resource_v_memory_name
+            )
+
+    def _enflame(self, part: Part) -> Iterator[Vendor]:
+        counts = ("resource_gcu", "resource_sliced", "resource_shared")
+        section = self._section(part, EnflameSection, "enflame", any_of=counts)
+        if section is None:
+            return
+        if section.resource_percentage:
+            self._notes.warn(
+                part.position,
+                "resourceNameVGCUPercentage: Tonnage does not know the shared GCUs of before HAMi 2.10; "
+                "resourceNameVGCU is read as resourceNameDRSGCU, as HAMi does since",
+            )
+        if section.resource_gcu:
+            yield Enflame(count_resource=section.resource_gcu)
+        # As in HAMi, these have names even where the section is silent.
+        names = {
+            "count_resource": section.resource_sliced or section.resource_shared,
+            "memory_resource": section.resource_memory,
+            "cores_resource": section.resource_core,
+        }
+        yield EnflameSliced(**{key: name for key, name in names.items() if name})
 
     def _nvidia(self, part: Part) -> Iterator[Vendor]:
         section = self._section(part, NvidiaSection, "nvidia")
@@ -200,15 +277,19 @@ class _Reader:
             self._notes.error(part.position, f"{name}: expected a list, got {part.words}")
         return items or []
 
-    def _section(self, part: Part, kind: type[T], name: str, *needed: str) -> T | None:
-        """A section that has what it cannot do without, under names of its own."""
+    def _section(self, part: Part, kind: type[T], name: str, *needed: str, any_of: tuple[str, ...] = ()) -> T | None:
+        """A section that has what it cannot do without, or one of some things, under names of its own."""
         section = read(part, kind, name, self._notes)
         if section is None:
             return None
         written = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-        missing = [written[field] for field in needed or ("resource_count_name",) if not getattr(section, field)]
+        needed = needed or any_of or ("resource_count_name",)
+        missing = [written[field] for field in needed if not getattr(section, field)]
+        if any_of and len(missing) < len(any_of):
+            missing = []
         if missing:
-            self._notes.error(part.position, f"{name}: {' and '.join(missing)} must be given")
+            them = (" or " if any_of else " and ").join(missing)
+            self._notes.error(part.position, f"{name}: {them} must be given")
         fresh = [
             self._is_new(part, written[field], getattr(section, field), self._names)
             for field in kind.__struct_fields__

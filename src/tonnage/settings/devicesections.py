@@ -126,7 +126,9 @@ class AscendSection(_Section, frozen=True, rename="camel"):
     configs: list[ChipSection] = []
 
 
-class _Metax(_Section, frozen=True, rename="camel"):
+class MetaxSection(_Section, frozen=True, rename="camel"):
+    """`metax`: whole GPUs, and sGPUs under names with a `V`."""
+
     resource_count_name: Name = ""
     resource_v_count_name: Name = ""
     resource_v_memory_name: Name = ""
@@ -134,42 +136,39 @@ class _Metax(_Section, frozen=True, rename="camel"):
     sgpu_topology_aware: bool = False
 
 
-class _Enflame(_Section, frozen=True, rename="camel"):
-    gcu: Name = msgspec.field(default="", name="resourceNameGCU")
-    drs: Name = msgspec.field(default="", name="resourceNameDRSGCU")
-    memory: Name = msgspec.field(default="", name="resourceNameGCUMemory")
-    core: Name = msgspec.field(default="", name="resourceNameGCUCore")
-    shared: Name = msgspec.field(default="", name="resourceNameVGCU")
-    percentage: Name = msgspec.field(default="", name="resourceNameVGCUPercentage")
+class EnflameSection(_Section, frozen=True, rename="camel"):
+    """`enflame`: whole GCUs and those cut by DRS; before HAMi 2.10 the latter were shared, under the last two names."""
+
+    resource_gcu: Name = msgspec.field(default="", name="resourceNameGCU")
+    resource_sliced: Name = msgspec.field(default="", name="resourceNameDRSGCU")
+    resource_memory: Name = msgspec.field(default="", name="resourceNameGCUMemory")
+    resource_core: Name = msgspec.field(default="", name="resourceNameGCUCore")
+    resource_shared: Name = msgspec.field(default="", name="resourceNameVGCU")
+    resource_percentage: Name = msgspec.field(default="", name="resourceNameVGCUPercentage")
 
 
-class _Mthreads(Cards, frozen=True, rename="camel"):
-    memory_per_card: list[Amount] = []
+class MthreadsSection(Cards, frozen=True, rename="camel"):
+    """`mthreads`."""
+
+    memory_per_card: list[Annotated[int, msgspec.Meta(ge=1, le=LARGEST_AMOUNT // 512)]] = []
 
 
-class _Kunlun(_Section, frozen=True, rename="camel"):
+class KunlunSection(_Section, frozen=True, rename="camel"):
+    """`kunlun`: whole XPUs, and vXPUs under names with a `V`."""
+
     resource_count_name: Name = ""
     resource_v_count_name: Name = ""
     resource_v_memory_name: Name = ""
 
 
-class _Neuron(_Section, frozen=True, rename="camel"):
+class NeuronSection(_Section, frozen=True, rename="camel"):
+    """`awsneuron`."""
+
     resource_count_name: Name = ""
     resource_core_name: Name = ""
 
 
-class _Whole(_Section, frozen=True, rename="camel"):
+class CountSection(_Section, frozen=True, rename="camel"):
+    """`vastai` and `biren`."""
+
     resource_count_name: Name = ""
-
-
-ABSENT: dict[str, tuple[str, type[msgspec.Struct]]] = {
-    "metax": ("MetaX", _Metax),
-    "enflame": ("Enflame", _Enflame),
-    "mthreads": ("Moore Threads", _Mthreads),
-    "kunlun": ("Kunlun", _Kunlun),
-    "awsneuron": ("AWS Neuron", _Neuron),
-    "amd": ("AMD", Cards),
-    "vastai": ("Vastai", _Whole),
-    "biren": ("Biren", _Whole),
-}
-"""Sections of vendors that Tonnage does not know: whose they are, and what they hold."""

@@ -1,0 +1,10 @@
+"""Biren GPUs."""
+
+from tonnage.devices.plain import SlotVendor
+
+
+class Biren(SlotVendor):
+    """Biren GPUs as HAMi's device plugin registers them."""
+
+    def __init__(self, *, count_resource: str = "birentech.com/gpu") -> None:
+        super().__init__(name="Biren", count_resource=count_resource, word="biren", policy="birentech.com")

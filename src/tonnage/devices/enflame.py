@@ -1,0 +1,211 @@
+"""Enflame GCUs: whole ones, which register nothing, and those that DRS cuts into instances of fixed profiles."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tonnage.devices.base import (
+    LARGEST_AMOUNT,
+    MIG_MODE,
+    MOST_DEVICES,
+    WHOLE_CARD,
+    Change,
+    DecodeError,
+    Device,
+    DeviceRequest,
+    DeviceUse,
+    Handover,
+    MigPlacement,
+    MigProfile,
+    PodUses,
+    RequestError,
+    limit,
+    whole_number,
+)
+from tonnage.devices.codec import decode_json
+from tonnage.devices.plain import PlainVendor, WholeVendor
+from tonnage.model.node import Node
+from tonnage.model.pod import Container
+from tonnage.model.wire import encode
+
+REGISTER = "enflame.com/gcu-drs-capacity"
+USE_UUID = "enflame.com/use-gpuuuid"
+REFUSE_UUID = "enflame.com/nouse-gpuuuid"
+MINOR = "minor"
+"""The fact by which a card tells the number of its device file."""
+GIB = 1024
+LARGEST_IN_GIB = 256
+"""Memory up to this is asked for in GiB, more in MiB."""
+_PROFILE = re.compile(r"([1-9][0-9]{0,2})g\.([1-9][0-9]{0,5})gb", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class Enflame(WholeVendor):
+    """GCUs that are given out whole."""
+
+    stem = "GCU"
+    card_memory = 100
+
+    def __init__(self, *, count_resource: str = "enflame.com/gcu") -> None:
+        super().__init__(
+            name="GCU",
+            count_resource=count_resource,
+            record="hami.io/enflame-gcu-devices",
+            use_uuids=USE_UUID,
+            refuse_uuids=REFUSE_UUID,
+        )
+
+
+class _Card(msgspec.Struct, gc=False, frozen=True):
+    index: str | int = ""
+    minor: str | int = ""
+    capacity: str | int = 0
+
+
+class _Capacity(msgspec.Struct, gc=False, frozen=True):
+    """What a node tells of its cards: how many slices each has, and the profiles that they can be cut into."""
+
+    devices: list[_Card] = []
+    profiles: dict[str, str] = {}
+
+
+class _Assigned(msgspec.Struct, gc=False, frozen=True, rename="camel"):
+    """What the device plugin is told about a container."""
+
+    allocated: bool
+    request: int
+    profile_name: str
+    profile_id: str = msgspec.field(name="profileID")
+
+
+class EnflameSliced(PlainVendor):
+    """GCUs cut by DRS. A container gets one instance, by its number of slices or by memory and compute."""
+
+    def __init__(
+        self,
+        *,
+        count_resource: str = "enflame.com/drs-gcu",
+        memory_resource: str = "enflame.com/gcu-memory",
+        cores_resource: str = "enflame.com/gcu-core",
+    ) -> None:
+        super().__init__(
+            name="Enflame",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource=cores_resource,
+            record="hami.io/enflame-vgpu-devices",
+            register=REGISTER,
+            use_uuids=USE_UUID,
+            refuse_uuids=REFUSE_UUID,
+            is_consumed=False,
+        )
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        slices = whole_number(container, self.count_resource)
+        if slices:
+            return DeviceRequest(self.name, 1, memory=0, percentage=0, cores=0, slices=slices)
+        memory = whole_number(container, self.memory_resource, f"GiB up to {LARGEST_IN_GIB} and else in MiB")
+        cores = whole_number(container, self.cores_resource, bounds=(0, WHOLE_CARD))
+        if slices == 0 or (memory is None and cores is None):
+            return None
+        if memory == 0:
+            raise RequestError(f"container {container.name!r}: {self.memory_resource}: 0 is no memory to run with")
+        size = (memory or 0) * (GIB if (memory or 0) <= LARGEST_IN_GIB else 1)
+        return DeviceRequest(self.name, 1, memory=size, percentage=0, cores=cores or 0)
+
+    def devices(self, node: Node) -> list[Device]:
+        text = node.annotations.get(REGISTER)
+        if text is None:
+            return []
+        told = decode_json(text, _Capacity, "device", "a JSON object with devices and profiles")
+        if len(told.devices) > MOST_DEVICES:
+            raise DecodeError(f"{len(told.devices)} devices on one node", "", f"at most {MOST_DEVICES} devices")
+        profiles = _profiles(told.profiles)
+        memory = max(profile.memory for profile in profiles)
+        devices = []
+        for position, card in enumerate(told.devices):
+            index = _number(card.index, f"device {position + 1}, index") if card.index != "" else position
+            facts = ((MINOR, str(card.minor).strip() or str(index)), *told.profiles.items())
+            devices.append(
+                Device(
+                    uuid=f"{node.name}-enflame-drs-{index}",
+                    index=index,
+                    count=_number(card.capacity, f"device {position + 1}, capacity"),
+                    memory=memory,
+                    cores=WHOLE_CARD,
+                    type=self.name,
+                    mode=MIG_MODE,
+                    profiles=profiles,
+                    custom=facts,
+                )
+            )
+        return devices
+
+    def instance(
+        self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
+    ) -> DeviceUse | None:
+        """The smallest profile that will do; the device plugin finds its place on the card."""
+        for profile in device.profiles:
+            if request.slices:
+                will_do = profile.slices == request.slices
+            else:
+                will_do = profile.memory >= request.memory and profile.cores >= request.cores
+            if will_do:
+                fits = profile.memory <= memory and profile.cores <= cores
+                return DeviceUse(device.uuid, profile.memory, profile.cores, profile.name) if fits else None
+        return None
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        """What is asked for stands in limits and requests alike."""
+        names = (self.count_resource,) if request.slices else (self.memory_resource, self.cores_resource)
+        parts = {"limits": container.resources.limits or {}, "requests": container.resources.requests or {}}
+        return tuple(
+            Change(field, name, str(limit(container, name)))
+            for name in names
+            for field, part in parts.items()
+            if name not in part and limit(container, name) is not None
+        )
+
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
+        assigned: dict[str, _Assigned] = {}
+        told: dict[str, str] = {}
+        for container, given in zip(handover.containers, uses, strict=True):
+            for use in given[:1]:
+                device = handover.devices[use.uuid]
+                facts = dict(device.custom)
+                slices = next((one.slices for one in device.profiles if one.name == use.profile), 1)
+                assigned[container.name] = _Assigned(False, slices, use.profile, str(facts.get(use.profile, "")))
+                first = {
+                    "enflame.com/gcu-assigned-index": str(device.index),
+                    "enflame.com/gcu-assigned-id": str(device.index),
+                    "enflame.com/gcu-assigned-minor": str(facts[MINOR]),
+                    "enflame.com/gcu-request-size": str(slices),
+                }
+                told = told or first
+        return {
+            "enflame.com/gcu-assigned": "false",
+            "enflame.com/gcu-assigned-time": handover.nanoseconds,
+            **told,
+            "assigned-containers": encode(assigned).decode(),
+        }
+
+
+def _profiles(told: Mapping[str, str]) -> tuple[MigProfile, ...]:
+    """The profiles from the smallest to the largest; those that cannot be read are left out."""
+    found = [(match, name) for name in told if (match := _PROFILE.fullmatch(name.strip().lower())) is not None]
+    if not found:
+        raise DecodeError("there is no profile that can be read", "profiles", "profiles such as 1g.6gb")
+    sizes = sorted((int(match[1]), int(match[2]), name) for match, name in found)
+    most = sizes[-1][0]
+    return tuple(
+        MigProfile(name, min(gib * GIB, LARGEST_AMOUNT), slices * WHOLE_CARD // most, slices, ())
+        for slices, gib, name in sizes
+    )
+
+
+def _number(text: str | int, position: str) -> int:
+    digits = str(text).strip()
+    if not _NUMBER.fullmatch(digits):
+        raise DecodeError(f"{digits[:40]!r} is not such a number", position, "a whole number, 0 or more")
+    return int(digits)

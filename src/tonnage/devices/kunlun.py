@@ -1,0 +1,162 @@
+"""Kunlun XPUs, whole or as vXPUs of a quarter, a half or all of a card.
+
+Eight cards make two halves of four. Cards are linked to all others of their half and to their counterpart in the other
+one, and only sets of cards that are linked to each other are given out.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tonnage.devices.base import Change, Device, DeviceRequest, Handover, PodUses, RequestError, limit
+from tonnage.devices.plain import PlainVendor, WholeVendor
+from tonnage.devices.sets import by_index
+from tonnage.model.node import Node
+from tonnage.model.pod import Container
+
+CARD_MEMORY = 98304
+PARTS = (24576, 49152, CARD_MEMORY)
+"""MiB of the vXPUs that a card can be cut into."""
+COUNTS = (1, 2, 4, 8)
+"""Numbers of cards that can be linked to each other."""
+HALF = 4
+TIGHTEST = {1: (1, 3, 2, 4), 2: (2, 3, 4), 4: (4,)}
+"""For each number of cards, how many a half should have free, the best first; a single card leaves pairs alone."""
+QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
+"""Two cards of each half that are linked."""
+
+
+class Kunlun(WholeVendor):
+    """XPUs that are given out whole."""
+
+    has_set_rules = True
+    stem = "kunlun"
+    slots = 100
+    card_memory = CARD_MEMORY
+
+    def __init__(self, *, count_resource: str = "kunlunxin.com/xpu") -> None:
+        super().__init__(
+            name="kunlun",
+            count_resource=count_resource,
+            record="hami.io/kunlun",
+            use_uuids="baidu.com/use-gpuuuid",
+            refuse_uuids="baidu.com/nouse-gpuuuid",
+            is_consumed=False,
+        )
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        return _checked(super().request(container, annotations), container, self.count_resource)
+
+    def devices(self, node: Node) -> list[Device]:
+        devices = super().devices(node)
+        return [replace(device, numa=int(device.index >= len(devices) // 2)) for device in devices]
+
+    def is_particular(self, request: DeviceRequest) -> bool:
+        return request.count > 1
+
+    def pick(
+        self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
+    ) -> list[int] | None:
+        return linked(request.count, candidates)
+
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
+        indexes = dict.fromkeys(str(handover.devices[use.uuid].index) for container in uses for use in container)
+        return {"BAIDU_COM_DEVICE_IDX": ",".join(indexes)}
+
+
+class KunlunShared(PlainVendor):
+    """vXPUs: parts of cards, all parts of one card being of the same size."""
+
+    has_set_rules = True
+    is_choosy = True
+
+    def __init__(
+        self, *, count_resource: str = "kunlunxin.com/vxpu", memory_resource: str = "kunlunxin.com/vxpu-memory"
+    ) -> None:
+        super().__init__(
+            name="XPU",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource="",
+            record="hami.io/xpu-devices",
+            register="hami.io/node-register-xpu",
+            handshake="hami.io/node-handshake-xpu",
+            use_uuids="hami.io/use-xpu-uuid",
+            refuse_uuids="hami.io/no-use-xpu-uuid",
+        )
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        request = _checked(super().request(container, annotations), container, self.count_resource)
+        if request is None:
+            return None
+        memory = request.memory or CARD_MEMORY
+        return replace(request, memory=memory, percentage=0, cores=memory * 100 // CARD_MEMORY)
+
+    def memory(self, container: Container) -> int | None:
+        asked = super().memory(container)
+        if not asked:
+            return asked
+        if asked > CARD_MEMORY:
+            raise RequestError(
+                f"container {container.name!r}: {self.memory_resource}: {asked} MiB is more than "
+                f"a card's {CARD_MEMORY} MiB"
+            )
+        return next(part for part in PARTS if part >= asked)
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        if limit(container, self.memory_resource) is None:
+            return ()
+        return tuple(Change(field, self.memory_resource, str(request.memory)) for field in ("limits", "requests"))
+
+    def company(self, memory: int, annotations: Mapping[str, str]) -> str:
+        return str(next((part for part in PARTS if part >= memory), CARD_MEMORY))
+
+    def may_join(self, company: str, others: frozenset[str]) -> bool:
+        return others <= {company}
+
+    def is_particular(self, request: DeviceRequest) -> bool:
+        return request.count > 1
+
+    def pick(
+        self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
+    ) -> list[int] | None:
+        return linked(request.count, candidates)
+
+
+def _checked(request: DeviceRequest | None, container: Container, resource: str) -> DeviceRequest | None:
+    if request is not None and request.count not in COUNTS:
+        shown = ", ".join(str(count) for count in COUNTS)
+        raise RequestError(f"container {container.name!r}: {resource}: {request.count} is none of {shown}")
+    return request
+
+
+def linked(count: int, candidates: Sequence[Device]) -> list[int]:
+    """Positions of cards that are linked to each other; an empty list if there is no such set."""
+    positions = {index: position for index, position in by_index(candidates).items() if index < 2 * HALF}
+    free = list(positions)
+    chosen: Sequence[int] = ()
+    if count == 2 * HALF:
+        chosen = free if len(free) == count else ()
+    else:
+        chosen = _of_one_half(count, free) or _across(count, free)
+    return [positions[index] for index in chosen]
+
+
+def _of_one_half(count: int, free: Sequence[int]) -> Sequence[int]:
+    """Cards of the half in which they leave the least that is of use."""
+    halves = [index for index in free if index < HALF], [index for index in free if index >= HALF]
+    for size in TIGHTEST[count]:
+        for half in halves:
+            if len(half) == size:
+                return half[:count]
+    return ()
+
+
+def _across(count: int, free: Sequence[int]) -> Sequence[int]:
+    """Counterparts of both halves; of two pairs rather such that leave another pair."""
+    pairs = [(index, index + HALF) for index in free if index + HALF in free]
+    if count == 2:
+        return pairs[0] if pairs else ()
+    quads = [quad for quad in QUADS if set(quad) <= {*free}] if count == HALF else []
+    leaving_a_pair = [quad for quad in quads if any(not {*pair} & {*quad} for pair in pairs)]
+    return next(iter(leaving_a_pair or quads), ())

@@ -1,0 +1,94 @@
+"""Moore Threads GPUs, which register nothing: their number and memory follow from what the node offers.
+
+Compute comes in sixteenths of a card. Counts of memory and compute are for all cards of a container together.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tonnage.devices.base import (
+    WHOLE_CARD,
+    AdmissionError,
+    Change,
+    DeviceRequest,
+    Handover,
+    PodUses,
+    limit,
+    whole_number,
+)
+from tonnage.devices.plain import CapacityVendor
+from tonnage.model.pod import Container
+
+MEMORY_UNIT = 512
+"""MiB in one unit of memory."""
+CORES_OF_CARD = 16
+MEMORY_OF_CARDS = (96,)
+"""Units of memory that whole cards have, unless told otherwise."""
+
+
+class Mthreads(CapacityVendor):
+    """GPUs shared through Moore Threads' sGPU."""
+
+    stem = "mthreads"
+    cores_of_card = CORES_OF_CARD
+    one_set_per_pod = True
+
+    def __init__(
+        self,
+        *,
+        count_resource: str = "mthreads.com/vgpu",
+        memory_resource: str = "mthreads.com/sgpu-memory",
+        cores_resource: str = "mthreads.com/sgpu-core",
+        memory_of_cards: Sequence[int] = MEMORY_OF_CARDS,
+    ) -> None:
+        """`memory_of_cards` are the sizes of cards in units of memory; whole cards are asked for by the first."""
+        super().__init__(
+            name="Mthreads",
+            count_resource=count_resource,
+            memory_resource=memory_resource,
+            cores_resource=cores_resource,
+            record="hami.io/mthreads-vgpu-devices",
+            use_uuids="mthreads.ai/use-gpuuuid",
+            refuse_uuids="mthreads.ai/nouse-gpuuuid",
+            memory_unit=MEMORY_UNIT,
+            is_consumed=False,
+        )
+        self.memory_of_cards = tuple(memory_of_cards) or MEMORY_OF_CARDS
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        count = whole_number(container, self.count_resource)
+        if not count:
+            return None
+        memory = (self.memory(container) or 0) // count
+        cores = whole_number(container, self.cores_resource)
+        if cores is None and not memory:
+            cores = count * CORES_OF_CARD
+        return DeviceRequest(self.name, count, memory, 0 if memory else WHOLE_CARD, (cores or 0) // count)
+
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+        units = limit(container, self.memory_resource)
+        if request.count == 1 and units is not None:
+            self._check_part(container, request.memory // MEMORY_UNIT)
+            return ()
+        whole = {self.cores_resource: CORES_OF_CARD, self.memory_resource: self.memory_of_cards[0]}
+        changes = [Change("limits", name, str(request.count * each)) for name, each in whole.items() if name]
+        requested = container.resources.requests or {}
+        # A request beside the limit must stay equal to it.
+        changes += [Change("requests", change.key, change.value) for change in changes if change.key in requested]
+        if request.count > 1:
+            changes.append(Change("annotations", "mthreads.com/request-gpu-num", str(request.count)))
+        return tuple(changes)
+
+    def _check_part(self, container: Container, units: int) -> None:
+        """The driver cuts cards into powers of two, or leaves them whole."""
+        parts = {2**power for power in range(1, max(self.memory_of_cards).bit_length())} | {*self.memory_of_cards}
+        if units not in parts:
+            shown = ", ".join(str(part) for part in sorted(parts))
+            raise AdmissionError(f"container {container.name!r}: {self.memory_resource}: {units} is none of {shown}")
+
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
+        given = next(container for container in uses if container)
+        return {
+            "mthreads.com/gpu-index": ",".join(str(handover.devices[use.uuid].index) for use in given),
+            "mthreads.com/predicate-time": handover.nanoseconds,
+            "mthreads.com/predicate-node": handover.node,
+        }

@@ -1,0 +1,125 @@
+"""AWS Neuron devices, which register nothing, given out whole or by the core.
+
+Compute is a set of cores: each bit of a number stands for one core, in what a device has as in what a container holds.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tonnage.devices import codec
+from tonnage.devices.base import (
+    WHOLE_CARD,
+    Device,
+    DeviceRequest,
+    Handover,
+    PodUses,
+    RequestError,
+    limit,
+    whole_number,
+)
+from tonnage.devices.plain import PlainVendor
+from tonnage.devices.sets import by_index
+from tonnage.model.node import Node
+from tonnage.model.pod import Container
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+NODE_TYPE = "AWSNodeType"
+"""The fact by which a device tells the type of its node."""
+USUAL_CORES = 2
+"""Cores of a device, where only a number of cores is known."""
+MOST_CORES = 16
+BLOCKS = (4, 8, 16)
+"""Numbers of neighbouring devices that are linked, except on inference nodes, where all neighbours are."""
+
+
+class Neuron(PlainVendor):
+    """Neuron devices of Inferentia and Trainium nodes."""
+
+    has_set_rules = True
+
+    def __init__(
+        self, *, count_resource: str = "aws.amazon.com/neuron", cores_resource: str = "aws.amazon.com/neuroncore"
+    ) -> None:
+        super().__init__(
+            name="AWSNeuron",
+            count_resource=count_resource,
+            memory_resource="",
+            cores_resource=cores_resource,
+            record="hami.io/aws-neuron-devices",
+            use_uuids="aws.amazon.com/use-neuron-uuid",
+            refuse_uuids="aws.amazon.com/nouse-neuron-uuid",
+            is_consumed=False,
+        )
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        count = whole_number(container, self.count_resource)
+        cores = whole_number(container, self.cores_resource) if count is None else None
+        if cores == 1:
+            return DeviceRequest(self.name, 1, memory=0, percentage=0, cores=1)
+        if cores is not None:
+            if cores % USUAL_CORES:
+                raise RequestError(
+                    f"container {container.name!r}: {self.cores_resource}: {cores} is neither 1 nor a multiple of "
+                    f"{USUAL_CORES}"
+                )
+            count = cores // USUAL_CORES
+        if not count:
+            return None
+        return DeviceRequest(self.name, count, memory=0, percentage=0, cores=WHOLE_CARD, scales=True)
+
+    def devices(self, node: Node) -> list[Device]:
+        number = codec.counted_cards(node, self.count_resource)
+        if not number:
+            return []
+        each = min(codec.capacity(node, self.cores_resource) // number, MOST_CORES) if self.cores_resource else 0
+        each = each or USUAL_CORES
+        facts = ((NODE_TYPE, node.labels.get(INSTANCE_TYPE, "")),)
+        return [
+            Device(f"{node.name}-{self.name}-{index}", index, each, 0, 2**each - 1, self.name, custom=facts)
+            for index in range(number)
+        ]
+
+    def compute_given(self, asked: int, free: int) -> int:
+        """A single core is the first free one."""
+        return free & -free if asked == 1 else asked
+
+    def is_particular(self, request: DeviceRequest) -> bool:
+        return request.count > 1
+
+    def pick(
+        self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
+    ) -> list[int] | None:
+        count, positions = request.count, by_index(candidates)
+        if count == 1:
+            return None
+        kind = str(dict(candidates[0].custom).get(NODE_TYPE, ""))
+        step = 1 if kind.lower().startswith("inf") else count
+        if step > 1 and count not in BLOCKS:
+            return []
+        for first in range(0, max(positions) + 1, step):
+            block = range(first, first + count)
+            if all(index in positions for index in block):
+                return [positions[index] for index in block]
+        return []
+
+    def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
+        numbers: list[int] = []
+        by_core = False
+        for container, given in zip(handover.containers, uses, strict=True):
+            devices = [(handover.devices[use.uuid], use.cores) for use in given]
+            if limit(container, self.count_resource) is None:
+                by_core |= bool(given)
+                numbers += [
+                    device.count * device.index + core
+                    for device, cores in devices
+                    for core in range(device.count)
+                    if cores >> core & 1
+                ]
+            else:
+                numbers += [device.index for device, _ in devices]
+        told = {
+            "AWS_NEURON_IDS": ",".join(str(number) for number in numbers),
+            "NEURON_ALLOC_TIME": handover.nanoseconds,
+            "NEURON_ALLOCATED": "false",
+            "aws.amazon.com/predicate-node": handover.node,
+        }
+        return told | {"NEURON_RESOURCE_TYPE": self.cores_resource} if by_core else told

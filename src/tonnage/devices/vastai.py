@@ -1,0 +1,29 @@
+"""Vastai accelerators, as whole cards or as dies of cards."""
+
+from collections.abc import Mapping, Sequence
+
+from tonnage.devices.base import Device, DeviceRequest
+from tonnage.devices.plain import SlotVendor
+from tonnage.devices.sets import fewest_groups
+
+STRATEGY = "DeviceStrategy"
+"""The fact by which a device says whether it is a card or one `die` of a card."""
+CARD = "AIC"
+"""The fact by which a die says of which card it is."""
+
+
+class Vastai(SlotVendor):
+    """Vastai devices as HAMi's device plugin registers them."""
+
+    has_set_rules = True
+
+    def __init__(self, *, count_resource: str = "vastaitech.com/va") -> None:
+        super().__init__(name="Vastai", count_resource=count_resource, word="va", policy="vastaitech.com")
+
+    def pick(
+        self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
+    ) -> list[int] | None:
+        """Dies come from as few cards as possible."""
+        if request.count == 1 or any(dict(device.custom).get(STRATEGY) != "die" for device in candidates):
+            return None
+        return fewest_groups(request.count, candidates, CARD)
