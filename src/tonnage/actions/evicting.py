@@ -17,9 +17,12 @@ from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision, Reason
+from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
+MOST_SETS = 8
+"""In how many racks or zones that could hold a job room is looked for."""
 NEVER = "Never"
 """The preemption policy of pods for which nobody is stopped."""
 
@@ -83,7 +86,8 @@ class _Attempts:
         if not tasks or any(task.pod.spec.preemptionPolicy == NEVER for task in tasks):
             return
         kinds = frozenset([session.class_key(task) for task in tasks])
-        kind = queue.name, job.priority, job.preemptible, kinds, session.why_not_yet(job) is None
+        alone = job.key if job.is_kept_together else ""
+        kind = queue.name, job.priority, job.preemptible, kinds, alone, session.why_not_yet(job) is None
         pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
         if reason is None or pods > len(tasks):
             session.serve_next(queue.name, self._first.get(queue.name, job))
@@ -105,14 +109,16 @@ class _Attempts:
             self._victims = Victims(session)
             self._prospects = Prospects(session, self._victims)
         queues = [name for name in self._victims.queues() if action.takes_from(session, job, name)]
-        outlook = self._prospects.worst(tasks, queues)
-        message = f"{outlook} if all went that may be stopped"
-        if outlook.places < outlook.needed:
-            return Reason("NoRoomCanBeMade", message)
         sets = session.node_sets(job, tasks)
         if sets is not None and not sets:
             return sets.reason
-        for within in [None] if sets is None else sets:
+        tried: Sequence[NodeSet | None] = [None] if sets is None else sets
+        outlooks = [(self._prospects.worst(tasks, queues, within), within) for within in tried]
+        message = f"{max(outlook for outlook, _ in outlooks)} if all went that may be stopped"
+        hopeful = [within for outlook, within in outlooks if outlook.places >= outlook.needed]
+        if not hopeful:
+            return Reason("NoRoomCanBeMade", message)
+        for within in hopeful[:MOST_SETS]:
             with Statement(session) as statement:
                 victims = self._victims.stream(queues, partial(action.spares, job))
                 allows, why = action.allows(session), action.reason(job)

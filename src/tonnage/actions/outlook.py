@@ -8,12 +8,15 @@ import numpy as np
 from tonnage.actions.victims import Victims
 from tonnage.cluster.columns import FREE, LARGEST, Array
 from tonnage.cluster.task import Requests, Task, asked
+from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 
 
 class Outlook(NamedTuple):
     """How many pods of one kind a job needs a place for, and how many there could be at most."""
 
+    beyond: int
+    """How many more places than pods there could be."""
     requests: Requests
     needed: int
     places: int
@@ -32,7 +35,7 @@ class Prospects:
         self._session, self._victims = session, victims
         self._held: dict[str, Array] = {}
 
-    def worst(self, tasks: Sequence[Task], queues: Sequence[str]) -> Outlook:
+    def worst(self, tasks: Sequence[Task], queues: Sequence[str], within: NodeSet | None = None) -> Outlook:
         """The kind of these pods for which there are the fewest places, if what the queues' victims hold were free."""
         counts: dict[Requests, int] = {}
         for task in tasks:
@@ -41,16 +44,19 @@ class Prospects:
             free = _free(self._session)
             for queue in queues:
                 free = free + self._of_queue(queue)
+            if within is not None:
+                free = free.compress(within.mask, axis=1)
             found = [self._outlook(requests, count, free) for requests, count in counts.items()]
-        return min(found, key=lambda one: one.places - one.needed)
+        return min(found)
 
     def _outlook(self, requests: Requests, count: int, free: Array) -> Outlook:
-        places = self._session.cluster.columns.resources
+        resources = self._session.cluster.columns.resources
         room = np.full(free.shape[1], count, np.int64)
         for name, amount in requests:
-            if amount > 0 and name in places:
-                room = np.minimum(room, np.maximum(free[places[name]], 0) // amount)
-        return Outlook(requests, count, int(room.sum()), int(np.count_nonzero(room)))
+            if amount > 0 and name in resources:
+                room = np.minimum(room, np.maximum(free[resources[name]], 0) // amount)
+        places = int(room.sum())
+        return Outlook(places - count, requests, count, places, int(np.count_nonzero(room)))
 
     def _of_queue(self, queue: str) -> Array:
         """What the pods of a queue hold that may go, by resource and node."""

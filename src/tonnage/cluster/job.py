@@ -156,6 +156,11 @@ class Job:
             self._closeness = said_by_pods(self.tasks.values()) if said is None else said
         return self._closeness
 
+    @property
+    def is_kept_together(self) -> bool:
+        """Whether something is said about how near to each other its pods are to be."""
+        return self.closeness is not None or (self.group is not None and self.group.network is not None)
+
     # -- where its pods stand
 
     def count(self, *standings: int, role: str | None = None) -> int:
