@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import measures, queues
+from bench import jobs, measures, queues
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -62,7 +62,25 @@ def run(report: Report, quick: bool) -> None:
         "a queue's place in the order after a placement", queues.seconds_per_placement(table) * 1e6, "µs", 20
     )
     report.at_most("which of 10 pods of 4 queues may be taken back", queues.seconds_per_question() * 1e6, "µs", 50)
+    allocate(report, quick)
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
+
+
+def allocate(report: Report, quick: bool) -> None:
+    """Whole cycles of jobs in queues, with KAI's plugins."""
+    runs = 3 if quick else 12
+    spent = jobs.seconds_to_allocate(lambda: jobs.jobs_cluster(100, 500), runs)
+    report.at_most("allocate: 500 jobs of one pod in 4 queues on 100 nodes × 8", spent * 1e3, "ms", 30)
+    spent = jobs.seconds_to_allocate(lambda: jobs.jobs_cluster(50, 100, pods=4), runs)
+    report.at_most("allocate: 100 gangs of 4 pods on 50 nodes × 8", spent * 1e3, "ms", 20)
+    sizes = (100, 300, 1000) if quick else (100, 300, 1000, 3000)
+    for nodes in sizes:
+        spent = jobs.seconds_to_allocate(lambda nodes=nodes: jobs.jobs_cluster(nodes, 500), runs // 3)
+        report.add(f"growth: allocate 500 jobs on {nodes} nodes × 8, for each job", spent / 500 * 1e6, "µs")
+    for count in (*sizes, 10_000):
+        spent = jobs.seconds_to_allocate(lambda count=count: jobs.jobs_cluster(1000, count), 1 if count > 3000 else 3)
+        report.add(f"growth: allocate {count} jobs on 1,000 nodes × 8, for each job", spent / count * 1e6, "µs")
+    report.at_most("allocate: 10,000 jobs of one pod on 1,000 nodes × 8", spent, "s", 1.5)
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from bisect import insort
 from collections.abc import Iterable
 from functools import cmp_to_key
 
+from tonnage.actions.queueorder import QueueOrder
 from tonnage.cluster.job import WAITING, Job
 from tonnage.cluster.queue import Queue
 from tonnage.framework.decision import Reason
@@ -11,41 +12,34 @@ from tonnage.framework.session import Session
 
 
 class Turns:
-    """Jobs by queue. The order of queues is asked for again at every turn, because each placement changes it."""
+    """Jobs by queue."""
 
     def __init__(self, session: Session, jobs: Iterable[Job], mind_shares: bool = True) -> None:
         self._session = session
         self._mind_shares = mind_shares
         self._order = cmp_to_key(self._last_comes_next)
-        by_queue: dict[str, list[Job]] = {}
+        self._jobs: dict[str, list[Job]] = {}
+        """By queue; the next one is the last, where it is taken off quickest."""
         for job in jobs:
-            by_queue.setdefault(job.queue, []).append(job)
-        self._jobs: dict[str, list[Job]] = {
-            # The next one is the last, where it is taken off quickest.
-            name: sorted(waiting, key=self._order)
-            for name, waiting in by_queue.items()
-        }
-        self._queues = [session.cluster.queues[name] for name in sorted(self._jobs)]
-        for queue in self._queues:
-            self._tell_next(queue.name)
+            self._jobs.setdefault(job.queue, []).append(job)
+        for name, waiting in self._jobs.items():
+            waiting[:] = reversed(session.ordered_jobs(waiting))
+            self._tell_next(name)
+        self._queues = QueueOrder(session, self._jobs)
 
     def _last_comes_next(self, one: Job, other: Job) -> int:
         return self._session.compare_jobs(other, one)
 
     def next(self) -> tuple[Queue, Job] | None:
         """The job to serve now; nothing if none is left."""
-        while self._queues:
-            queue = self._queues[0]
-            if len(self._queues) > 1:
-                queue = min(self._queues, key=cmp_to_key(self._session.compare_queues))
+        while (queue := self._queues.first()) is not None:
             jobs = self._jobs[queue.name]
             overused = self._session.why_overused(queue) if jobs and self._mind_shares else None
             if jobs and overused is None:
                 job = jobs.pop()
                 self._tell_next(queue.name)
                 return queue, job
-            self._queues.remove(queue)
-            self._session.serve_next(queue.name, None)
+            self._queues.drop(queue.name)
             if overused is not None:
                 self._conclude(jobs, *overused)
         return None

@@ -28,6 +28,9 @@ FEW = 8
 LARGEST = 2**52
 """Amounts above this are taken for this, so that sums of thousands of them stay within 64 bits."""
 
+Look = tuple[bytes, ...]
+"""What cards have free, what they have, and their models."""
+
 _ARRAYS = (
     "version",
     "gone",
@@ -123,6 +126,14 @@ class Columns:
             # Comparing with one of NumPy's own numbers saves the conversion that takes longer than the comparison.
             return (self.version > np.int64(clock)).nonzero()[0]
         return np.array(sorted(set(self._touched[-ago:])), np.intp)
+
+    def nodes_since(self, clock: int) -> "Nodes":
+        """The nodes that changed after that time."""
+        ago, row = self.clock - clock, self._touched[-1] if self._touched else 0
+        if ago <= len(self._touched) and self._touched[-ago:].count(row) == ago:
+            # One row is a slice, which gives views instead of copies.
+            return Nodes(self, slice(row, row + 1))
+        return Nodes(self, self.changed_since(clock))
 
     def append(self) -> int:
         """A new row of zeros."""
@@ -265,7 +276,7 @@ class Nodes:
 class Cards:
     """The cards of some nodes as arrays of (cards, nodes); what they have and have free comes per kind."""
 
-    __slots__ = ("_company", "_free", "_model", "_total", "nodes")
+    __slots__ = ("_company", "_free", "_look", "_model", "_total", "nodes")
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
@@ -273,6 +284,7 @@ class Cards:
         self._total: Array | None = None
         self._model: Array | None = None
         self._company: Array | None = None
+        self._look: Look | None = None
 
     @property
     def free(self) -> Array:
@@ -297,6 +309,16 @@ class Cards:
         if self._company is None:
             self._company = self.nodes.pick(self.nodes.columns.company)
         return self._company
+
+    @property
+    def look(self) -> Look | None:
+        """If these are the cards of one node, as they are: all that is known of them, to remember answers by.
+
+        Where pods are alike the cards of many nodes look alike, at one time or another.
+        """
+        if self._look is None and type(self.nodes.rows) is slice and self.nodes.cards is self:
+            self._look = tuple([part.tobytes() for part in (self.free, self.total, self.model, self.company)])
+        return self._look
 
     def copy(self) -> "Cards":
         """The same cards with a copy of what is free and who is on them, to try something out on."""

@@ -26,7 +26,7 @@ WAITING, PLACED, PIPELINED, RUNNING, LEAVING, SUCCEEDED = range(6)
 """Where a pod of a job stands: pipelined pods have a place that others have to leave first."""
 HAVE_PLACES = (PLACED, PIPELINED, RUNNING)
 """Where pods stand that are on a node, or will be."""
-_STARTED = (PLACED, RUNNING, SUCCEEDED)
+_NOBODY = (0,) * 6
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
 _NOT_ASKED = Closeness()
@@ -165,18 +165,26 @@ class Job:
 
     def count(self, *standings: int, role: str | None = None) -> int:
         """How many of its pods stand so, of one role or of all."""
-        if self._places is None:
-            return len(self.tasks) if self._plain_standing() in standings else 0
-        counts = self._counts.get(role)
-        return 0 if counts is None else sum([counts[standing] for standing in standings])
+        counts = self._counted(role)
+        return sum([counts[standing] for standing in standings])
 
     def started(self, role: str | None = None) -> int:
         """How many of its pods have a place now, run, or have done their work."""
-        return self.count(*_STARTED, role=role)
+        counts = self._counted(role)
+        return counts[PLACED] + counts[RUNNING] + counts[SUCCEEDED]
 
     def promised(self, role: str | None = None) -> int:
         """The same with those that have a place which others have to leave first."""
-        return self.count(*_STARTED, PIPELINED, role=role)
+        counts = self._counted(role)
+        return counts[PLACED] + counts[RUNNING] + counts[SUCCEEDED] + counts[PIPELINED]
+
+    def _counted(self, role: str | None) -> Sequence[int]:
+        """How many of its pods stand where."""
+        if self._places is not None:
+            return self._counts.get(role, _NOBODY)
+        counts = [0] * len(_NOBODY)
+        counts[self._plain_standing()] = len(self.tasks)
+        return counts
 
     def tasks_that(self, *standings: int) -> list[Task]:
         """Its pods that stand so."""

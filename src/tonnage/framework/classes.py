@@ -130,7 +130,9 @@ class Standing:
         above = (totals > self.floor).nonzero()[0]
         if len(above) > 8 * most:
             return None
-        rows: list[int] = above.take((-totals.take(above)).argsort(kind="stable")[:most]).tolist()
+        if len(above) > 1:
+            above = above.take((-totals.take(above)).argsort(kind="stable")[:most])
+        rows: list[int] = above.tolist()
         if len(rows) < most:
             rows += (totals == self.floor).nonzero()[0][: most - len(rows)].tolist()
         return rows if len(rows) == most else None
@@ -182,13 +184,15 @@ class PodClass:
 
     def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
         verdicts = self._ask(task, nodes, self._known.kept_predicates)
-        totals = self.scores.totals.copy() if nodes.rows is None else nodes.pick(self.scores.totals)
+        totals = nodes.pick(self.scores.totals)
         if verdicts is not None:
+            # A view must not be written to.
+            totals = totals.copy()
             np.copyto(totals, _NOTHING, where=self._known.verdicts.rejects.take(verdicts))
         if nodes.rows is None:
             verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
             counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self._kept = Standing(verdicts, counts, totals)
+            self._kept = Standing(verdicts, counts, totals.copy())
             return
         kept = self._kept
         kept.totals[nodes.rows] = totals
@@ -219,10 +223,12 @@ class PodClass:
             self._late_scores[number] = scores
             if scores is not None:
                 totals = totals + scores
-        self.now = kept
-        if verdicts is not kept.verdicts or totals is not kept.totals:
-            counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self.now = Standing(verdicts.copy(), counts, totals, floor)
+        if found is not None:
+            self.now = Standing(verdicts, np.bincount(verdicts, minlength=_MOST_VERDICTS), totals, floor)
+        elif totals is not kept.totals:
+            self.now = Standing(verdicts.copy(), kept.counts.copy(), totals, floor)
+        else:
+            self.now = kept
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Take over what a closer look at one node found."""
@@ -326,7 +332,7 @@ class Classes:
             kept = self._kept[key] = PodClass(self, scores)
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
-            nodes, scores = Nodes(columns, columns.changed_since(kept.version)), kept.scores
+            nodes, scores = columns.nodes_since(kept.version), kept.scores
             scores.update(task, columns, nodes if scores.version == kept.version else None)
             kept.refresh(task, nodes)
         kept.version = columns.clock

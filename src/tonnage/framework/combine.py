@@ -39,7 +39,7 @@ def first_reason(functions: Sequence[Registered], *about: object) -> tuple[str, 
 
 def all_agree(functions: Sequence[Registered], job: Job) -> bool:
     """Whether nobody says no."""
-    return not any(registered.function(job) is False for registered in functions)
+    return False not in [registered.function(job) for registered in functions]
 
 
 def by_vote(functions: Sequence[Registered], job: Job) -> bool:

@@ -82,8 +82,8 @@ class Extensions:
         self._victim_queues: Callable[[], VictimQueues] | None = None
         self.next_jobs: dict[str, Job] = {}
         """The job of each queue that is served next in it, while an action serves queues."""
-        self.next_changes: list[str] = []
-        """Queues for which that changed, in the order of changes."""
+        self.queue_changes: list[str] = []
+        """Queues for which that changed, or what their pods hold, in the order of changes."""
 
     def job_of(self, task: Task) -> Job:
         """The job that a pod belongs to."""
@@ -334,7 +334,7 @@ class Extensions:
         """Be told of every placement and of every one undone."""
         for told, handlers in ((allocate, self._on_allocate), (deallocate, self._on_deallocate)):
             if told is not None and self._registers(points.EVENTS, told):
-                handlers.append(self._guard.event(told))
+                handlers.append(told if self._is_built_in else self._guard.event(told))
 
     def set_queue_report(self, report: Callable[[], list[QueueRecord]]) -> None:
         """Say where queues stand; the first plugin that keeps shares does."""
@@ -374,10 +374,12 @@ class Extensions:
         fitting: Sequence[int],
     ) -> Sequence[int]:
         """A node's fitting cards, the best first."""
-        if not self._gpu_orders or len(fitting) == 1:
+        if not self._gpu_orders or len(fitting) < 2:
             return fitting
         parts = [score(task, request, node, free, fitting) for score in self._gpu_orders]
         totals = parts[0] if len(parts) == 1 else [sum(scores) for scores in zip(*parts, strict=True)]
+        if totals.count(totals[0]) == len(totals):
+            return fitting
         return [fitting[place] for place in sorted(range(len(fitting)), key=totals.__getitem__, reverse=True)]
 
     def choose_set(
@@ -398,7 +400,7 @@ class Extensions:
             self.next_jobs.pop(queue, None)
         else:
             self.next_jobs[queue] = job
-        self.next_changes.append(queue)
+        self.queue_changes.append(queue)
 
     def _of(self, point: Point) -> Sequence[Registered]:
         return self._asked.get(point, ())
@@ -418,11 +420,20 @@ class Extensions:
         order = first_decides(self._of(points.TASK_ORDER), one, other)
         return order or _compare(by_size(one), by_size(other))
 
+    def ordered_jobs(self, jobs: Iterable[Job]) -> list[Job]:
+        """The jobs of a queue in the order in which they are served."""
+        orders = self._of(points.JOB_ORDER)
+        result = sorted(jobs, key=lambda job: (job.created, job.key))
+        result.sort(key=cmp_to_key(lambda one, other: first_decides(orders, one, other)))
+        return result
+
     def ordered(self, tasks: Iterable[Task]) -> list[Task]:
         """The pods of a job in the order in which they are placed."""
-        result = sorted(tasks, key=by_size)
-        if len(result) > 1 and self._of(points.TASK_ORDER):
-            result.sort(key=cmp_to_key(lambda one, other: first_decides(self._of(points.TASK_ORDER), one, other)))
+        result = list(tasks)
+        if len(result) > 1:
+            orders = self._of(points.TASK_ORDER)
+            result.sort(key=by_size)
+            result.sort(key=cmp_to_key(lambda one, other: first_decides(orders, one, other)))
         return result
 
     def why_invalid(self, job: Job) -> tuple[str, Reason] | None:

@@ -56,7 +56,7 @@ class Scores:
             self.totals = np.zeros(columns.size)
             self._ask(task, Nodes(columns), slice(None))
         elif self.version < columns.clock:
-            nodes = nodes or Nodes(columns, columns.changed_since(self.version))
+            nodes = nodes or columns.nodes_since(self.version)
             self._ask(task, nodes, nodes.rows)
         self.version = columns.clock
 

@@ -23,6 +23,7 @@ from tonnage.framework.extensions import Extensions, SessionError
 from tonnage.framework.guard import Guard
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import TaskEvent
 from tonnage.model.moment import known_moment
 
 __all__ = ["Session", "SessionError", "Survey"]
@@ -180,28 +181,30 @@ class Session(Extensions):
         """Hold the place that was decided for a pod."""
         assert decision.node is not None
         self.cluster.reserve(decision.task, decision.node, decision.grant)
-        for told in self._on_allocate:
-            told(decision.task)
+        self._tell(self._on_allocate, decision.task, decision.job)
 
     def unplace(self, key: str) -> None:
         """Undo a placement that is not confirmed."""
         task = self.cluster.reserved.get(key)
         if task is not None:
             self.cluster.release(key)
-            for told in self._on_deallocate:
-                told(task)
+            self._tell(self._on_deallocate, task, self.job_of(task))
 
     def evict(self, task: Task) -> None:
         """Let a running pod go: what it holds is free for those who look ahead."""
         if self.cluster.evict(task.key):
-            for told in self._on_deallocate:
-                told(task)
+            self._tell(self._on_deallocate, task, self.job_of(task))
 
     def restore(self, task: Task) -> None:
         """Undo an eviction."""
         if self.cluster.restore(task.key):
-            for told in self._on_allocate:
-                told(task)
+            self._tell(self._on_allocate, task, self.job_of(task))
+
+    def _tell(self, handlers: Sequence[TaskEvent], task: Task, job: Job) -> None:
+        """Tell plugins what happened to a pod, and note that its queue holds more or less."""
+        for told in handlers:
+            told(task)
+        self.queue_changes.append(job.queue)
 
     @contextmanager
     def looking_ahead(self) -> Iterator[None]:

@@ -4,12 +4,11 @@ A card counts as idle if nobody uses any part of it, and as good as idle if all 
 the free part is counted by memory, what is used being rounded up to hundredths.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import MEMORY, SLOTS, Array, Cards, Nodes
+from tonnage.cluster.columns import MEMORY, SLOTS, Array, Cards, Look, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 
 MIG_RESOURCES = "nvidia.com/mig-"
@@ -27,7 +26,10 @@ class CardCounts:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._vendor_of_model = np.zeros(0, np.int64)
+        self._owned: dict[tuple[int, ...], Array] = {}
+        """For some vendors, which models of cards are theirs."""
+        self._idle: Memo[tuple[tuple[int, ...], Look], Array] = Memo()
+        """How many cards of a node are idle, by their look."""
 
     def vendors(self, task: Task) -> tuple[int, ...]:
         """The vendors whose cards count for a pod; those of NVIDIA's MIG instances are NVIDIA's."""
@@ -35,26 +37,35 @@ class CardCounts:
         asked = {numbers[request.vendor] for demand in task.demands for request in demand.requests}
         return tuple(sorted(asked or {numbers.get("NVIDIA", 0)}))
 
-    def owned(self, cards: Cards, vendors: Sequence[int]) -> Array:
+    def owned(self, cards: Cards, vendors: tuple[int, ...]) -> Array:
         """Which cards are of those vendors."""
-        models = self._cluster.columns.models
-        if len(self._vendor_of_model) < len(models):
-            self._vendor_of_model = np.array([model.vendor for model in models])
-        return np.isin(self._vendor_of_model.take(cards.model), vendors)
+        models, known = self._cluster.columns.models, self._owned.get(vendors)
+        if known is None or len(known) < len(models):
+            known = self._owned[vendors] = np.array([model.vendor in vendors for model in models], np.bool_)
+        return known.take(cards.model)
 
-    def idle(self, nodes: Nodes, vendors: Sequence[int]) -> Array:
+    def idle(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
         """How many cards of each node are idle or as good as idle; not a number where a node has none at all."""
-        cards = nodes.cards
-        owned = self.owned(cards, vendors)
-        used = cards.total[SLOTS] - cards.free[SLOTS]
-        leaving = self.leaving(nodes)
-        if leaving is not None:
-            used = used - leaving[SLOTS]
-        count: Array = (owned & (used <= 0)).sum(axis=0).astype(np.float64)
-        count = np.maximum(count - self._unknown(nodes, vendors), 0)
-        return np.where(owned.any(axis=0), count, np.nan)
+        look = nodes.cards.look
+        if look is None or self._cluster.leaving or self._cluster.columns.foreign_total:
+            return self._count_idle(nodes, vendors)
+        known = self._idle.get((vendors, look))
+        if known is None:
+            known = self._idle.keep((vendors, look), self._count_idle(nodes, vendors))
+        return known
 
-    def free_share(self, nodes: Nodes, vendors: Sequence[int]) -> Array:
+    def _count_idle(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
+        cards = nodes.cards
+        owned, unused, leaving = self.owned(cards, vendors), cards.free[SLOTS], self.leaving(nodes)
+        if leaving is not None:
+            unused = unused + leaving[SLOTS]
+        count: Array = np.add.reduce(owned & (unused >= cards.total[SLOTS]), axis=0, dtype=np.float64)
+        if self._cluster.columns.foreign_total:
+            count = np.maximum(count - self._unknown(nodes, vendors), 0)
+        count[~np.logical_or.reduce(owned, axis=0)] = np.nan
+        return count
+
+    def free_share(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
         """The part of each node's cards that is free, from 0 to 1; 0 where a node has none."""
         cards = nodes.cards
         owned = self.owned(cards, vendors)
@@ -87,7 +98,7 @@ class CardCounts:
                     held[MEMORY, position, state.row] += card.memory
         return nodes.pick(held)
 
-    def _unknown(self, nodes: Nodes, vendors: Sequence[int]) -> Array | int:
+    def _unknown(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array | int:
         """Cards that pods hold without saying which."""
         columns = self._cluster.columns
         return nodes.pick(columns.foreign[list(vendors)]).sum(axis=0) if columns.foreign_total else 0

@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards, Columns
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards, Columns, Look
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, Device, DeviceRequest, DeviceUse, Vendor
 
@@ -78,6 +79,8 @@ class CardAsk:
         self._unwelcome = np.zeros(0, np.bool_)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
+        self._known: Memo[Look, Array] = Memo()
+        """Codes by the look of one node's cards."""
 
     @property
     def takes_whole_cards(self) -> bool:
@@ -86,6 +89,15 @@ class CardAsk:
 
     def codes(self, cards: Cards, columns: Columns) -> Array:
         """For each card the first rule that keeps the request off it."""
+        look = cards.look
+        if look is None:
+            return self._find_codes(cards, columns)
+        known = self._known.get(look)
+        if known is None:
+            known = self._known.keep(look, self._find_codes(cards, columns))
+        return known.copy()
+
+    def _find_codes(self, cards: Cards, columns: Columns) -> Array:
         free, models = cards.free, columns.models
         short = free < self._needs
         if self._by_share:

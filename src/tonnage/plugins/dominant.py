@@ -7,13 +7,13 @@ drf, of what the queue may have in KAI's proportion.
 from collections.abc import Sequence
 from operator import gt
 
-from tonnage.plugins.queuestanding import Standing
+from tonnage.plugins.queuestanding import LastResort, Standing
 from tonnage.plugins.queuetable import Amounts, plus
 
 WITHOUT_SHARE = 1000
 """A whole unit of something that a queue may have nothing of counts as so many shares."""
 
-QueueKey = tuple[bool, bool, int, bool, float, float, tuple[int, ...], str, str]
+QueueKey = tuple[bool, bool, int, bool, float, float, LastResort]
 """What queues are compared by; the smaller is served first."""
 
 
@@ -25,8 +25,9 @@ def drf_share(allocated: Sequence[float], total: Sequence[float]) -> float:
 def dominant_share(standing: Standing, queue: int, allocated: Amounts) -> float:
     """The largest share of what the queue may have, if it held that much."""
     largest = 0.0
-    for held, most, dimension in zip(allocated, standing.measure[queue], standing.dimensions, strict=True):
-        share = held / most if most else held * WITHOUT_SHARE / dimension.unit
+    for place, most in enumerate(standing.measure[queue]):
+        held = allocated[place]
+        share = held / most if most else held * WITHOUT_SHARE / standing.dimensions[place].unit
         if share > largest:
             largest = share
     return largest
@@ -47,21 +48,12 @@ def order_key(standing: Standing, queue: int, job: Amounts | None = None, held: 
     with_job = plus(held, job) if job is not None else held
     over_fair = all(map(gt, held, standing.fair[queue]))
     over_deserved = any(map(gt, with_job, standing.deserved[queue]))
-    without_share = any(have > 0 for have, most in zip(with_job, allocatable, strict=True) if not most)
+    without_share = 0 in allocatable and any(
+        have > 0 for have, most in zip(with_job, allocatable, strict=True) if not most
+    )
     now = dominant_share(standing, queue, held)
     then = now if with_job is held else dominant_share(standing, queue, with_job)
-    terms = standing.table.queues[queue]
-    return (
-        over_fair,
-        over_deserved,
-        -terms.priority,
-        without_share,
-        then,
-        now,
-        tuple(allocatable),
-        terms.created,
-        terms.name,
-    )
+    return (over_fair, over_deserved, standing.rank[queue], without_share, then, now, standing.last_resort[queue])
 
 
 def _share(held: float, most: float) -> float:

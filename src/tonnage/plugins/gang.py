@@ -54,7 +54,9 @@ class Gang(Plugin):
         """Whether enough pods have a place now."""
         if job.group is None:
             return None
-        return job.started() >= job.minimum and all(job.started(role) >= least for role, least in job.roles.items())
+        if job.started() < job.minimum:
+            return False
+        return not job.roles or all(job.started(role) >= least for role, least in job.roles.items())
 
     @staticmethod
     def is_pipelined(job: Job) -> bool | None:

@@ -12,8 +12,8 @@ from tonnage.framework.session import Session
 
 def used_shares(node: NodeState, free: Sequence[Sequence[int]], cards: Sequence[int]) -> list[float]:
     """The part of each card's memory that is in use."""
-    totals = [node.devices[card].memory for card in cards]
-    return [(total - free[MEMORY][card]) / total if total else 0.0 for card, total in zip(cards, totals, strict=True)]
+    devices, left = node.devices, free[MEMORY]
+    return [(total - left[card]) / total if (total := devices[card].memory) else 0.0 for card in cards]
 
 
 def every_task(task: Task) -> Hashable:

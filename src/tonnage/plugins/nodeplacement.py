@@ -19,7 +19,8 @@ from tonnage.model.resources import CPU
 from tonnage.plugins.cardcounts import CardCounts, wants_cards
 
 BINPACK, SPREAD = "binpack", "spread"
-_HIGHEST = 9.0
+_NOTHING, _ONE, _HIGHEST = np.float64(0), np.float64(1), np.float64(9)
+"""As numbers of NumPy, because converting others takes longer than to reckon with them."""
 
 
 class NodePlacement(Plugin):
@@ -36,38 +37,44 @@ class NodePlacement(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._cards = CardCounts(session.cluster)
-        packs = BINPACK in (self.args.cpu, self.args.gpu)
+        self._packs_cards: bool = self.args.gpu == BINPACK
+        self._packs_processors: bool = self.args.cpu == BINPACK
+        packs = self._packs_cards or self._packs_processors
         session.add_batch_node_order(self._score, key=self._key, reduce=self._fit_to_range if packs else None)
 
     def _key(self, task: Task) -> Hashable:
         return self._cards.vendors(task) if wants_cards(task) else None
 
     def _packs(self, task: Task) -> bool:
-        return bool((self.args.gpu if wants_cards(task) else self.args.cpu) == BINPACK)
+        return self._packs_cards if wants_cards(task) else self._packs_processors
 
     def _score(self, task: Task, nodes: Nodes) -> Array:
         """The score of each node, or what is free there if the score depends on the other nodes."""
         if wants_cards(task):
-            count = self._cards.idle if self._packs(task) else self._cards.free_share
+            count = self._cards.idle if self._packs_cards else self._cards.free_share
             return count(nodes, self._cards.vendors(task))
         offered = nodes.allocatable[nodes.columns.resources[CPU]]
         owned = (offered > 0) & (offered < UNLIMITED)
         free = nodes.free[nodes.columns.resources[CPU]] + self._leaving_processors(nodes)
-        if self._packs(task):
+        if self._packs_processors:
             return np.where(owned, free, np.nan)
         return np.where(owned, free / np.maximum(offered, 1), 0.0)
 
     def _fit_to_range(self, task: Task, free: Array, fits: Array) -> Array:
         """From what is free on each node to its score among all."""
-        if not self._packs(task):
+        if not self._packs(task) or not len(free):
             return free
-        owned = ~np.isnan(free)
-        most, least = free.max(initial=0.0, where=owned), free.min(initial=np.inf, where=owned)
-        if most <= 0:
+        most, least = free[free.argmax()], free[free.argmin()]
+        some_without = bool(most != most)
+        if some_without:
+            # These two pass over what is not a number, unless there is nothing else, but take longer.
+            most, least = np.fmax.reduce(free), np.fmin.reduce(free)
+        if not most > 0:
             return np.zeros(len(free))
         if least == most:
-            return np.where(owned, _HIGHEST, 0.0)
-        return np.where(owned, _HIGHEST * (1 - (free - least) / (most - least)), 0.0)
+            return np.where(np.isnan(free), 0.0, _HIGHEST)
+        scores: Array = _HIGHEST * (_ONE - (free - least) / (most - least))
+        return np.fmax(scores, _NOTHING, out=scores) if some_without else scores
 
     def _leaving_processors(self, nodes: Nodes) -> Array | int:
         """Processors that pods on their way out hold on each node."""

@@ -73,10 +73,11 @@ class QueueShares(Plugin):
         rules = self._open_rules()
         if rules is None:
             return 0
-        changes = self._session.next_changes
-        while self._seen < len(changes):
-            rules.forget(rules.table.rows[changes[self._seen]])
-            self._seen += 1
+        changes = self._session.queue_changes
+        if self._seen < len(changes):
+            for name in set(changes[self._seen :]) & rules.table.rows.keys():
+                rules.forget(rules.table.rows[name])
+            self._seen = len(changes)
         return rules.compare(rules.table.rows[one.name], rules.table.rows[other.name])
 
     def why_overused(self, queue: Queue) -> Reason | None:
@@ -213,14 +214,20 @@ class QueueShares(Plugin):
             known = self._pods[task.key] = PodCount(job, self._counts.of_task(task), self._is_fixed(job))
         return known
 
+    def amounts_of(self, task: Task) -> Amounts:
+        """What a pod holds if it runs."""
+        return self._pod(task).amounts
+
     def _is_fixed(self, job: Job) -> bool:
         """Whether a job must not be stopped; only queues of KAI's say what such jobs may have."""
         queue = self._session.cluster.queues.get(job.queue)
         return queue is not None and queue.by_kai and not job.preemptible
 
     def _open_rules(self) -> QueueRules | None:
+        if self._rules is not None:
+            return self._rules
         queues = self._session.cluster.queues
-        if self._rules is None and queues != _ALONE:
+        if queues != _ALONE:
             by_kai = any(queue.by_kai for queue in queues.values())
             self._counts = Counts(self._session.cluster, by_kai)
             self._rules = self.make_rules(by_kai)

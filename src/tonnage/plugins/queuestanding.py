@@ -5,6 +5,7 @@ a placement only changes what is held by the queue and by those above it.
 """
 
 from copy import copy
+from operator import gt
 from typing import Self
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from tonnage.cluster.columns import UNLIMITED, Array
 from tonnage.framework.decision import Reason
 from tonnage.plugins.queuetable import Amounts, QueueTable, plus, whole_cluster
+
+LastResort = tuple[tuple[int, ...], str, str]
 
 
 class Standing:
@@ -29,6 +32,12 @@ class Standing:
         measure = np.where(allocatable >= UNLIMITED, whole_cluster(total), allocatable)
         self.measure: list[list[int]] = measure.T.tolist()
         """The same, with the whole cluster for unlimited: what use is a share of."""
+        self.rank = [-terms.priority for terms in table.queues]
+        """The lower, the more important."""
+        self.last_resort: list[LastResort] = [
+            (tuple(most), terms.created, terms.name) for most, terms in zip(self.allocatable, table.queues, strict=True)
+        ]
+        """What decides between queues that are otherwise equal: who may have less, then the older, then by name."""
         self.allocated: list[list[int]] = table.allocated.T.tolist()
         self.fixed: list[list[int]] = table.fixed.T.tolist()
 
@@ -83,6 +92,8 @@ class Standing:
 
 def first_above(amounts: Amounts, bounds: Amounts, wanted: Amounts | None = None) -> int | None:
     """The first resource of which there is more than the bound; only such that are wanted, if that is given."""
+    if not any(map(gt, amounts, bounds)):
+        return None
     for place, (amount, bound) in enumerate(zip(amounts, bounds, strict=True)):
         if amount > bound and (wanted is None or wanted[place] > 0):
             return place

@@ -6,6 +6,7 @@ makes no difference, and of two equals the one that stands first is the one that
 """
 
 from collections.abc import Iterable, Sequence
+from operator import add
 from typing import NamedTuple
 
 import msgspec
@@ -89,7 +90,7 @@ def whole_cluster(total: Amounts) -> Array:
 
 def plus(one: Amounts, other: Amounts) -> list[int]:
     """The sums of two amounts of each resource."""
-    return [a + b for a, b in zip(one, other, strict=True)]
+    return list(map(add, one, other))
 
 
 def faults(queues: Iterable[QueueTerms]) -> dict[str, str]:
@@ -154,6 +155,8 @@ class QueueTable:
 
     def branches(self, one: int, other: int) -> tuple[int, int]:
         """The two queues right under the lowest queue that has both below it."""
+        if self.parent[one] == self.parent[other]:
+            return one, other
         known = self._branches.get((one, other))
         if known is None:
             left, right = one, other
