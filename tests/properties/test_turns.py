@@ -17,6 +17,8 @@ from tonnage.framework.session import Session
 from tonnage.settings.load import load_text
 
 NODES = 3
+CAPACITY = VOLCANO_BUILT_IN.replace("name: proportion\n", "name: capacity\n    enableHierarchy: true\n")
+"""Volcano's, with queues that are parts of others."""
 STEPS = ("place", "place", "place", "unplace", "evict", "restore", "next", "next", "done", "drop")
 
 queues = st.lists(
@@ -49,16 +51,19 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 20)), max_size
 
 
 def build(by_kai: bool, given_queues: list[dict[str, Any]], given_jobs: list[dict[str, Any]]) -> Cluster:
-    """A tree of KAI's queues, or Volcano's side by side, with jobs that wait and some that run."""
+    """A tree of KAI's or Volcano's queues, with jobs that wait and some that run."""
     cluster = scenario(*(node(f"n{number}", gpus=4) for number in range(NODES)))
     for number, one in enumerate(given_queues):
         name = f"q{number}"
+        above = f"q{one['parent']}" if one["parent"] < number else None
         if by_kai:
-            parent = {"parentQueue": f"q{one['parent']}"} if one["parent"] < number else {}
+            parent = {"parentQueue": above} if above else {}
             share = {"gpu": {"quota": one["quota"], "limit": -1, "overQuotaWeight": one["weight"]}}
             add(cluster, kai_queue(name, priority=one["priority"], resources=share, **parent))
         else:
-            add(cluster, queue(name, weight=one["weight"] + 1, priority=one["priority"]))
+            parent = {"parent": above} if above else {}
+            deserved = {"nvidia.com/gpu": max(one["quota"], 0)}
+            add(cluster, queue(name, weight=one["weight"] + 1, priority=one["priority"], deserved=deserved, **parent))
     for number, one in enumerate(given_jobs):
         name, about = f"j{number}", {"queue": f"q{one['queue'] % len(given_queues)}", "created": one["created"]}
         add(cluster, priority_class(f"p{one['priority']}", one["priority"]))
@@ -93,12 +98,12 @@ def happen(session: Session, order: QueueOrder, left: list[str], what: str, whic
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.booleans(), queues, jobs, steps)
-def test_the_queue_served_next_is_the_first_of_all(by_kai, given_queues, given_jobs, given_steps):
-    cluster = build(by_kai, given_queues, given_jobs)
+@given(st.sampled_from([KAI_DEFAULT, VOLCANO_BUILT_IN, CAPACITY]), queues, jobs, steps)
+def test_the_queue_served_next_is_the_first_of_all(text, given_queues, given_jobs, given_steps):
+    cluster = build(text == KAI_DEFAULT, given_queues, given_jobs)
     divided = cluster.groups.hierarchy().children
     left = sorted(name for name in cluster.queues if name not in divided)
-    with Session(cluster, load_text(KAI_DEFAULT if by_kai else VOLCANO_BUILT_IN, "FILE").plugins) as session:
+    with Session(cluster, load_text(text, "FILE").plugins) as session:
         order = QueueOrder(session, left)
         for what, which in [*given_steps, ("", 0)]:
             first = min([cluster.queues[name] for name in left], key=cmp_to_key(session.compare_queues))

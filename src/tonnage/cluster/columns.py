@@ -28,8 +28,8 @@ FEW = 8
 LARGEST = 2**52
 """Amounts above this are taken for this, so that sums of thousands of them stay within 64 bits."""
 
-Look = tuple[bytes, ...]
-"""What cards have free, what they have, and their models."""
+Look = tuple[bytes, bytes, bytes, bytes]
+"""What cards have free, what they have, their models, and who is on them."""
 
 _ARRAYS = (
     "version",
@@ -317,7 +317,7 @@ class Cards:
         Where pods are alike the cards of many nodes look alike, at one time or another.
         """
         if self._look is None and type(self.nodes.rows) is slice and self.nodes.cards is self:
-            self._look = tuple([part.tobytes() for part in (self.free, self.total, self.model, self.company)])
+            self._look = self.free.tobytes(), self.total.tobytes(), self.model.tobytes(), self.company.tobytes()
         return self._look
 
     def copy(self) -> "Cards":

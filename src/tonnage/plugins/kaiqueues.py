@@ -1,16 +1,16 @@
 """KAI's rules for queues: who is served next, what a queue must not get, and what it may take back from others."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import reduce
 from typing import Self
 
 from tonnage.cluster.job import Job
-from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.plugins.dominant import QueueKey, order_key
 from tonnage.plugins.fairshare import divide
 from tonnage.plugins.kaireclaim import reclaimable, why_beyond_fair_share
+from tonnage.plugins.queuecounts import Counts
 from tonnage.plugins.queuerules import Loss
 from tonnage.plugins.queuestanding import Standing
 from tonnage.plugins.queuetable import Amounts, QueueTable, plus
@@ -22,15 +22,10 @@ class KaiQueues:
     takes_gangs_whole = True
 
     def __init__(
-        self,
-        table: QueueTable,
-        total: Amounts,
-        amounts_of: Callable[[Task], Amounts],
-        next_jobs: Mapping[str, Job],
-        saturation_multiplier: float = 1.0,
+        self, table: QueueTable, counts: Counts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
     ) -> None:
-        self._standing = Standing(table, divide(table, total), total)
-        self._amounts_of = amounts_of
+        self._standing = Standing(table, divide(table, counts.total), counts.total)
+        self._counts = counts
         self._next_jobs = next_jobs
         self._saturation_multiplier = saturation_multiplier
         self._children: dict[int, list[int]] = {}
@@ -86,7 +81,7 @@ class KaiQueues:
 
     def _start_of(self, job: Job) -> Amounts:
         """What a job asks for in its next turn: all that it lacks to start, or one pod."""
-        asked = [self._amounts_of(task) for task in job.asking()]
+        asked = [self._counts.of_task(task) for task in job.asking()]
         return reduce(plus, asked) if asked else [0] * len(self.table.dimensions)
 
     def why_overused(self, row: int) -> Reason | None:

@@ -46,8 +46,7 @@ class Proportion(QueueShares):
         """KAI's rules for a tree of queues, or Volcano's for queues side by side."""
         if by_kai:
             table = self.table(self._session.cluster.groups.hierarchy().parents)
-            multiplier = self.args.saturation_multiplier
-            return KaiQueues(table, self._counts.total, self.amounts_of, self._session.next_jobs, multiplier)
+            return KaiQueues(table, self._counts, self._session.next_jobs, self.args.saturation_multiplier)
         table, total = self.table({}), self._counts.total
         return VolcanoQueues(table, deserved_by_weight(table, total), most_possible(table, total))
 

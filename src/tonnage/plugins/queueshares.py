@@ -51,7 +51,7 @@ class QueueShares(Plugin):
         self._requests: dict[str, Amounts] = {}
         """What each job that was asked about asks for, until one of its pods is placed or stopped."""
         self._seen = 0
-        """How many changes of next jobs were looked at."""
+        """How many changes of queues were looked at."""
         session.add_queue_order(self.order)
         session.add_overused(self.why_overused)
         session.add_allocatable(self.why_not_allocatable)
@@ -213,10 +213,6 @@ class QueueShares(Plugin):
             job = self._session.job_of(task)
             known = self._pods[task.key] = PodCount(job, self._counts.of_task(task), self._is_fixed(job))
         return known
-
-    def amounts_of(self, task: Task) -> Amounts:
-        """What a pod holds if it runs."""
-        return self._pod(task).amounts
 
     def _is_fixed(self, job: Job) -> bool:
         """Whether a job must not be stopped; only queues of KAI's say what such jobs may have."""

@@ -155,8 +155,6 @@ class QueueTable:
 
     def branches(self, one: int, other: int) -> tuple[int, int]:
         """The two queues right under the lowest queue that has both below it."""
-        if self.parent[one] == self.parent[other]:
-            return one, other
         known = self._branches.get((one, other))
         if known is None:
             left, right = one, other
