@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import jobs, measures, queues
+from bench import evictions, jobs, measures, queues
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -63,6 +63,7 @@ def run(report: Report, quick: bool) -> None:
     )
     report.at_most("which of 10 pods of 4 queues may be taken back", queues.seconds_per_question() * 1e6, "µs", 50)
     allocate(report, quick)
+    make_room(report)
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
 
 
@@ -81,6 +82,27 @@ def allocate(report: Report, quick: bool) -> None:
         spent = jobs.seconds_to_allocate(lambda count=count: jobs.jobs_cluster(1000, count), 1 if count > 3000 else 3)
         report.add(f"growth: allocate {count} jobs on 1,000 nodes × 8, for each job", spent / count * 1e6, "µs")
     report.at_most("allocate: 10,000 jobs of one pod on 1,000 nodes × 8", spent, "s", 1.5)
+
+
+def make_room(report: Report) -> None:
+    """Whole cycles on full clusters, with KAI's plugins and all actions."""
+    spent = evictions.seconds_to_make_room(lambda: evictions.full_cluster(50, 1, 8, per_node=4), 4)
+    report.at_most("consolidation: 200 jobs on 50 nodes × 8 make way for one of 8 GPUs", spent * 1e3, "ms", 40)
+    for nodes, most in ((100, 0.1), (500, 0.5)):
+        # One GPU less than the gang asks for, as in KAI's own measurement.
+        spent = evictions.seconds_to_make_room(lambda nodes=nodes: evictions.full_cluster(nodes, 10, 79), 0)
+        report.at_most(f"a gang of 10 × 8 GPUs that never fits, {nodes} full nodes, by its share", spent, "s", most)
+        spent = evictions.seconds_to_make_room(
+            lambda nodes=nodes: evictions.full_cluster(nodes, nodes + 1, nodes * jobs.GPUS), 0
+        )
+        report.at_most(f"a gang of {nodes + 1} × 8 GPUs that never fits, {nodes} full nodes", spent, "s", most)
+    for nodes in (100, 200, 500):
+        spent = evictions.seconds_to_make_room(
+            lambda nodes=nodes: evictions.full_cluster(nodes, nodes // 2, nodes * jobs.GPUS // 2),
+            nodes * jobs.GPUS // 2,
+        )
+        report.add(f"growth: half of {nodes} full nodes × 8 is taken back, for each victim", spent / nodes / 4e-6, "µs")
+    report.at_most("reclaim: a gang of 250 × 8 GPUs on 500 full nodes", spent, "s", 1)
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.group import KAI_GROUP
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
+from tonnage.model.group import KaiQueue
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
@@ -21,37 +22,49 @@ GPUS = 8
 
 def jobs_cluster(nodes: int, jobs: int, pods: int = 1, queues: int = 4, parents: int = 2) -> Cluster:
     """Plain nodes of eight GPUs; jobs of as many pods as must start together, each pod for one GPU."""
-    cluster = Cluster(default_vendors())
-    for number in range(nodes):
-        name = f"node-{number:05d}"
-        offers: dict[str, str | int | float] = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": GPUS}
-        cluster.upsert_node(Node(ObjectMeta(name=name), status=NodeStatus(allocatable=offers)))
+    cluster = plain_nodes(nodes)
     quota = nodes * GPUS / queues
     for number in range(parents):
-        add(cluster, kai_queue(f"department-{number}", resources=_shares(quota * queues / parents)))
+        add(cluster, team_queue(f"department-{number}", quota * queues / parents))
     for number in range(queues):
-        parent = f"department-{number % parents}"
-        add(cluster, kai_queue(f"team-{number}", parentQueue=parent, resources=_shares(quota)))
+        add(cluster, team_queue(f"team-{number}", quota, f"department-{number % parents}"))
     for number in range(jobs):
-        name = f"job-{number:05d}"
-        created = f"2026-01-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
+        name, created = f"job-{number:05d}", moment(number)
         add(cluster, kai_group(name, pods, created=created, queue=f"team-{number % queues}"))
         for member in range(pods):
-            cluster.upsert_pod(_pod(f"{name}-{member}", name, created))
+            cluster.upsert_pod(job_pod(f"{name}-{member}", name, created))
     cluster.settle()
     return cluster
 
 
-def _shares(gpus: float) -> dict[str, dict[str, float]]:
+def plain_nodes(count: int) -> Cluster:
+    """Nodes of eight GPUs that only say how many they have."""
+    cluster = Cluster(default_vendors())
+    for number in range(count):
+        name = f"node-{number:05d}"
+        offers: dict[str, str | int | float] = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": GPUS}
+        cluster.upsert_node(Node(ObjectMeta(name=name), status=NodeStatus(allocatable=offers)))
+    return cluster
+
+
+def moment(number: int) -> str:
+    """A time that is so many seconds into a day."""
+    return f"2026-01-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
+
+
+def team_queue(name: str, gpus: float, parent: str | None = None) -> KaiQueue:
+    """A queue of KAI's that deserves so many GPUs."""
     free = {"quota": -1, "limit": -1}
-    return {"gpu": {"quota": gpus, "limit": -1, "overQuotaWeight": 1}, "cpu": free, "memory": free}
+    shares = {"gpu": {"quota": gpus, "limit": -1, "overQuotaWeight": 1}, "cpu": free, "memory": free}
+    return kai_queue(name, parentQueue=parent, resources=shares)
 
 
-def _pod(name: str, group: str, created: str) -> Pod:
-    limits: dict[str, str | int | float] = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": 1}
+def job_pod(name: str, group: str, created: str, gpus: int = 1, on: str | None = None) -> Pod:
+    """A pod of a group that asks for so many GPUs."""
+    limits: dict[str, str | int | float] = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": gpus}
     metadata = ObjectMeta(name=name, namespace="default", annotations={KAI_GROUP: group}, creationTimestamp=created)
     container = Container("main", ResourceRequirements(limits=limits))
-    return Pod(metadata, PodSpec(containers=[container]), PodStatus(phase="Pending"))
+    return Pod(metadata, PodSpec(containers=[container], nodeName=on), PodStatus(phase="Running" if on else "Pending"))
 
 
 def seconds_to_allocate(make: Callable[[], Cluster], runs: int = 5) -> float:
