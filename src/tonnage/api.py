@@ -7,7 +7,7 @@ from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.pernode import NodeView
-from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
+from tonnage.framework.plugin import ArgumentError, FileContent, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.settings.finder import register_plugin
 
@@ -20,6 +20,7 @@ __all__ = [
     "WAITING",
     "ArgumentError",
     "Array",
+    "FileContent",
     "Job",
     "NodeSet",
     "NodeSets",

@@ -192,6 +192,14 @@ def test_random_clusters_are_told_as_a_plain_count_finds_them(seed):
 # -- the extender's own
 
 
+def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
+    halves = [running(f"x{number}", on="a", gpu=number, memory=4000) for number in range(4)]
+    cluster = scenario(node("a", gpus=4), *halves, *[pod(f"w{number}", 1, memory=8000) for number in range(4)])
+    found = parsed(asyncio.run(ask(Metrics().app(parts_of(cluster))))[2].decode())
+    assert found["tonnage_gpus_free"] == {frozenset(): 2}
+    assert found["tonnage_gpus_free_usable"] == {frozenset(): pytest.approx(1)}
+
+
 def parts_of(cluster, clock=lambda: 0.0, **followers):
     door = placing(cluster)
     picture = SimpleNamespace(synced=asyncio.Event(), applied=7, followers=followers, problems={"Pod/x": None})

@@ -31,6 +31,7 @@ from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
 from tonnage.extender.cardmetrics import card_text, columns_now
 from tonnage.extender.exposition import CONTENT_TYPE
+from tonnage.extender.fragmentmetrics import FragmentMetrics
 from tonnage.extender.gates import Gates
 from tonnage.extender.placing import Placing
 from tonnage.extender.podmetrics import pod_text
@@ -146,6 +147,7 @@ class State(Collector):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._fragments = FragmentMetrics(parts.cluster, parts.placing.plugins)
 
     def collect(self) -> Iterator[Metric]:
         parts, cluster, picture = self._parts, self._parts.cluster, self._parts.picture
@@ -157,6 +159,7 @@ class State(Collector):
         pods = {"waiting": len(cluster.waiting), "reserved": len(cluster.reserved), "bound": len(cluster.running)}
         yield _gauges("tonnage_pods", "Pods in the picture of the cluster.", "state", pods)
         yield _gauge("tonnage_nodes", "Nodes in the picture of the cluster.", len(cluster.nodes))
+        yield from self._fragments.collect()
         synced = float(picture.synced.is_set())
         yield _gauge("tonnage_picture_synced", "1 once everything was listed.", synced)
         changes = CounterMetricFamily("tonnage_picture_changes", "Changes taken over from the API server.")

@@ -83,7 +83,7 @@ class Placing:
     def __init__(self, session: Session, plugins: Sequence[Plugin], timeout: float = RESERVATION_SECONDS) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._plugins = plugins
+        self.plugins = plugins
         self._timeout = timeout
         self._reservations: dict[str, Reservation] = {}
         self.silent: set[str] = set()
@@ -177,7 +177,7 @@ class Placing:
             if node.name not in self._cluster.nodes:
                 world.upsert_node(node)
         known = self._session.survey(task, self._cluster.mask(readable))
-        with Session(world, self._plugins) as empty:
+        with Session(world, self.plugins) as empty:
             new: Survey = empty.survey(task, world.mask(world.nodes))
         for survey in (known, new):
             reasons |= {name: reason for name, (_, reason) in survey.reasons.items()}

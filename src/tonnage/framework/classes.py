@@ -182,6 +182,10 @@ class PodClass:
         else:
             self.now = self._kept
 
+    def refresh_late(self, task: Task) -> None:
+        """Ask for another pod of the class what a class cannot keep, although no node changed."""
+        self._add_late(task, self.now.floor)
+
     def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
         verdicts = self._ask(task, nodes, self._known.kept_predicates)
         totals = nodes.pick(self.scores.totals)
@@ -290,6 +294,8 @@ class Classes:
         self.late_scorers: list[tuple[int, ScoreFunction]] = []
         self.late = False
         """Whether there is anything that a class cannot keep."""
+        self.every_pod = False
+        """Whether there is anything that tells pods of one class apart."""
         self.verdicts: Verdicts
         self.all_nodes: Nodes
         """Every node; the same as long as rows stay where they are."""
@@ -307,6 +313,7 @@ class Classes:
         self.fresh_predicates = [f for f in reversed(self.predicates) if f.fresh]
         self.late_scorers = [(number, f) for number, f in enumerate(self.scorers) if f.late]
         self.late = bool(self.fresh_predicates or self.late_scorers)
+        self.every_pod = any(f.every_pod for f in self.scorers)
         self._keys = list(dict.fromkeys([f.key for f in self.predicates] + [f.key for f in self.scorers]))
         self._score_keys = list(dict.fromkeys([f.key for f in self.scorers if not f.fresh]))
 
@@ -335,6 +342,8 @@ class Classes:
             nodes, scores = columns.nodes_since(kept.version), kept.scores
             scores.update(task, columns, nodes if scores.version == kept.version else None)
             kept.refresh(task, nodes)
+        elif self.every_pod:
+            kept.refresh_late(task)
         kept.version = columns.clock
         self._asked += 1
         kept.used = self._asked

@@ -265,13 +265,20 @@ class Extensions:
         return number
 
     def add_batch_node_order(
-        self, evaluate: NodeOrder, *, key: Key, reduce: Reduce | None = None, fresh: bool = False, alike: float = 0.0
+        self,
+        evaluate: NodeOrder,
+        *,
+        key: Key,
+        reduce: Reduce | None = None,
+        fresh: bool = False,
+        alike: float = 0.0,
+        every_pod: bool = False,
     ) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on.
 
         `reduce` fits the scores to those of all other nodes, once per decision. With `fresh` all nodes are scored
         whenever anything changed, because the score of one depends on others; that is expensive. `alike` is what every
-        node scores when `evaluate` says nothing.
+        node scores when `evaluate` says nothing. With `every_pod` all nodes are scored for each pod, whatever its key.
         """
         if not self._registers(points.BATCH_NODE_ORDER, evaluate):
             return
@@ -279,7 +286,7 @@ class Extensions:
             guard = self._guard
             evaluate = guard.node_order(evaluate)
             reduce = guard.reduce(reduce) if reduce is not None else None
-        self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike))
+        self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike, every_pod))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
         """Say for the cards of some nodes which must not be taken."""

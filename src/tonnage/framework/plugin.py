@@ -39,11 +39,21 @@ class Pull(NamedTuple):
         return 100 * (self.base + self.slope * full)
 
 
+class FileContent(NamedTuple):
+    """What the file holds that an argument names: its lines by column for CSV, else its value as plain data."""
+
+    path: str
+    value: Any
+    is_table: bool
+
+
 class Plugin(ABC):
     """A policy. In `on_session_open` it registers callbacks at the session's extension points."""
 
     name: ClassVar[str]
     Arguments: ClassVar[type[PluginArguments]] = PluginArguments
+    file_arguments: ClassVar[frozenset[str]] = frozenset()
+    """Arguments that are paths of files; the plugin is given what the file holds, as FileContent."""
     tier = 1
     """The tier of the configuration that names it."""
     switched_off: frozenset[str] = frozenset()

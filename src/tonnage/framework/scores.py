@@ -23,15 +23,18 @@ class ScoreFunction:
         reduce: Reduce | None = None,
         fresh: bool = False,
         alike: float = 0.0,
+        every_pod: bool = False,
     ) -> None:
         self.plugin = plugin
         self.evaluate = evaluate
         self.key = key
         self.reduce = reduce
-        self.fresh = fresh
+        self.fresh = fresh or every_pod
         self.alike = alike
         """What every node scores where the function says nothing; it does not change their order."""
-        self.late = fresh or reduce is not None
+        self.every_pod = every_pod
+        """Whether it tells pods of one class apart, so that it is asked for each of them."""
+        self.late = self.fresh or reduce is not None
         """Whether the score is known only once all other nodes are."""
 
 

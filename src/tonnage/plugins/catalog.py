@@ -37,6 +37,12 @@ BUILT_IN = {
     "nominatednode": "tonnage.plugins.nominatednode:NominatedNode",
     "gpupack": "tonnage.plugins.gpupack:GpuPack",
     "gpuspread": "tonnage.plugins.gpuspread:GpuSpread",
+    "fragmentation": "tonnage.plugins.fragmentation:FragmentationGradient",
+    "best-fit": "tonnage.plugins.bestfit:BestFit",
+    "dot-product": "tonnage.plugins.dotproduct:DotProduct",
+    "gpu-packing": "tonnage.plugins.gpupacking:GpuPacking",
+    "gpu-clustering": "tonnage.plugins.gpuclustering:GpuClustering",
+    "random": "tonnage.plugins.atrandom:AtRandom",
 }
 ALWAYS = ("noderesources", "nodeselection", "predicates", "devices", "devicequota")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""
@@ -45,6 +51,8 @@ LAST = ("gang", "topology")
 
 KAI has no name for the first, and pods ask for the second by annotations of their own.
 """
+BASELINES = ("best-fit", "dot-product", "gpu-packing", "gpu-clustering", "random")
+"""Policies that the literature compares others with; each scores nodes and orders cards."""
 NODE_SCORERS = (
     "binpack",
     "nodeorder",
@@ -54,9 +62,11 @@ NODE_SCORERS = (
     "nodepolicy",
     "podaffinity",
     "nodeplacement",
+    "fragmentation",
+    *BASELINES,
 )
 """Plugins that score nodes."""
-CARD_ORDERS = ("gpupolicy", "gpupack", "gpuspread")
+CARD_ORDERS = ("gpupolicy", "gpupack", "gpuspread", "fragmentation", *BASELINES)
 """Plugins that say in which order a node's cards are taken; one is enough, the first unless another is named."""
 
 

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
+from tonnage.settings.argumentfiles import file_content
 from tonnage.settings.document import Part
 from tonnage.settings.notes import Notes, Position, advice
 
@@ -22,8 +24,11 @@ _LIST_STEP = re.compile(r"\[(\d+)\]\.?")
 class ArgumentReader:
     """Reads the arguments of one plugin; what is wrong with one of them does not hide the others."""
 
-    def __init__(self, kind: type[Plugin], plugin: Position, written: Part | None, notes: Notes) -> None:
+    def __init__(
+        self, kind: type[Plugin], plugin: Position, written: Part | None, notes: Notes, folder: Path = Path()
+    ) -> None:
         self._kind = kind
+        self._folder = folder
         self._plugin = plugin
         self._written = written
         self._notes = notes
@@ -31,6 +36,13 @@ class ArgumentReader:
     def read(self, given: Mapping[str, Any]) -> PluginArguments | None:
         """The arguments as the plugin wants them; nothing if there were errors, which are then noted."""
         left, taken_out = deepcopy(dict(given)), list[str]()
+        for name in sorted(self._kind.file_arguments & left.keys()):
+            try:
+                left[name] = file_content(name, left[name], self._folder)
+            except ArgumentError as error:
+                self._complain(name, error.message)
+                del left[name]
+                taken_out.append(name)
         while True:
             warnings: list[tuple[str, str]] = []
             try:

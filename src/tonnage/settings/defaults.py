@@ -7,7 +7,8 @@ import msgspec
 import yaml
 
 from tonnage.framework.plugin import Plugin
-from tonnage.plugins.catalog import CARD_ORDERS
+from tonnage.framework.points import GPU_ORDER
+from tonnage.plugins.catalog import CARD_ORDERS, NODE_SCORERS
 from tonnage.plugins.gpupolicy import GpuPolicy
 from tonnage.plugins.nodepolicy import NodePolicy
 from tonnage.plugins.stock import stock_plugins
@@ -46,8 +47,17 @@ def with_flags(
         changed = kind(msgspec.structs.replace(now, **changes))
         if place is None:
             if kind.name in CARD_ORDERS:
-                result = [plugin for plugin in result if plugin.name not in CARD_ORDERS]
+                result = _without_card_orders(result)
             result.append(changed)
         else:
             result[place] = changed
     return result
+
+
+def _without_card_orders(plugins: Sequence[Plugin]) -> list[Plugin]:
+    """The plugins, of which none orders cards any more; one that scores nodes too still does that."""
+    kept = [plugin for plugin in plugins if plugin.name not in CARD_ORDERS or plugin.name in NODE_SCORERS]
+    for plugin in kept:
+        if plugin.name in CARD_ORDERS:
+            plugin.switched_off |= {GPU_ORDER.name}
+    return kept

@@ -1,5 +1,6 @@
 """From a configuration's text to plugins and actions, or to everything that is wrong with it."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from tonnage.cluster.cluster import Cluster
@@ -9,6 +10,7 @@ from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
 from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
 from tonnage.plugins.stock import stock_plugins
+from tonnage.settings.argumentfiles import folder_of
 from tonnage.settings.defaults import DEFAULT_ACTIONS
 from tonnage.settings.document import Part, read_document
 from tonnage.settings.finder import PluginFinder
@@ -45,7 +47,7 @@ def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Set
     try:
         root = read_document(text, source, notes)
         if root is not None:
-            plugins, actions = _Reader(notes, finder or PluginFinder()).read(root)
+            plugins, actions = _Reader(notes, finder or PluginFinder(), folder_of(source)).read(root)
     except TextError as error:
         notes.error(place_of(error), error.message)
     warnings = in_order(notes.warnings)
@@ -57,9 +59,10 @@ def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Set
 class _Reader:
     """Reads the top level of a document."""
 
-    def __init__(self, notes: Notes, finder: PluginFinder) -> None:
+    def __init__(self, notes: Notes, finder: PluginFinder, folder: Path) -> None:
         self._notes = notes
         self._finder = finder
+        self._folder = folder
 
     def read(self, root: Part) -> tuple[list[Plugin], list[str]]:
         of_kubernetes = reader_of(root)
@@ -87,7 +90,7 @@ class _Reader:
         actions = self._actions(given["actions"]) if "actions" in given else list(DEFAULT_ACTIONS)
         if "tiers" not in given:
             return stock_plugins(), actions
-        plugins = complete(TiersReader(self._notes, self._finder).read(given["tiers"]))
+        plugins = complete(TiersReader(self._notes, self._finder, self._folder).read(given["tiers"]))
         if not self._notes.errors:
             try:
                 Session(Cluster(default_vendors()), plugins).close()

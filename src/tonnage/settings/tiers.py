@@ -1,5 +1,6 @@
 """The tiers of a configuration: each plugin's name, switches and arguments, made into plugins."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tonnage.cluster.cluster import Cluster
@@ -46,8 +47,9 @@ class _Switch(NamedTuple):
 class TiersReader:
     """Reads the plugins of all tiers, in their order."""
 
-    def __init__(self, notes: Notes, finder: PluginFinder) -> None:
+    def __init__(self, notes: Notes, finder: PluginFinder, folder: Path) -> None:
         self._notes = notes
+        self._folder = folder
         self._finder = finder
         self._named: dict[str, _Named] = {}
         self._lines: dict[str, int] = {}
@@ -140,7 +142,7 @@ class TiersReader:
             else:
                 self._notes.warn(position, f"{name}: {told}")
             return None
-        arguments = ArgumentReader(kind, position, written, self._notes).read(given)
+        arguments = ArgumentReader(kind, position, written, self._notes, self._folder).read(given)
         if arguments is None:
             return None
         try:

@@ -1,0 +1,82 @@
+"""How much of each card is free, as one number, and how much of a card a request takes.
+
+A card may be short of memory or of compute, so the smaller of the two free parts is its free share; a card without a
+place for another container, or one that takes nothing new, has none. A request's share is the larger of its two parts.
+Shares are whole numbers of millionths of a card, so that sums of them are exact.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Columns
+from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, Device, DeviceRequest
+
+WHOLE = 1_000_000
+"""A whole card."""
+
+
+class CardSize(NamedTuple):
+    """What a card has, as far as shares of it depend on that."""
+
+    memory: int
+    cores: int
+    is_plain: bool
+
+
+def size_of(device: Device) -> CardSize:
+    """What a card has."""
+    return CardSize(device.memory, device.cores, device.mode == PLAIN_MODE)
+
+
+def share_of(request: DeviceRequest, size: CardSize) -> int:
+    """What a request takes of a card."""
+    memory, cores, is_plain = size
+    if is_plain and not request.shares:
+        return WHOLE
+    of_memory = int(request.memory_on(memory)) * WHOLE // memory if memory else 0
+    of_cores = min(request.cores, WHOLE_CARD) * WHOLE // cores if cores else 0
+    return min(WHOLE, max(of_memory, of_cores))
+
+
+class CardShares:
+    """The free shares of cards, over arrays of (cards, nodes)."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._takes_pods = np.zeros(0, np.int64)
+        self._plain = np.zeros(0, np.bool_)
+
+    def of(self, cards: Cards) -> Array:
+        """The free share of each card; 0 where there is none."""
+        return self.of_amounts(cards.free, cards.total, cards.model)
+
+    def of_amounts(self, free: Array, total: Array, model: Array) -> Array:
+        """The same for cards that have so much free of each kind."""
+        self._see_models()
+        parts = free[CORES:] * WHOLE // np.maximum(total[CORES:], 1)
+        if self._columns.incomplete:
+            parts = np.where(total[CORES:] > 0, parts, WHOLE)
+        share = np.maximum(np.minimum(parts[0], parts[1]), 0)
+        result: Array = share * self._takes_pods.take(model) * (free[SLOTS] > 0)
+        return result
+
+    def after(self, request: DeviceRequest, free: Array, total: Array, model: Array) -> Array:
+        """What would be free of each card if the request were given a part of it."""
+        self._see_models()
+        memory: Array | int = request.memory_on(total[MEMORY])
+        cores: Array | int = min(request.cores, WHOLE_CARD)
+        if self._columns.plain and not request.shares:
+            plain = self._plain.take(model)
+            memory, cores = np.where(plain, total[MEMORY], memory), np.where(plain, total[CORES], cores)
+        left = free.copy()
+        left[SLOTS] -= 1
+        left[MEMORY] -= memory
+        left[CORES] -= cores
+        return self.of_amounts(left, total, model)
+
+    def _see_models(self) -> None:
+        models = self._columns.models
+        if len(self._takes_pods) < len(models):
+            self._takes_pods = np.array([model.vendor >= 0 and not model.state for model in models], np.int64)
+            self._plain = np.array([model.mode == PLAIN_MODE for model in models], np.bool_)

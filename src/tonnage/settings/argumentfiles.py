@@ -1,0 +1,48 @@
+"""Files that plugins' arguments name: what they hold, as plain data. Paths count from the configuration's folder."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from tonnage.framework.plugin import ArgumentError, FileContent
+from tonnage.settings.document import read_document
+from tonnage.settings.notes import Notes, SettingsError
+from tonnage.settings.source import text_of_file
+
+_TABLE = ".csv"
+
+
+def folder_of(source: str) -> Path:
+    """The folder of a configuration, or the working directory if it is not from a file."""
+    path = Path(source)
+    return path.parent if path.is_file() else Path()
+
+
+def file_content(argument: str, path: Any, folder: Path) -> FileContent:
+    """What a file holds; ArgumentError if it cannot be read."""
+    if not isinstance(path, str) or not path:
+        raise ArgumentError(argument, "expected the path of a file")
+    try:
+        text = text_of_file(str(folder / path))
+    except SettingsError as error:
+        raise ArgumentError(argument, f"{path}: {error.errors[0].message}") from error
+    if path.lower().endswith(_TABLE):
+        return FileContent(path, _rows(argument, path, text), is_table=True)
+    notes = Notes()
+    root = read_document(text, path, notes)
+    if root is None or notes.errors:
+        raise ArgumentError(argument, notes.errors[0].shown(path))
+    return FileContent(path, root.plain(), is_table=False)
+
+
+def _rows(argument: str, path: str, text: str) -> list[dict[str, str]]:
+    """The lines of a table by the names in its first line."""
+    lines = csv.reader(text.splitlines())
+    names = next(lines, [])
+    rows = []
+    for line in lines:
+        if len(line) != len(names):
+            got = f"{len(line)} values where the first line names {len(names)} columns"
+            raise ArgumentError(argument, f"{path}: line {lines.line_num}: {got}")
+        rows.append(dict(zip(names, line, strict=True)))
+    return rows
