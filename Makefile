@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint bench bench-cluster cluster-parts clean
+.PHONY: help install run test lint openb bench bench-cluster cluster-parts clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,8 +46,11 @@ test: lint  ## everything that must hold before a change lands
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)
 
+openb: $(VENV)/.development  ## all policies on the openb traces that are there, as docs/results.md (ARGS="--data FOLDER")
+	$(BIN)/python -m bench.openb $(ARGS)
+
 bench-cluster: $(VENV)/.development cluster-parts  ## the extender on a real API server (ARGS="--hami PATH" compares with HAMi's)
 	$(BIN)/python -m bench.cluster $(ARGS)
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .cache

@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import evictions, jobs, measures, queues
+from bench import evictions, jobs, measures, queues, simulate
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -62,6 +62,7 @@ def run(report: Report, quick: bool) -> None:
         "a queue's place in the order after a placement", queues.seconds_per_placement(table) * 1e6, "µs", 20
     )
     report.at_most("which of 10 pods of 4 queues may be taken back", queues.seconds_per_question() * 1e6, "µs", 50)
+    simulated(report, quick)
     allocate(report, quick)
     make_room(report)
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
@@ -103,6 +104,17 @@ def make_room(report: Report) -> None:
         )
         report.add(f"growth: half of {nodes} full nodes × 8 is taken back, for each victim", spent / nodes / 4e-6, "µs")
     report.at_most("reclaim: a gang of 250 × 8 GPUs on 500 full nodes", spent, "s", 1)
+
+
+def simulated(report: Report, quick: bool) -> None:
+    """Filling clusters, and replaying a workload."""
+    for policy in ("binpack", "fgd"):
+        for nodes in (100, 1000) if quick else (100, 1000, 10_000):
+            # A tenth of the demand on the largest cluster, so that this stays quick.
+            speed = simulate.pods_per_second_filled(nodes, policy, 130 if nodes <= 1000 else 13)
+            report.add(f"growth: pods filled into {nodes} nodes × 8, {policy}", speed, "/s")
+    speed = simulate.pods_per_second_replayed(1000, "binpack", 2000 if quick else 20_000)
+    report.at_least("pods replayed on 1,000 nodes × 8, with departures, binpack", speed, "/s", 100_000 / 60)
 
 
 def main() -> int:

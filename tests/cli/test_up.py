@@ -22,6 +22,7 @@ from tonnage.cli.live import Caption, asks, bar, clock, render, span
 from tonnage.cli.up import Run, _invent
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
+from tonnage.simulator.desk import Alikes
 from tonnage.simulator.invent import Arrival
 from tonnage.simulator.replay import Replay
 
@@ -327,7 +328,7 @@ def test_the_view_says_what_runs_what_waits_and_why():
     wanted = pod("big", 2, annotations={"nvidia.com/use-gputype": "A100"})
     arrivals = [Arrival(0, 999, pod(f"p{n}", 1, memory=2000)) for n in range(2)] + [Arrival(0, 999, pod("w", 1))]
     arrivals += [Arrival(60, 999, pod("v", 1)), Arrival(120, 9, wanted)]
-    replay = Replay(cluster, session(cluster, gpu_policy="binpack"), arrivals)
+    replay = Replay(cluster, Alikes(cluster, session(cluster, gpu_policy="binpack")), arrivals)
     replay.advance(240)
     text = "\n".join(screen(replay, 120, 30))
     assert "00:04:00 of 8h" in text

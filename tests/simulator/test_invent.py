@@ -11,18 +11,13 @@ from tonnage.model.resources import amounts, effective_request
 from tonnage.model.selection import untolerated
 from tonnage.model.wire import encode
 from tonnage.simulator.invent import (
-    GPU,
-    GPU_CORES,
-    GPU_MEMORY,
-    GPU_PERCENTAGE,
     PERIOD,
-    REGISTER,
-    USE_TYPE,
     invent_arrivals,
     invent_nodes,
     pool_sizes,
     target,
 )
+from tonnage.simulator.objects import GPU, GPU_CORES, GPU_MEMORY, GPU_PERCENTAGE, REGISTER, USE_TYPE
 
 HOUR = 3600.0
 

@@ -1,13 +1,14 @@
 """Virtual time: pods wait for others to leave, in their order, and the figures say what happened."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import numpy as np
 import pytest
 
 from tests.scenario import gpu, node, pod, running, scenario, session
+from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import MEMORY
 from tonnage.cluster.task import make_task
@@ -16,22 +17,28 @@ from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.plugins.stock import stock_plugins
-from tonnage.simulator.invent import EPOCH, Arrival, invent_arrivals, invent_nodes
+from tonnage.simulator.desk import Alikes, Cycles, Desk, Fate, Outcome
+from tonnage.simulator.invent import Arrival, invent_arrivals, invent_nodes
 from tonnage.simulator.measure import Waits, measure, waits
+from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.replay import Replay, main_reason
 
 
 def replay(nodes: Iterable[Node], arrivals: Iterable[Arrival], **policies: str) -> Replay:
     cluster = scenario(*nodes)
-    return Replay(cluster, session(cluster, **policies), arrivals)
+    return Replay(cluster, Alikes(cluster, session(cluster, **policies)), arrivals)
 
 
-def invented(seed: int, nodes: int = 5, gpus: int = 4) -> Replay:
+def quickly(cluster: Cluster) -> Desk:
+    return Alikes(cluster, Session(cluster, stock_plugins()))
+
+
+def invented(seed: int, nodes: int = 5, gpus: int = 4, desk: Callable[[Cluster], Desk] = quickly) -> Replay:
     rng = random.Random(seed)
     cluster = Cluster(default_vendors())
     for one in invent_nodes(nodes, gpus, rng):
         cluster.upsert_node(one)
-    return Replay(cluster, Session(cluster, stock_plugins()), invent_arrivals(nodes, gpus, rng))
+    return Replay(cluster, desk(cluster), invent_arrivals(nodes, gpus, rng))
 
 
 def whole(name: str, *, priority: int = 0, created: str | None = None, **more: str) -> Pod:
@@ -156,22 +163,32 @@ def test_pods_that_are_told_apart_only_by_an_annotation_do_not_share_their_fate(
 # -- the same as without short cuts
 
 
-class Patient(Replay):
+class Patient(Desk):
     """Tries every waiting pod after everything that happens."""
 
-    def _place_waiting(self, groups):
-        for key in [one.task.key for one in self.queue(len(self.waiting))]:
-            waiting = self.waiting[key]
-            decision = waiting.alike.decision = self.session.place(waiting.task)
-            if decision.node is not None:
-                waiting.alike.tasks = [entry for entry in waiting.alike.tasks if entry[1].key != key]
-                self._start(waiting.task)
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.session = Session(cluster, stock_plugins())
+
+    def arrive(self, task):
+        return Fate()
+
+    def place(self, departed):
+        tasks = sorted(self.cluster.waiting.values(), key=lambda task: task.order)
+        placed = [task for task in tasks if self.session.place(task).node is not None]
+        for task in placed:
+            self.cluster.confirm(task.key)
+        return Outcome(placed)
 
 
+def by_actions(cluster):
+    return Cycles(cluster, stock_plugins(), make_actions())
+
+
+@pytest.mark.parametrize("desk", [Patient, by_actions])
 @pytest.mark.parametrize("seed", range(3))
-def test_leaving_out_hopeless_attempts_loses_no_placement(seed):
-    quick, patient = invented(seed), invented(seed)
-    patient.__class__ = Patient
+def test_leaving_out_hopeless_attempts_loses_no_placement(seed, desk):
+    quick, patient = invented(seed), invented(seed, desk=desk)
     for minute in range(0, 6 * 60, 15):
         quick.advance(minute * 60.0)
         patient.advance(minute * 60.0)
@@ -219,7 +236,7 @@ def test_everything_is_free_again_when_all_have_left():
     cluster = Cluster(default_vendors())
     for one in invent_nodes(4, 4, rng):
         cluster.upsert_node(one)
-    simulated = Replay(cluster, Session(cluster, stock_plugins()), islice(invent_arrivals(4, 4, rng), 200))
+    simulated = Replay(cluster, quickly(cluster), islice(invent_arrivals(4, 4, rng), 200))
     simulated.advance(10 * 86400)
     assert (simulated.arrived, simulated.finished, len(simulated.waiting)) == (200, 200, 0)
     assert np.array_equal(cluster.columns.card_free, cluster.columns.card_total)

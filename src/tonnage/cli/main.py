@@ -15,6 +15,7 @@ _COMMANDS = {
     "check": "Say whether a scheduler or device configuration is valid, with the place of every error.",
     "plugins": "List the plugins that can be used, with their arguments and extension points.",
     "up": "Watch an invented GPU cluster being packed.",
+    "simulate": "Compare policies on a recorded or invented workload, over virtual time.",
     "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
     "debug": "Look into how Tonnage sees a live cluster.",
     "lab": "Start a practice cluster: a real API server with invented GPU nodes.",

@@ -224,6 +224,7 @@ def _invent(nodes: int, gpus: int, seed: int, policy: tuple[str, str]) -> "Repla
     from tonnage.devices.catalog import default_vendors
     from tonnage.framework.session import Session
     from tonnage.plugins.stock import stock_plugins
+    from tonnage.simulator.desk import Alikes
     from tonnage.simulator.invent import invent_arrivals, invent_nodes
     from tonnage.simulator.replay import Replay
 
@@ -231,7 +232,8 @@ def _invent(nodes: int, gpus: int, seed: int, policy: tuple[str, str]) -> "Repla
     cluster = Cluster(default_vendors())
     for node in invent_nodes(nodes, gpus, rng):
         cluster.upsert_node(node)
-    return Replay(cluster, Session(cluster, stock_plugins(*policy)), invent_arrivals(nodes, gpus, rng))
+    desk = Alikes(cluster, Session(cluster, stock_plugins(*policy)))
+    return Replay(cluster, desk, invent_arrivals(nodes, gpus, rng))
 
 
 # -- on a terminal

@@ -118,6 +118,9 @@ class Standing:
         if among is not None:
             totals = self.totals if scores is None else self.totals + scores
             return _highest(np.where(among, totals, _NOTHING), most)
+        if most == 1:
+            row = int(self.totals.argmax()) if len(self.totals) else -1
+            return [row] if row >= 0 and self.totals.item(row) != _NOTHING else []
         rows = self._guess(most) if self.floor != _NOTHING else None
         if rows is None:
             rows = _highest(self.totals.copy(), most)

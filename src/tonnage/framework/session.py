@@ -39,8 +39,10 @@ class Survey(NamedTuple):
 class Session(Extensions):
     """Plugins, and the cluster they decide about. Use it in a `with` statement, so that plugins are closed."""
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin]) -> None:
+    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False) -> None:
         super().__init__(cluster)
+        self._most = 1 if brief else MOST_SCORES
+        """How many nodes are kept scores of; a brief decision about a pod with a node says nothing of all others."""
         self.decisions: dict[str, Decision] = {}
         """What actions concluded about each pod, in the order in which they first looked at it."""
         self.evictions: list[Eviction] = []
@@ -224,7 +226,7 @@ class Session(Extensions):
         """The best nodes that certainly fit, best first."""
         scores = None if within is None else within.scores
         while True:
-            rows = pods.now.best(MOST_SCORES, among, scores)
+            rows = pods.now.best(self._most, among, scores)
             if not self._confirm(task, pods, rows):
                 return rows
 
@@ -250,7 +252,7 @@ class Session(Extensions):
     ) -> Decision:
         states = self.cluster.states
         names = [states[row].name for row in rows]
-        rejected = self._rejections(task, pods, among)
+        rejected = [] if names and self._most == 1 else self._rejections(task, pods, among)
         node = names[0] if names else None
         scores = pods.scores_of(rows)
         if within is not None and within.scores is not None:

@@ -57,6 +57,10 @@ def _read_struct(part: Part, kind: type[msgspec.Struct], what: str, notes: Notes
             wrong = True
         elif not value.is_null:
             values[names[key]] = _read(value, types[names[key]], key, notes)
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in values:
+            notes.error(part.position, f"{what} needs {field.encode_name}")
+            wrong = True
     return _WRONG if wrong or _WRONG in values.values() else kind(**values)
 
 

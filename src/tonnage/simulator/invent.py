@@ -10,23 +10,23 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
-from tonnage.model.meta import ObjectMeta
-from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
 from tonnage.model.selection import Taint, Toleration
-from tonnage.model.wire import encode
+from tonnage.simulator.objects import (
+    GPU,
+    GPU_CORES,
+    GPU_MEMORY,
+    GPU_PERCENTAGE,
+    USE_TYPE,
+    Amounts,
+    make_card,
+    make_node,
+    make_pod,
+    make_spec,
+)
 
-GPU = "nvidia.com/gpu"
-GPU_MEMORY = "nvidia.com/gpumem"
-GPU_PERCENTAGE = "nvidia.com/gpumem-percentage"
-GPU_CORES = "nvidia.com/gpucores"
-USE_TYPE = "nvidia.com/use-gputype"
-REGISTER = "hami.io/node-nvidia-register"
-
-EPOCH = datetime(2026, 1, 5, 6, 0, tzinfo=UTC)
-"""When virtual time begins."""
 SHARES_PER_CARD = 10
 ZONES = ("zone-a", "zone-b", "zone-c")
 
@@ -131,41 +131,17 @@ def invent_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
 
 def _node(pool: Pool, name: str, zone: str, gpus: int, rng: random.Random) -> Node:
     cards = [
-        {
-            "id": f"GPU-{_uuid(rng)}",
-            "index": index,
-            "count": SHARES_PER_CARD,
-            "devmem": pool.memory,
-            "devcore": 100,
-            "type": pool.card,
-            "numa": index * 2 // gpus,
-            "mode": "hami-core",
-            "health": True,
-        }
+        make_card(f"GPU-{_uuid(rng)}", index, pool.card, pool.memory, SHARES_PER_CARD, index * 2 // gpus)
         for index in range(gpus)
     ]
-    offered: dict[str, str | int | float] = {
+    offered: Amounts = {
         "cpu": str(pool.cpus * max(gpus, 1)),
         "memory": f"{pool.gibibytes * max(gpus, 1)}Gi",
         "pods": "110",
         GPU: str(gpus * SHARES_PER_CARD),
     }
-    return Node(
-        metadata=ObjectMeta(
-            name=name,
-            uid=_uuid(rng),
-            labels={"kubernetes.io/hostname": name, "pool": pool.name, "topology.kubernetes.io/zone": zone},
-            annotations={REGISTER: encode(cards).decode()},
-            creationTimestamp=timestamp(0.0),
-        ),
-        spec=NodeSpec(taints=[pool.taint] if pool.taint else None),
-        status=NodeStatus(capacity=offered, allocatable=offered),
-    )
-
-
-def timestamp(time: float) -> str:
-    """A virtual time as Kubernetes writes times."""
-    return (EPOCH + timedelta(seconds=math.floor(time))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    labels = {"pool": pool.name, "topology.kubernetes.io/zone": zone}
+    return make_node(name, offered, cards, labels=labels, taint=pool.taint, uid=_uuid(rng))
 
 
 def target(time: float) -> float:
@@ -206,24 +182,20 @@ def _cards(gpus: int, rng: random.Random) -> int:
 
 
 def _pod(shape: _Shape, number: int, time: float, rng: random.Random) -> Pod:
-    limits: dict[str, str | int | float] = {**shape.limits}
-    requests = {name: limits[name] for name in ("cpu", "memory")}
     tolerations = [Toleration(key=RESERVED.key, operator="Equal", value=RESERVED.value, effect=RESERVED.effect)]
-    return Pod(
-        metadata=ObjectMeta(
-            name=f"{shape.kind.name}-{number:05d}",
-            namespace=rng.choice(TEAMS),
-            uid=_uuid(rng),
-            labels={"app": shape.kind.name},
-            annotations={USE_TYPE: shape.type} if shape.type else None,
-            creationTimestamp=timestamp(time),
-        ),
-        spec=PodSpec(
-            containers=[Container(name="main", resources=ResourceRequirements(requests=requests, limits=limits))],
-            tolerations=tolerations if shape.kind is INFERENCE else None,
-            priority=shape.kind.priority,
-        ),
-        status=PodStatus(phase="Pending"),
+    spec = make_spec(
+        {**shape.limits},
+        priority=shape.kind.priority,
+        tolerations=tolerations if shape.kind is INFERENCE else None,
+    )
+    return make_pod(
+        f"{shape.kind.name}-{number:05d}",
+        rng.choice(TEAMS),
+        spec,
+        created=time,
+        uid=_uuid(rng),
+        labels={"app": shape.kind.name},
+        annotations={USE_TYPE: shape.type} if shape.type else None,
     )
 
 

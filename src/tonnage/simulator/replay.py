@@ -6,22 +6,26 @@ says how far virtual time may move.
 """
 
 import heapq
+import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.framework.session import Session
-from tonnage.simulator.invent import EPOCH, Arrival
+from tonnage.simulator.desk import Desk, Fate
+from tonnage.simulator.invent import Arrival
 from tonnage.simulator.measure import CardCounts, Course, Pods, Summary, Usage, WaitReason, measure, waits
+from tonnage.simulator.objects import EPOCH
 
 SAMPLE_EVERY = 60.0
 """Virtual seconds between looks at the figures, whose means the summary gives."""
 _SAMPLES_KEPT = 24 * 60
 _MOST_REASONS = 8
+_MOST_ROUNDS = 10
+"""How often pods are stopped for others within one moment; what is left waits for the next."""
 _LASTING = frozenset(
     {
         "NodeUnregistered",
@@ -40,9 +44,11 @@ _LASTING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A pod has run for its duration."""
+    """A pod has run for its duration, unless it was stopped before."""
 
     key: str
+    started: int
+    """The number of the start that this is the end of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +60,6 @@ Event = Departure | Arrival | Sample
 _PRIORITY = {Departure: 0, Arrival: 1, Sample: 2}
 
 
-@dataclass(slots=True)
-class Alike:
-    """Waiting pods that no plugin can tell apart: where one does not fit, none does."""
-
-    tasks: list[tuple[tuple[int, str, str], Task]] = field(default_factory=list)
-    """A heap in the pods' order."""
-    decision: Decision | None = None
-    """The latest about any of them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A pod that was not placed yet."""
@@ -71,45 +67,68 @@ class Waiting:
     task: Task
     since: float
     duration: float
-    alike: Alike
+    fate: Fate
 
     @property
     def why(self) -> str:
         """Why the pod waits, in one line."""
-        return self.alike.decision.why_not() if self.alike.decision is not None else "not looked at yet"
+        return self.fate.decision.why_not() if self.fate.decision is not None else "not looked at yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pod that has a place."""
+
+    number: int
+    """Tells its starts apart."""
+    since: float
+    """When it arrived."""
+    started: float
+    duration: float
 
 
 class Replay:
     """Pods that arrive, wait, run and leave."""
 
-    def __init__(self, cluster: Cluster, session: Session, arrivals: Iterable[Arrival]) -> None:
+    def __init__(
+        self, cluster: Cluster, desk: Desk, arrivals: Iterable[Arrival], sample_every: float = SAMPLE_EVERY
+    ) -> None:
         self.cluster = cluster
-        self.session = session
+        self.desk = desk
         self.now = 0.0
         self.waiting: dict[str, Waiting] = {}
-        self.arrived = self.placed = self.finished = self.decisions = 0
+        self.runs: dict[str, Running] = {}
+        self.arrived = self.placed = self.finished = self.stopped = 0
         self.waited_for: Counter[str] = Counter()
         """For each reason, the pods that had to wait for it above all when they arrived."""
         self.samples: deque[Usage] = deque(maxlen=_SAMPLES_KEPT)
-        """The latest figures, one per SAMPLE_EVERY."""
-        self._waits = array("d")
+        """The latest figures, one per interval."""
+        self.waits = array("d")
+        """From the arrival to the last start of each pod that has ended."""
+        self.completions = array("d")
+        """From the arrival to the end of each pod that has ended."""
         self._sums = [0.0, 0.0, 0.0]
         self._samples = 0
-        self._alike: dict[Hashable, Alike] = {}
+        self._sample_every = sample_every
         self._arrivals: Iterator[Arrival] = iter(arrivals)
         self._events: list[tuple[float, int, int, Event]] = []
         self._numbers = 0
         self._expect_arrival()
-        self._push(SAMPLE_EVERY, Sample())
+        if sample_every < math.inf:
+            self._push(sample_every, Sample())
+
+    @property
+    def decisions(self) -> int:
+        return self.desk.decisions
 
     @property
     def running(self) -> int:
-        return self.placed - self.finished
+        return len(self.runs)
 
     @property
     def next_time(self) -> float:
-        """When the next thing happens."""
-        return self._events[0][0]
+        """When the next thing happens; never, if nothing is to come."""
+        return self._events[0][0] if self._events else math.inf
 
     def advance(self, until: float) -> None:
         """Let everything happen up to a virtual time, and be there."""
@@ -123,25 +142,22 @@ class Replay:
         self.cluster.now = EPOCH.timestamp() + self.now
         departed = sampled = False
         arrived: list[Waiting] = []
-        new: list[Alike] = []
-        while self._events[0][0] == self.now:
+        while self.next_time == self.now:
             event = heapq.heappop(self._events)[3]
             match event:
-                case Departure(key):
-                    self.cluster.remove_pod(key)
-                    self.finished += 1
-                    departed = True
+                case Departure(key, started):
+                    departed |= self._depart(key, started)
                 case Arrival():
-                    arrived.append(self._arrive(event, new))
+                    arrived.append(self._arrive(event))
                     self._expect_arrival()
                 case Sample():
                     sampled = True
-                    self._push(self.now + SAMPLE_EVERY, event)
-        # Without a departure whatever did not fit before does not fit now.
-        self._place_waiting([*self._alike.values()] if departed else new)
+                    self._push(self.now + self._sample_every, event)
+        if departed or arrived:
+            self._place(departed)
         for pod in arrived:
-            if pod.task.key in self.waiting and pod.alike.decision is not None:
-                self.waited_for[main_reason(pod.alike.decision)] += 1
+            if pod.task.key in self.waiting and pod.fate.decision is not None:
+                self.waited_for[main_reason(pod.fate.decision)] += 1
         if sampled:
             self._sample()
 
@@ -155,12 +171,13 @@ class Replay:
         finals = (usage.memory, usage.cores, usage.fragmentation)
         means = [total / self._samples for total in self._sums] if self._samples else finals
         courses = [Course(round(mean, 1), round(final, 1)) for mean, final in zip(means, finals, strict=True)]
-        so_far = [self.now - pod.since for pod in self.waiting.values()]
+        so_far = [pod.started - pod.since for pod in self.runs.values()]
+        so_far += [self.now - pod.since for pod in self.waiting.values()]
         reasons = sorted(self.waited_for.items(), key=lambda item: (-item[1], item[0]))
         return Summary(
             duration=round(self.now, 3),
             pods=Pods(self.arrived, self.placed, self.finished, self.running, len(self.waiting)),
-            wait_seconds=waits([*self._waits, *so_far]),
+            wait_seconds=waits([*self.waits, *so_far]),
             gpu_memory_percent=courses[0],
             gpu_cores_percent=courses[1],
             fragmentation_percent=courses[2],
@@ -181,51 +198,53 @@ class Replay:
         if arrival is not None:
             self._push(max(arrival.time, self.now), arrival)
 
-    def _arrive(self, arrival: Arrival, new: list[Alike]) -> Waiting:
+    def _place(self, departed: bool) -> None:
+        """Let waiting pods have places; those that were stopped for others wait again, and may find another place."""
+        for _ in range(_MOST_ROUNDS):
+            placed, stopped = self.desk.place(departed)
+            for task in placed:
+                self._start(task)
+            if not stopped:
+                return
+            for task in stopped:
+                self._stop(task)
+            departed = True
+
+    def _arrive(self, arrival: Arrival) -> Waiting:
         self.arrived += 1
         self.cluster.upsert_pod(arrival.pod)
         task = self.cluster.waiting[arrival.pod.key]
-        kind = self._likeness(task)
-        alike = self._alike.get(kind)
-        if alike is None:
-            alike = self._alike[kind] = Alike()
-            new.append(alike)
-        heapq.heappush(alike.tasks, (task.order, task))
-        pod = self.waiting[task.key] = Waiting(task, self.now, arrival.duration, alike)
+        pod = self.waiting[task.key] = Waiting(task, self.now, arrival.duration, self.desk.arrive(task))
         return pod
 
-    def _place_waiting(self, groups: list[Alike]) -> None:
-        """Place what fits, in the pods' order; a group is left alone after its first failure.
-
-        That loses nothing, because placing others only takes room away.
-        """
-        heads = [(group.tasks[0][0], group) for group in groups]
-        heapq.heapify(heads)
-        while heads:
-            group = heads[0][1]
-            task = group.tasks[0][1]
-            group.decision = self.session.place(task)
-            self.decisions += 1
-            if group.decision.node is None:
-                heapq.heappop(heads)
-                continue
-            self._start(heapq.heappop(group.tasks)[1])
-            if group.tasks:
-                heapq.heapreplace(heads, (group.tasks[0][0], group))
-            else:
-                heapq.heappop(heads)
-                del self._alike[self._likeness(task)]
-
-    def _likeness(self, task: Task) -> Hashable:
-        """What tells pods apart."""
-        return task.fault, self.session.class_key(task)
-
     def _start(self, task: Task) -> None:
-        self.cluster.confirm(task.key)
         pod = self.waiting.pop(task.key)
         self.placed += 1
-        self._waits.append(self.now - pod.since)
-        self._push(self.now + pod.duration, Departure(task.key))
+        self._numbers += 1
+        self.runs[task.key] = Running(self._numbers, pod.since, self.now, pod.duration)
+        if pod.duration < math.inf:
+            self._push(self.now + pod.duration, Departure(task.key, self._numbers))
+
+    def _depart(self, key: str, started: int) -> bool:
+        """A pod leaves; not if it was stopped since."""
+        pod = self.runs.get(key)
+        if pod is None or pod.number != started:
+            return False
+        del self.runs[key]
+        self.cluster.remove_pod(key)
+        self.finished += 1
+        self.waits.append(pod.started - pod.since)
+        self.completions.append(self.now - pod.since)
+        return True
+
+    def _stop(self, task: Task) -> None:
+        """A pod was stopped to make room: it has to run again from its beginning."""
+        pod = self.runs.pop(task.key)
+        self.placed -= 1
+        self.stopped += 1
+        self.cluster.upsert_pod(task.pod)
+        waiting = self.cluster.waiting[task.key]
+        self.waiting[task.key] = Waiting(waiting, pod.since, pod.duration, self.desk.arrive(waiting))
 
     def _sample(self) -> None:
         usage = measure(self.cluster)

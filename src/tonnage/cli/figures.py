@@ -1,0 +1,94 @@
+"""Results of a simulation as a table for people, and as comma-separated values."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+
+from tonnage.cli.live import span
+from tonnage.cli.tables import table
+from tonnage.simulator.results import Curve, PolicyResult, Results, Spread
+
+_MOST_REASONS = 4
+CURVES = (
+    "gpu_allocated",
+    "fragmentation_of_all",
+    "fragmentation_of_free",
+    "pods_failed",
+    "pods_waiting",
+    "nodes_free",
+    "gpus_free",
+    "cpu_stranded",
+)
+BY_NAME = ("failures", "waiting_time", "completion_time")
+_TITLES = {
+    "gpu_allocated": "GPU ALLOCATED %",
+    "fragmentation_of_all": "FRAGMENTED %",
+    "fragmentation_of_free": "OF FREE %",
+    "pods_failed": "FAILED",
+    "pods_waiting": "WAITING",
+    "nodes_free": "FREE NODES",
+    "gpus_free": "FREE GPUS",
+    "cpu_stranded": "STRANDED CPU %",
+}
+
+
+def results_table(results: Results) -> Iterator[str]:
+    """Lines: a table of policies at the moment that counts, and why pods failed or wait."""
+    first = next(iter(results.policies.values()))
+    place = "100" if results.mode == "fill" and "100" in first.gpu_allocated else [*first.gpu_allocated][-1]
+    when = (
+        f"at {place} % of arrived demand"
+        if results.mode == "fill"
+        else f"after {span(float(place))}, pods come no more"
+    )
+    runs = f"{len(results.seeds)} seed{'s' if len(results.seeds) > 1 else ''}"
+    yield f"{results.workload}: {results.nodes:,} nodes, {results.gpus:,} GPUs, {results.pods:,} pods, {runs}, {when}"
+    yield ""
+    shown = [name for name in CURVES if getattr(first, name)]
+    header = ["POLICY", *(_TITLES[name] for name in shown)]
+    times = [(title, name, part) for title, name, part in _TIMES if part in getattr(first, name)]
+    rows = []
+    for name, result in results.policies.items():
+        figures = [_figure(getattr(result, measure)[place], measure) for measure in shown]
+        waits = [span(getattr(result, measure)[part].mean) for _, measure, part in times]
+        rows.append([name, *figures, *waits])
+    yield from table([*header, *(title for title, _, _ in times)], rows)
+    for name, result in results.policies.items():
+        if result.failures:
+            yield ""
+            yield from _why(name, result, results.mode)
+
+
+_TIMES = (
+    ("WAIT p50", "waiting_time", "50"),
+    ("WAIT p95", "waiting_time", "95"),
+    ("DONE p50", "completion_time", "50"),
+    ("DONE p95", "completion_time", "95"),
+)
+
+
+def _figure(value: Spread, measure: str) -> str:
+    digits = 0 if measure in ("pods_failed", "pods_waiting", "nodes_free", "gpus_free") else 2
+    return f"{value.mean:.{digits}f}" + (f" ±{value.sd:.{digits or 1}f}" if value.sd else "")
+
+
+def _why(name: str, result: PolicyResult, mode: str) -> Iterator[str]:
+    verb = "failed" if mode == "fill" else "never ran"
+    yield f"{name}: pods that {verb}, by the reason of most nodes"
+    most = sorted(result.failures.items(), key=lambda item: -item[1].mean)
+    for reason, count in most[:_MOST_REASONS]:
+        yield f"  {count.mean:8.1f}  {reason}"
+
+
+def results_csv(workloads: Mapping[str, Results]) -> str:
+    """Every figure on a line of its own."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("workload", "policy", "measure", "at", "mean", "sd"))
+    for workload, results in workloads.items():
+        for policy, result in results.policies.items():
+            for measure in (*CURVES, *BY_NAME):
+                figures: Curve = getattr(result, measure)
+                for place, value in figures.items():
+                    writer.writerow((workload, policy, measure, place, value.mean, value.sd))
+    return text.getvalue()

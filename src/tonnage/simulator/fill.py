@@ -1,0 +1,129 @@
+"""Filling a cluster: pods come one by one in a random order until they ask for a given part of all GPUs; none leaves.
+
+A pod that does not fit is dropped, or waits, which without departures is for ever. The figures are noted at every
+percent of arrived demand.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
+from tonnage.framework.session import Session
+from tonnage.simulator.desk import Cycles, Desk
+from tonnage.simulator.policies import Policy
+from tonnage.simulator.replay import main_reason
+from tonnage.simulator.run import Meter, Run
+from tonnage.simulator.scene import Entry, Scene, SceneError, Shape, Tasks
+from tonnage.simulator.standing import actions_of, acts_on_single_pods
+
+_MOST_WITHOUT_GPU = 100_000
+"""Entries in a row that ask for no GPU: then demand is not going to grow."""
+
+
+def fill(scene: Scene, policy: Policy, seed: int, demand: int = 130, keep: bool = False, picture: int = 100) -> Run:
+    """Fill a cluster up to a demand in percent of its GPUs; `keep` makes pods wait that do not fit."""
+    cluster = scene.cluster(default_vendors())
+    meter = Meter(scene, cluster, str(min(picture, demand)))
+    if not meter.gpus:
+        raise SceneError("the cluster has no GPUs; filling needs some, as demand is a part of them")
+    settings = policy.settings(scene, seed)
+    session = Session(cluster, settings.plugins, brief=True)
+    with session:
+        if acts_on_single_pods(scene, settings, session):
+            placer: _Placer = _OneByOne(cluster, session)
+        else:
+            placer = _ByActions(cluster, Cycles(cluster, settings.plugins, actions_of(settings)), keep)
+        return _Filling(scene, meter, placer, demand, keep).run(random.Random(seed))
+
+
+class _Filling:
+    """Lets pods come and notes the figures."""
+
+    def __init__(self, scene: Scene, meter: Meter, placer: "_Placer", demand: int, keep: bool) -> None:
+        self._scene = scene
+        self._meter = meter
+        self._placer = placer
+        self._demand = demand
+        self._left_out = "pods_waiting" if keep else "pods_failed"
+
+    def run(self, rng: random.Random) -> Run:
+        capacity, arrived, pods, checkpoint = float(self._meter.gpus), 0.0, 0, 0
+        idle = 0
+        self._look(checkpoint)
+        for number, entry in enumerate(self._scene.fill(rng)):
+            self._placer.place(entry, f".{number}")
+            arrived += entry.gpus
+            pods += entry.size
+            while checkpoint < self._demand and arrived * 100 >= (checkpoint + 1) * capacity - 1e-6:
+                checkpoint += 1
+                self._look(checkpoint)
+            if checkpoint == self._demand:
+                break
+            idle = 0 if entry.gpus else idle + 1
+            if idle > _MOST_WITHOUT_GPU:
+                raise SceneError("no pod asks for a GPU; filling needs some that do, as demand is a part of all GPUs")
+        return self._meter.result(self._placer.failures, pods)
+
+    def _look(self, checkpoint: int) -> None:
+        self._meter.look(str(checkpoint), {self._left_out: float(self._placer.failures.total())})
+
+
+class _Placer(ABC):
+    """Places entries."""
+
+    def __init__(self) -> None:
+        self.failures: Counter[str] = Counter()
+
+    @abstractmethod
+    def place(self, entry: Entry, suffix: str) -> None:
+        """Place the pods of an entry, or count them as failed; the suffix tells equal names apart."""
+
+
+class _OneByOne(_Placer):
+    """Places single pods; once one does not fit, no other of its shape does, because room only shrinks."""
+
+    def __init__(self, cluster: Cluster, session: Session) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._session = session
+        self._tasks = Tasks(cluster.vendors)
+        self._hopeless: dict[Shape, str] = {}
+
+    def place(self, entry: Entry, suffix: str) -> None:
+        reason = self._hopeless.get(entry.shape)
+        if reason is not None:
+            self.failures[reason] += 1
+            return
+        task = self._tasks.of(entry, suffix)
+        decision = self._session.place(task)
+        if decision.node is not None:
+            self._cluster.confirm(task.key)
+            return
+        reason = main_reason(decision)
+        self.failures[reason] += 1
+        if decision.is_of_class:
+            self._hopeless[entry.shape] = reason
+
+
+class _ByActions(_Placer):
+    """Lets the actions of the configuration place pods, gangs as a whole."""
+
+    def __init__(self, cluster: Cluster, desk: Desk, keep: bool) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._desk = desk
+        self._keep = keep
+
+    def place(self, entry: Entry, suffix: str) -> None:
+        fates = {}
+        for pod in entry.pods(suffix):
+            self._cluster.upsert_pod(pod)
+            fates[pod.key] = self._desk.arrive(self._cluster.waiting[pod.key])
+        self._desk.place(False)
+        for key, fate in fates.items():
+            if key in self._cluster.waiting and fate.decision is not None:
+                self.failures[main_reason(fate.decision)] += 1
+                if not self._keep:
+                    self._cluster.remove_pod(key)

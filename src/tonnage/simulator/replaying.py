@@ -1,0 +1,63 @@
+"""Replaying a workload: pods come at their times, wait, run and leave, and the figures are noted at regular times."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+from tonnage.devices.catalog import default_vendors
+from tonnage.framework.session import Session
+from tonnage.simulator.desk import Alikes, Cycles, Desk
+from tonnage.simulator.invent import Arrival
+from tonnage.simulator.policies import Policy
+from tonnage.simulator.replay import Replay, main_reason
+from tonnage.simulator.run import Meter, Run
+from tonnage.simulator.scene import Scene, SceneError
+from tonnage.simulator.standing import actions_of, acts_on_single_pods
+
+STEPS = 100
+"""How many times the figures are noted while pods come."""
+
+
+def replay(scene: Scene, policy: Policy, seed: int, picture: int = STEPS) -> Run:
+    """Replay until all pods have come and none is left to leave; a picture is taken after that many of 100 steps."""
+    if scene.replay is None:
+        raise SceneError(f"{scene.name} does not say when pods come and go; it can only fill a cluster")
+    cluster = scene.cluster(default_vendors())
+    times = checkpoints(scene.horizon)
+    meter = Meter(scene, cluster, times[min(picture, len(times) - 1)][0])
+    settings = policy.settings(scene, seed)
+    session = Session(cluster, settings.plugins, brief=True)
+    with session:
+        if acts_on_single_pods(scene, settings, session):
+            desk: Desk = Alikes(cluster, session)
+        else:
+            desk = Cycles(cluster, settings.plugins, actions_of(settings))
+        replayed = Replay(cluster, desk, _arrivals(scene, random.Random(seed)), math.inf)
+        for name, time in times:
+            replayed.advance(time)
+            meter.look(name, {"pods_waiting": float(len(replayed.waiting))})
+        while replayed.next_time < math.inf:
+            replayed.step()
+    failures: Counter[str] = Counter()
+    for pod in replayed.waiting.values():
+        failures[main_reason(pod.fate.decision) if pod.fate.decision is not None else "NotConsidered"] += 1
+    started = [pod.started - pod.since for pod in replayed.runs.values()]
+    return meter.result(failures, replayed.arrived, [*replayed.waits, *started], replayed.completions)
+
+
+def checkpoints(horizon: float) -> list[tuple[str, float]]:
+    """Times from the beginning until the last pod comes, with their names: whole virtual seconds."""
+    times = dict.fromkeys(math.ceil(horizon * step / STEPS) for step in range(STEPS + 1))
+    return [(str(time), float(time)) for time in times]
+
+
+def _arrivals(scene: Scene, rng: random.Random) -> Iterator[Arrival]:
+    """Pods that wait at the start and never end, then those that come."""
+    assert scene.replay is not None
+    for pod in scene.start.pods:
+        if pod.node is None:
+            yield Arrival(0.0, math.inf, pod)
+    for entry in scene.replay(rng):
+        for pod in entry.pods():
+            yield Arrival(entry.time, entry.duration, pod)

@@ -1,0 +1,128 @@
+"""One run: one policy on one scene with one seed, and what was measured on the way."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import OFFERED
+from tonnage.model.resources import CPU
+from tonnage.plugins.cardshares import WHOLE
+from tonnage.plugins.fragments import SCALE, Fragments
+from tonnage.simulator.measure import percent
+from tonnage.simulator.results import NodePicture, Picture
+from tonnage.simulator.scene import Scene
+
+PERCENTILES = (50, 90, 95, 99, 100)
+_DIGITS = 4
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    checkpoints: list[str]
+    curves: dict[str, list[float]]
+    """Each measure at every checkpoint."""
+    failures: dict[str, int]
+    """Pods that were dropped or still wait at the end, by reason."""
+    waiting_time: dict[str, float]
+    completion_time: dict[str, float]
+    nodes: int
+    gpus: int
+    pods: int
+    picture: Picture | None = None
+
+
+class Meter:
+    """Looks at a cluster at checkpoints."""
+
+    def __init__(self, scene: Scene, cluster: Cluster, picture_at: str) -> None:
+        self._cluster = cluster
+        self._fragments = Fragments(cluster, scene.usual_pods())
+        cards = cluster.all_nodes().cards
+        self.gpus = int((cards.model > 0).sum())
+        self._picture_at = picture_at
+        self._picture: Picture | None = None
+        self._checkpoints: list[str] = []
+        self._curves: dict[str, list[float]] = {}
+
+    def look(self, checkpoint: str, counts: Mapping[str, float]) -> None:
+        """Note the figures of a moment, and those that only the caller knows."""
+        figures = {**self._figures(), **counts}
+        self._checkpoints.append(checkpoint)
+        for name, value in figures.items():
+            self._curves.setdefault(name, []).append(round(value, _DIGITS))
+        if checkpoint == self._picture_at:
+            self._picture = Picture(checkpoint, self._nodes())
+
+    def _figures(self) -> dict[str, float]:
+        nodes = self._cluster.all_nodes()
+        cards = nodes.cards
+        exists = cards.model > 0
+        self._fragments.update()
+        left = self._fragments.shares
+        free = float(self._fragments.free.sum() / WHOLE)
+        fragments = float(self._fragments.fragments.sum() / SCALE)
+        idle = exists & (left == WHOLE)
+        has_cards = exists.any(axis=0)
+        full = has_cards & (self._fragments.free == 0)
+        processors = nodes.columns.resources[CPU]
+        offered = float(nodes.amounts[OFFERED, processors].sum())
+        return {
+            "gpu_allocated": percent(self.gpus - free, self.gpus),
+            "fragmentation_of_all": percent(fragments, self.gpus),
+            "fragmentation_of_free": percent(fragments, free),
+            "nodes_free": float((has_cards & (idle == exists).all(axis=0)).sum()),
+            "gpus_free": float(idle.sum()),
+            "cpu_stranded": percent(float(nodes.free[processors].sum(where=full)), offered),
+        }
+
+    def _nodes(self) -> list[NodePicture]:
+        columns = self._cluster.columns
+        nodes = self._cluster.all_nodes()
+        self._fragments.update()
+        left, processors = self._fragments.shares / WHOLE, columns.resources[CPU]
+        offered = nodes.amounts[OFFERED, processors]
+        used = 1 - np.divide(nodes.free[processors], offered, out=np.ones(len(nodes)), where=offered > 0)
+        return [
+            NodePicture(
+                state.name,
+                state.devices[0].type if state.devices else "",
+                [round(1 - share, 3) for share in left[: len(state.devices), row].tolist()],
+                round(float(used[row]), 3),
+            )
+            for row, state in enumerate(self._cluster.states)
+        ]
+
+    def result(
+        self,
+        failures: Counter[str],
+        pods: int,
+        waits: Sequence[float] = (),
+        completions: Sequence[float] = (),
+    ) -> Run:
+        """Everything that was seen."""
+        return Run(
+            self._checkpoints,
+            self._curves,
+            dict(sorted(failures.items(), key=lambda item: (-item[1], item[0]))),
+            _percentiles(waits),
+            _percentiles(completions),
+            len(self._cluster.nodes),
+            self.gpus,
+            pods,
+            self._picture,
+        )
+
+
+def _percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """Nearest-rank percentiles and the mean; nothing without pods."""
+    if not seconds:
+        return {}
+    ordered = sorted(seconds)
+    found = {str(part): ordered[math.ceil(len(ordered) * part / 100) - 1] for part in PERCENTILES}
+    found["mean"] = sum(ordered) / len(ordered)
+    return {name: round(value, 3) for name, value in found.items()}

@@ -1,0 +1,183 @@
+"""What is simulated: nodes, what is on them at the start, and pods that come.
+
+A scene knows nothing of policies. Pods come as entries: one for each pod, or for each gang. Entries of one shape differ
+only in name and time, so that what a pod needs is worked out once per shape.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task, make_task
+from tonnage.devices.base import Vendor
+from tonnage.manifests.objects import Manifests
+from tonnage.model.group import VolcanoQueue
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod, PodSpec
+from tonnage.model.quantity import milli
+from tonnage.plugins.usualpods import PodKind, Workload, kind_of, usual
+from tonnage.simulator.objects import gang_annotations, make_pod
+
+
+class SceneError(ValueError):
+    """A workload that cannot be simulated the way that was asked for."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Shape:
+    """Pods that ask for the same, in the same namespace and queue."""
+
+    spec: PodSpec
+    cards: int = 0
+    share: float = 1.0
+    """Of each card."""
+    models: tuple[str, ...] = ()
+    """Models of cards that will do; all will if there are none."""
+    namespace: str = "default"
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def gpus(self) -> float:
+        """How many cards one pod asks for; a part of a card counts as a part."""
+        return self.cards * self.share
+
+    @property
+    def kind(self) -> PodKind:
+        """What counts for fragmentation."""
+        cpu = sum(milli((container.resources.requests or {}).get("cpu", 0)) for container in self.spec.containers)
+        return kind_of(cpu, self.cards, self.share, tuple(sorted(self.models)))
+
+    @property
+    def asks_for_something(self) -> bool:
+        """Whether a pod is more than a name with a place."""
+        return any(container.resources.requests or container.resources.limits for container in self.spec.containers)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A pod, or several that start together, that comes at a time and runs for a duration once it is placed."""
+
+    name: str
+    shape: Shape
+    time: float = 0.0
+    duration: float = float("inf")
+    size: int = 1
+
+    @property
+    def gpus(self) -> float:
+        """How many cards all its pods ask for."""
+        return self.shape.gpus * self.size
+
+    def pods(self, suffix: str = "") -> Iterator[Pod]:
+        """The pods as objects; the suffix tells apart entries that come several times."""
+        shape, name = self.shape, self.name + suffix
+        annotations = {**shape.annotations} or None
+        if self.size == 1:
+            yield make_pod(name, shape.namespace, shape.spec, created=self.time, annotations=annotations)
+            return
+        annotations = {**shape.annotations, **gang_annotations(self.size)}
+        for number in range(self.size):
+            member = f"{name}-{number}"
+            yield make_pod(member, shape.namespace, shape.spec, created=self.time, annotations=annotations, owner=name)
+
+
+Entries = Callable[[random.Random], Iterator[Entry]]
+"""Entries in the order in which they come, out of a source of random numbers."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A cluster and its workload."""
+
+    name: str
+    """The workload in a few words."""
+    nodes: Sequence[Node]
+    fill: Entries
+    """Pods in a random order, without end."""
+    replay: Entries | None = None
+    """Pods in the order of time; nothing if the workload has no times."""
+    horizon: float = 0.0
+    """When the last pod comes, at most, in virtual seconds."""
+    queues: Sequence[VolcanoQueue] = ()
+    start: Manifests = field(default_factory=Manifests)
+    """What is there at the beginning, besides the nodes."""
+    popular: Sequence[tuple[Shape, int]] = ()
+    """All shapes, and how often each comes, the most frequent first."""
+    has_gangs: bool = False
+
+    def usual_pods(self) -> Workload:
+        """The usual pods, as fragmentation is measured by."""
+        counts: dict[PodKind, float] = {}
+        for shape, count in self.popular:
+            counts[shape.kind] = counts.get(shape.kind, 0.0) + count
+        return usual(counts)
+
+    def starting_from(self, start: Manifests) -> "Scene":
+        """The same in a cluster that is there already."""
+        return replace(self, start=start)
+
+    def cluster(self, vendors: Sequence[Vendor]) -> Cluster:
+        """The cluster at the start; pods of manifests that wait are not in it, they come as entries."""
+        cluster, start = Cluster(vendors), self.start
+        for thing in start.surroundings:
+            cluster.upsert_surrounding(thing)
+        for quota in start.quotas:
+            cluster.quotas.upsert(quota)
+        for node in self.nodes:
+            cluster.upsert_node(node)
+        for hypernode in start.hypernodes:
+            cluster.upsert_hypernode(hypernode)
+        for group in (*start.groups, *self.queues):
+            cluster.groups.upsert(group)
+        for pod in start.pods:
+            if pod.node is not None:
+                cluster.upsert_pod(pod)
+        cluster.settle()
+        return cluster
+
+
+class Tasks:
+    """Tasks of entries: what a shape needs is worked out once, and only names are new."""
+
+    def __init__(self, vendors: Sequence[Vendor]) -> None:
+        self._vendors = vendors
+        self._known: dict[Shape, Task] = {}
+
+    def of(self, entry: Entry, suffix: str = "") -> Task:
+        """The task of an entry of one pod."""
+        known = self._known.get(entry.shape)
+        if known is None:
+            known = self._known[entry.shape] = make_task(next(entry.pods()), self._vendors)
+        metadata = known.pod.metadata
+        pod = msgspec.structs.replace(known.pod, metadata=msgspec.structs.replace(metadata, name=entry.name + suffix))
+        return msgspec.structs.replace(known, pod=pod, key=pod.key)
+
+
+def shuffled(entries: Sequence[Entry]) -> Entries:
+    """Every entry once in a random order, and then any of them, again and again."""
+
+    def come(rng: random.Random) -> Iterator[Entry]:
+        mixed = list(entries)
+        rng.shuffle(mixed)
+        yield from mixed
+        while True:
+            yield rng.choice(mixed)
+
+    return come
+
+
+def in_time(entries: Sequence[Entry]) -> Entries:
+    """Entries at their times, the first named first among equals."""
+    ordered = sorted(entries, key=lambda entry: (entry.time, entry.name))
+    return lambda rng: iter(ordered)
+
+
+def popularity(entries: Sequence[Entry]) -> list[tuple[Shape, int]]:
+    """How many entries there are of each shape, the most frequent first, then in the order in which they come."""
+    counts: dict[Shape, int] = {}
+    for entry in entries:
+        counts[entry.shape] = counts.get(entry.shape, 0) + entry.size
+    return sorted(counts.items(), key=lambda item: -item[1])

@@ -1,0 +1,30 @@
+"""Whether pods may be placed one at a time, with the same result as the actions of a configuration would have."""
+
+from tonnage.actions.catalog import make_actions
+from tonnage.framework.action import Action
+from tonnage.framework.session import Session
+from tonnage.settings.load import Settings
+from tonnage.simulator.desk import may_stay_open
+from tonnage.simulator.scene import Scene
+
+_SIMPLE = {"enqueue", "allocate", "backfill"}
+_ALLOCATE, _PRIORITY = "allocate", "priority"
+
+
+def actions_of(settings: Settings) -> list[Action]:
+    """The actions of a cycle."""
+    return make_actions(settings.actions)
+
+
+def acts_on_single_pods(scene: Scene, settings: Settings, session: Session) -> bool:
+    """Whether nothing but pods that stand alone comes, and nothing but their own order counts.
+
+    Then allocating goes through them by priority, age and name. Gangs, queues, pods that ask for nothing, and plugins
+    with an opinion about any of these are for the actions.
+    """
+    if not may_stay_open(session, settings.plugins) or not {_ALLOCATE} <= set(settings.actions) <= _SIMPLE:
+        return False
+    if scene.has_gangs or scene.queues or scene.start.groups or any(pod.node is None for pod in scene.start.pods):
+        return False
+    orders = any(plugin.name == _PRIORITY for plugin in settings.plugins)
+    return all((orders or not shape.spec.priority) and shape.asks_for_something for shape, _ in scene.popular)

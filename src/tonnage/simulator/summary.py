@@ -1,0 +1,78 @@
+"""From runs to results: per policy, each measure at every checkpoint as the mean over seeds, and how they spread."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from platform import python_version
+from typing import Any
+
+import numpy as np
+
+import tonnage
+from tonnage.simulator.results import Curve, PolicyResult, Results, Spread
+from tonnage.simulator.run import Run
+
+_DIGITS = 4
+
+
+def versions() -> dict[str, str]:
+    """What the figures were made with."""
+    return {"tonnage": tonnage.__version__, "python": python_version(), "numpy": np.__version__}
+
+
+def results_of(
+    runs: Mapping[str, Sequence[Run]],
+    *,
+    mode: str,
+    workload: str,
+    command: str,
+    seeds: Sequence[int],
+    bound: dict[str, float],
+) -> Results:
+    """Runs by policy, one for each seed, in the form for people and programs."""
+    first = next(iter(runs.values()))[0]
+    return Results(
+        policies={name: policy_result(made) for name, made in runs.items()},
+        mode=mode,
+        workload=workload,
+        command=command,
+        versions=versions(),
+        seeds=list(seeds),
+        nodes=first.nodes,
+        gpus=first.gpus,
+        pods=round(statistics.mean(run.pods for run in next(iter(runs.values())))),
+        bound=bound,
+    )
+
+
+def policy_result(runs: Sequence[Run]) -> PolicyResult:
+    """What one policy made of it over all seeds."""
+    curves: dict[str, Any] = {name: _curve(runs, name) for name in runs[0].curves}
+    return PolicyResult(
+        **curves,
+        failures=_by_name([run.failures for run in runs], missing=0.0),
+        waiting_time=_by_name([run.waiting_time for run in runs]),
+        completion_time=_by_name([run.completion_time for run in runs]),
+        picture=runs[0].picture,
+    )
+
+
+def _curve(runs: Sequence[Run], name: str) -> Curve:
+    columns = zip(*(run.curves[name] for run in runs), strict=True)
+    return {place: spread(values) for place, values in zip(runs[0].checkpoints, columns, strict=True)}
+
+
+def _by_name(found: Sequence[Mapping[str, float]], missing: float | None = None) -> dict[str, Spread]:
+    """Figures by name; one that a run lacks is left out of the mean, or counts as what is given."""
+    names = dict.fromkeys(name for figures in found for name in figures)
+    result = {}
+    for name in names:
+        values = [figures.get(name, missing) for figures in found]
+        result[name] = spread(value for value in values if value is not None)
+    return result
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Mean and standard deviation of a sample."""
+    known = list(values)
+    deviation = statistics.stdev(known) if len(known) > 1 else 0.0
+    return Spread(round(statistics.fmean(known), _DIGITS), round(deviation, _DIGITS))

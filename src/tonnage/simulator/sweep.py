@@ -1,0 +1,153 @@
+"""Many runs: policies × sources × seeds, over processes of this machine, each run kept as soon as it is made.
+
+A job is plain data and its result depends on nothing else, so that it may run anywhere and be looked up by its key.
+"""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from tonnage.model.wire import encode
+from tonnage.simulator.cache import Cache, code_digest
+from tonnage.simulator.distributed import run_on_dask
+from tonnage.simulator.fill import fill
+from tonnage.simulator.policies import Policy
+from tonnage.simulator.replaying import replay
+from tonnage.simulator.run import Run
+from tonnage.simulator.scene import Scene
+from tonnage.simulator.source import Source
+
+FILL, REPLAY = "fill", "replay"
+MODES = (FILL, REPLAY)
+
+
+class Manner(msgspec.Struct, frozen=True):
+    """How a source is run."""
+
+    mode: str = FILL
+    demand: int = 130
+    """Percent of all GPUs that pods ask for in the end, when filling."""
+    keep: bool = False
+    """Whether pods wait that do not fit, when filling."""
+    picture: int = 100
+    """At which percent of arrived demand, or of the time, the cluster is shown."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One run that is to be made."""
+
+    source: int
+    """The number of the source."""
+    policy: Policy
+    seed: int
+    manner: Manner
+
+
+class Sweep:
+    """Runs jobs on some sources."""
+
+    def __init__(self, sources: Sequence[Source], cache: Cache | None, processes: int, dask: str | None = None) -> None:
+        self._sources = sources
+        self._digests = [source.digest() for source in sources]
+        self._cache = cache
+        self._processes = processes
+        self._dask = dask
+        """The address of a Dask cluster that runs jobs instead of processes here."""
+
+    def run(self, jobs: Sequence[Job], progress: Callable[[int], None] = lambda done: None) -> list[Run]:
+        """The runs of all jobs, in their order; `progress` is told how many more are done."""
+        keys = [self._key(job) for job in jobs]
+        found: dict[int, Run] = {}
+        for number, key in enumerate(keys):
+            known = self._cache.get(key) if self._cache is not None else None
+            if known is not None:
+                found[number] = known
+        progress(len(found))
+        left = [number for number in range(len(jobs)) if number not in found]
+
+        def done(place: int, run: Run) -> None:
+            number = left[place]
+            if self._cache is not None:
+                self._cache.keep(keys[number], run)
+            found[number] = run
+            progress(1)
+
+        if self._dask is not None and left:
+            run_on_dask(self._dask, _run_of, self._sources, [jobs[number] for number in left], done)
+        else:
+            for place, run in self._runs([jobs[number] for number in left]):
+                done(place, run)
+        return [found[number] for number in range(len(jobs))]
+
+    def _key(self, job: Job) -> str:
+        """A name for everything that the result depends on."""
+        files = [sha256(Path(path).read_bytes()).hexdigest() for path in job.policy.plugin_files]
+        content = [
+            code_digest(),
+            self._digests[job.source],
+            job.policy.name,
+            job.policy.text,
+            files,
+            job.seed,
+            job.manner,
+        ]
+        return sha256(encode(content)).hexdigest()
+
+    def _runs(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Run]]:
+        """The jobs' places and runs, as they are made."""
+        if self._processes <= 1 or len(jobs) <= 1:
+            for number, job in enumerate(jobs):
+                yield number, make_run(self._sources[job.source], job)
+            return
+        processes = min(self._processes, len(jobs))
+        with ProcessPoolExecutor(processes, get_context("spawn"), _receive, (self._sources,)) as pool:
+            numbers = {pool.submit(_run, job): number for number, job in enumerate(jobs)}
+            try:
+                for future in as_completed(numbers):
+                    yield numbers[future], future.result()
+            finally:
+                # After a failure or an interruption nothing more is begun; what was made is kept.
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+def make_run(source: Source, job: Job) -> Run:
+    """Run a job."""
+    scene, manner = _scene(source), job.manner
+    if manner.mode == REPLAY:
+        return replay(scene, job.policy, job.seed, manner.picture)
+    return fill(scene, job.policy, job.seed, manner.demand, manner.keep, manner.picture)
+
+
+_scenes: dict[int, tuple[Source, Scene]] = {}
+
+
+def _scene(source: Source) -> Scene:
+    """The scene of a source, made once while the source is in use."""
+    known = _scenes.get(id(source))
+    if known is None or known[0] is not source:
+        known = _scenes[id(source)] = source, source.scene()
+    return known[1]
+
+
+_received: Sequence[Source] = ()
+
+
+def _receive(sources: Sequence[Source]) -> None:
+    """What a process is told when it starts, so that sources are sent once."""
+    global _received
+    _received = sources
+    # Ctrl-C reaches every process of the terminal; here it ends the work without words.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _run(job: Job) -> Run:
+    return _run_of(_received, job)
+
+
+def _run_of(sources: Sequence[Source], job: Job) -> Run:
+    return make_run(sources[job.source], job)

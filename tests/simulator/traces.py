@@ -1,0 +1,37 @@
+"""Small traces and workloads written to files, and simulations of them."""
+
+import textwrap
+from pathlib import Path
+
+from tonnage.simulator.openb import read_trace
+from tonnage.simulator.policies import policy_named
+from tonnage.simulator.run import Run
+from tonnage.simulator.source import Source
+from tonnage.simulator.sweep import Job, Manner, make_run
+from tonnage.simulator.workload import read_workload
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
+TIMED = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+)
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def trace(folder: Path, nodes: str, pods: str, header: str = PODS) -> Source:
+    """A trace of these lines, without their first ones."""
+    return Source(trace=read_trace(write(folder, "nodes.csv", NODES + nodes), write(folder, "pods.csv", header + pods)))
+
+
+def workload(text: str) -> Source:
+    return Source(workload=read_workload(textwrap.dedent(text), "workload.yaml"))
+
+
+def simulate(source: Source, policy: str = "binpack", seed: int = 1, **manner: object) -> Run:
+    """What a policy makes of it."""
+    return make_run(source, Job(0, policy_named(policy), seed, Manner(**manner)))  # type: ignore[arg-type]
