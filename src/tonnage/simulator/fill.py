@@ -24,6 +24,7 @@ _MOST_WITHOUT_GPU = 100_000
 
 def fill(scene: Scene, policy: Policy, seed: int, demand: int = 130, keep: bool = False, picture: int = 100) -> Run:
     """Fill a cluster up to a demand in percent of its GPUs; `keep` makes pods wait that do not fit."""
+    scene = scene.mixed(random.Random(f"nodes {seed}"))
     cluster = scene.cluster(default_vendors())
     meter = Meter(scene, cluster, str(min(picture, demand)))
     if not meter.gpus:

@@ -14,7 +14,7 @@ from tonnage.plugins.cardshares import WHOLE
 from tonnage.plugins.fragments import SCALE, Fragments
 from tonnage.simulator.measure import percent
 from tonnage.simulator.results import NodePicture, Picture
-from tonnage.simulator.scene import Scene
+from tonnage.simulator.scene import Scene, plain_name
 
 PERCENTILES = (50, 90, 95, 99, 100)
 _DIGITS = 4
@@ -87,15 +87,16 @@ class Meter:
         left, processors = self._fragments.shares / WHOLE, columns.resources[CPU]
         offered = nodes.amounts[OFFERED, processors]
         used = 1 - np.divide(nodes.free[processors], offered, out=np.ones(len(nodes)), where=offered > 0)
-        return [
+        pictures = [
             NodePicture(
-                state.name,
+                plain_name(state.name),
                 state.devices[0].type if state.devices else "",
                 [round(1 - share, 3) for share in left[: len(state.devices), row].tolist()],
                 round(float(used[row]), 3),
             )
             for row, state in enumerate(self._cluster.states)
         ]
+        return sorted(pictures, key=lambda picture: picture.name)
 
     def result(
         self,

@@ -21,6 +21,9 @@ from tonnage.model.quantity import milli
 from tonnage.plugins.usualpods import PodKind, Workload, kind_of, usual
 from tonnage.simulator.objects import gang_annotations, make_pod
 
+_NUMBERED = "~"
+"""What stands between the number of a node and its name."""
+
 
 class SceneError(ValueError):
     """A workload that cannot be simulated the way that was asked for."""
@@ -119,6 +122,25 @@ class Scene:
         """The same in a cluster that is there already."""
         return replace(self, start=start)
 
+    def mixed(self, rng: random.Random) -> "Scene":
+        """The same with nodes in a random order, so that the first of equals is not always the same.
+
+        Only names say which node is first, so each gets a number in front of its name. A cluster that is there already
+        keeps its names, because pods go by them.
+        """
+        if self.start.nodes or self.start.pods:
+            return self
+        order = list(range(len(self.nodes)))
+        rng.shuffle(order)
+        width = len(str(len(order)))
+        nodes = [
+            msgspec.structs.replace(
+                node, metadata=msgspec.structs.replace(node.metadata, name=f"{number:0{width}}{_NUMBERED}{node.name}")
+            )
+            for number, node in zip(order, self.nodes, strict=True)
+        ]
+        return replace(self, nodes=nodes)
+
     def cluster(self, vendors: Sequence[Vendor]) -> Cluster:
         """The cluster at the start; pods of manifests that wait are not in it, they come as entries."""
         cluster, start = Cluster(vendors), self.start
@@ -181,3 +203,8 @@ def popularity(entries: Sequence[Entry]) -> list[tuple[Shape, int]]:
     for entry in entries:
         counts[entry.shape] = counts.get(entry.shape, 0) + entry.size
     return sorted(counts.items(), key=lambda item: -item[1])
+
+
+def plain_name(node: str) -> str:
+    """The name of a node without the number that it may have got."""
+    return node.rpartition(_NUMBERED)[2]
