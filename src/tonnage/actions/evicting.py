@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from functools import partial
 
+import msgspec
+
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.outlook import Prospects
 from tonnage.actions.search import Allows, Search
@@ -91,8 +93,7 @@ class _Attempts:
         pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
         if reason is None or pods > len(tasks):
             session.serve_next(queue.name, self._first.get(queue.name, job))
-            reason = session.why_not_yet(job) or self._action.why_not(session, job, tasks)
-            reason = reason or self._try(queue, job, tasks)
+            reason = session.why_not_yet(job) or self._try(queue, job, tasks)
             if reason is None:
                 return
             self._failed[kind] = len(tasks), reason
@@ -109,12 +110,18 @@ class _Attempts:
             self._victims = Victims(session)
             self._prospects = Prospects(session, self._victims)
         queues = [name for name in self._victims.queues() if action.takes_from(session, job, name)]
+        against = action.why_not(session, job, tasks)
+        if against is not None:
+            if action.allows(session) is None:
+                return against
+            message = f"{self._prospects.worst(tasks, queues)}; {against.message}"
+            return msgspec.structs.replace(against, message=message)
         sets = session.node_sets(job, tasks)
         if sets is not None and not sets:
             return sets.reason
         tried: Sequence[NodeSet | None] = [None] if sets is None else sets
         outlooks = [(self._prospects.worst(tasks, queues, within), within) for within in tried]
-        message = f"{max(outlook for outlook, _ in outlooks)} if all went that may be stopped"
+        message = str(max(outlook for outlook, _ in outlooks))
         hopeful = [within for outlook, within in outlooks if outlook.places >= outlook.needed]
         if not hopeful:
             return Reason("NoRoomCanBeMade", message)
@@ -130,6 +137,9 @@ class _Attempts:
         message += f"; of {search.considered} pods that were looked at enough may go for {len(search.placed)}"
         if search.refused:
             message += f", and others of {' and '.join(sorted(search.refused))} must not"
+        first = self._first.get(queue.name)
+        if search.refused and first is not None:
+            message += f"; the next turn of {queue.name} is that of {first.key}"
         return Reason("NoRoomCanBeMade", message)
 
     def _record(self, placed: Sequence[Decision]) -> None:

@@ -24,8 +24,11 @@ class Outlook(NamedTuple):
     """Nodes that could hold one at least."""
 
     def __str__(self) -> str:
+        needs = f"needs {self.needed} × {asked(self.requests)}"
+        if not self.places:
+            return f"{needs}; no node could hold one even if all went that may be stopped"
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
-        return f"needs {self.needed} × {asked(self.requests)}; {nodes} could hold {self.places} of them"
+        return f"{needs}; {nodes} could hold {self.places} of them if all went that may be stopped"
 
 
 class Prospects:

@@ -210,5 +210,6 @@ def asks(tasks: Sequence[Task]) -> str:
 
 def asked(requests: Requests) -> str:
     """What one pod asks for, for people; cards first."""
-    parts = sorted([part for part in requests if part[0] != PODS], key=lambda part: (part[0] in NATIVE, part[0]))
-    return ", ".join(f"{show(name, amount)} {name}" for name, amount in parts) or "nothing"
+    wanted = sorted([part for part in requests if part[0] != PODS], key=lambda part: (part[0] in NATIVE, part[0]))
+    parts = [f"{show(name, amount)} {name}" for name, amount in wanted]
+    return " with ".join([parts[0], " and ".join(parts[1:])]) if len(parts) > 1 else "".join(parts) or "nothing"
