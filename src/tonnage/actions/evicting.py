@@ -5,7 +5,6 @@ Jobs come in their turn. One that is not easier than another for which no room c
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from functools import partial
 
 import msgspec
 
@@ -13,7 +12,7 @@ from tonnage.actions.admission import why_held_back
 from tonnage.actions.outlook import Prospects
 from tonnage.actions.search import Allows, Search
 from tonnage.actions.turns import Turns
-from tonnage.actions.victims import Batch, Victims
+from tonnage.actions.victims import Victims
 from tonnage.cluster.job import WAITING, Job
 from tonnage.cluster.queue import Queue
 from tonnage.cluster.task import Task
@@ -51,9 +50,9 @@ class Evicting(Action):
     def takes_from(self, session: Session, job: Job, queue: str) -> bool:
         """Whether pods of a queue come into question."""
 
-    def spares(self, job: Job, batch: Batch) -> bool:
-        """Whether some pods do not come into question."""
-        return False
+    def below(self, job: Job) -> int | None:
+        """Below which priority jobs come into question; nothing if all do."""
+        return None
 
     @abstractmethod
     def allows(self, session: Session) -> Allows | None:
@@ -87,6 +86,9 @@ class _Attempts:
         tasks = starting(session, job)
         if not tasks or any(task.pod.spec.preemptionPolicy == NEVER for task in tasks):
             return
+        if not self.is_open(job):
+            # It has lost pods to a job before it, and cannot start with those that wait.
+            return
         kinds = frozenset([session.class_key(task) for task in tasks])
         alone = job.key if job.is_kept_together else ""
         kind = queue.name, job.priority, job.preemptible, kinds, alone, session.why_not_yet(job) is None
@@ -110,28 +112,30 @@ class _Attempts:
             self._victims = Victims(session)
             self._prospects = Prospects(session, self._victims)
         queues = [name for name in self._victims.queues() if action.takes_from(session, job, name)]
+        below = action.below(job)
         against = action.why_not(session, job, tasks)
         if against is not None:
-            if action.allows(session) is None:
+            outlook = self._prospects.worst(tasks, queues, below)
+            if action.allows(session) is None or not outlook.places:
                 return against
-            message = f"{self._prospects.worst(tasks, queues)}; {against.message}"
-            return msgspec.structs.replace(against, message=message)
+            return msgspec.structs.replace(against, message=f"{outlook}; {against.message}")
         sets = session.node_sets(job, tasks)
         if sets is not None and not sets:
             return sets.reason
         tried: Sequence[NodeSet | None] = [None] if sets is None else sets
-        outlooks = [(self._prospects.worst(tasks, queues, within), within) for within in tried]
+        outlooks = [(self._prospects.worst(tasks, queues, below, within), within) for within in tried]
         message = str(max(outlook for outlook, _ in outlooks))
         hopeful = [within for outlook, within in outlooks if outlook.places >= outlook.needed]
         if not hopeful:
             return Reason("NoRoomCanBeMade", message)
         for within in hopeful[:MOST_SETS]:
             with Statement(session) as statement:
-                victims = self._victims.stream(queues, partial(action.spares, job))
+                victims = self._victims.stream(queues, below)
                 allows, why = action.allows(session), action.reason(job)
                 search = Search(statement, session, queue, job, victims, allows, why, within)
-                if search.run(tasks):
+                if search.run(tasks) and session.is_pipelined(job):
                     statement.commit()
+                    self._prospects.leave(search.evicted)
                     self._record(search.placed)
                     return None
         message += f"; of {search.considered} pods that were looked at enough may go for {len(search.placed)}"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.actions.victims import Victims
+from tonnage.actions.victims import Batch, Victims
 from tonnage.cluster.columns import FREE, LARGEST, Array
 from tonnage.cluster.task import Requests, Task, asked
 from tonnage.framework.nodesets import NodeSet
@@ -36,9 +36,12 @@ class Prospects:
 
     def __init__(self, session: Session, victims: Victims) -> None:
         self._session, self._victims = session, victims
-        self._held: dict[str, Array] = {}
+        self._held: dict[str, dict[int | None, Array]] = {}
+        """What pods hold that may go, by their queue, and by the priority that their jobs must be below."""
 
-    def worst(self, tasks: Sequence[Task], queues: Sequence[str], within: NodeSet | None = None) -> Outlook:
+    def worst(
+        self, tasks: Sequence[Task], queues: Sequence[str], below: int | None, within: NodeSet | None = None
+    ) -> Outlook:
         """The kind of these pods for which there are the fewest places, if what the queues' victims hold were free."""
         counts: dict[Requests, int] = {}
         for task in tasks:
@@ -46,11 +49,17 @@ class Prospects:
         with self._session.looking_ahead():
             free = _free(self._session)
             for queue in queues:
-                free = free + self._of_queue(queue)
+                free = free + self._of_queue(queue, below)
             if within is not None:
                 free = free.compress(within.mask, axis=1)
             found = [self._outlook(requests, count, free) for requests, count in counts.items()]
         return min(found)
+
+    def leave(self, batches: Sequence[Batch]) -> None:
+        """Pods are on their way out, so that what they hold is among what is free."""
+        for batch in batches:
+            for below, held in self._held.get(batch.job.queue, {}).items():
+                self._add(held, batch, below, -1)
 
     def _outlook(self, requests: Requests, count: int, free: Array) -> Outlook:
         resources = self._session.cluster.columns.resources
@@ -61,21 +70,24 @@ class Prospects:
         places = int(room.sum())
         return Outlook(places - count, requests, count, places, int(np.count_nonzero(room)))
 
-    def _of_queue(self, queue: str) -> Array:
+    def _of_queue(self, queue: str, below: int | None) -> Array:
         """What the pods of a queue hold that may go, by resource and node."""
-        held = self._held.get(queue)
-        if held is None:
-            cluster = self._session.cluster
-            columns = cluster.columns
-            held = np.zeros((len(columns.resources), columns.size), np.int64)
-            for batch in self._victims.of_queue(queue):
-                for task in batch.tasks:
-                    state = cluster.nodes.get(cluster.holders[task.key])
-                    if state is not None:
-                        for name, amount in task.requests:
-                            held[columns.resources[name], state.row] += amount
-            self._held[queue] = held
-        return held
+        known = self._held.setdefault(queue, {})
+        if below not in known:
+            columns = self._session.cluster.columns
+            known[below] = np.zeros((len(columns.resources), columns.size), np.int64)
+            for batch in self._victims.present(queue):
+                self._add(known[below], batch, below, 1)
+        return known[below]
+
+    def _add(self, held: Array, batch: Batch, below: int | None, sign: int) -> None:
+        if below is not None and batch.job.priority >= below:
+            return
+        cluster = self._session.cluster
+        for task in batch.tasks:
+            state = cluster.nodes.get(cluster.holders[task.key])
+            if state is not None:
+                held[:, state.row] += sign * cluster.vector(task.requests)
 
 
 def lacks_in_all(session: Session, tasks: Sequence[Task]) -> tuple[str, int, int] | None:

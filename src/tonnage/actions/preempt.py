@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tonnage.actions.evicting import Evicting
 from tonnage.actions.search import Allows
-from tonnage.actions.victims import Batch
 from tonnage.cluster.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
@@ -22,8 +21,8 @@ class Preempt(Evicting):
     def takes_from(self, session: Session, job: Job, queue: str) -> bool:
         return queue == job.queue
 
-    def spares(self, job: Job, batch: Batch) -> bool:
-        return batch.job.priority >= job.priority
+    def below(self, job: Job) -> int | None:
+        return job.priority
 
     def allows(self, session: Session) -> Allows | None:
         return session.preemptable

@@ -52,13 +52,15 @@ class Search:
         """The nodes on which places are looked for; all if nothing is said."""
         self._known: Batches = {}
         """Batches that have come and stay so far."""
+        self._of_job: dict[str, set[int]] = {}
+        """Their numbers, by job."""
+        self._keeping: set[str] = set()
+        """Jobs that must keep what they could spare, and so the rest too."""
         self._rooms: dict[str, Room] = {}
         """What is there and what they hold, by node."""
         self._seen = 0
         self._last: tuple[Hashable, str] | None = None
         """Of which class the last pod was that got a place, and on which node."""
-        self._moves_from: int | None = None
-        """Where in the statement the new places of those who have to go begin, while they have them."""
         self._needs_moves = allows is None
         """Whether some must not be lost, so that it takes new places for them."""
         self._lost: set[int] = set()
@@ -73,9 +75,7 @@ class Search:
     def run(self, tasks: Sequence[Task]) -> bool:
         """Make room for all of the pods; whether that was possible. If not, the statement is to be undone."""
         with self._session.looking_ahead():
-            if not all(map(self._make_room, tasks)):
-                return False
-            return self._moves_from is not None or not self._move() or not self._needs_moves
+            return all(map(self._make_room, tasks)) and self._lost.issuperset(self._move())
 
     # -- one pod
 
@@ -96,9 +96,12 @@ class Search:
         return any(self._try(task, node) for batch in self._victims for node in self._come(batch))
 
     def _come(self, batch: Batch) -> list[str]:
-        """Take note of a batch; the nodes that it is on."""
+        """Take note of a batch; the nodes that it is on. A job without its rest could not use what it keeps."""
         self.considered += len(batch.tasks)
+        if batch.is_rest and batch.job.key in self._keeping:
+            return []
         self._known[self._seen] = batch
+        self._of_job.setdefault(batch.job.key, set()).add(self._seen)
         rooms: dict[str, Room] = {}
         for task in batch.tasks:
             node = self._cluster.holders[task.key]
@@ -125,6 +128,7 @@ class Search:
                 return False
             # Without those that must not go, others may do.
             for number in refused:
+                self._keeping.add(self._known[number].job.key)
                 self._drop(number)
         return False
 
@@ -135,19 +139,30 @@ class Search:
         for batch in needed.values():
             self._away(batch)
         decision = session.decide(task, among)
+        stopped: set[str] = set()
         for number in sorted(needed, reverse=True) if decision.node is not None else ():
-            if not room.can_take_back(number, task):
+            batch = needed[number]
+            if batch.job.key in stopped:
                 continue
-            self._back(needed[number])
-            without = session.decide(task, among)
-            if without.node is not None:
-                decision = without
-                del needed[number]
-            else:
-                self._away(needed[number])
+            if room.can_take_back(number, task):
+                self._back(batch)
+                without = session.decide(task, among)
+                if without.node is not None:
+                    decision = without
+                    del needed[number]
+                    continue
+                self._away(batch)
+            stopped |= {batch.job.key} if batch.is_rest else set()
         for batch in needed.values():
             self._back(batch)
-        return None if decision.node is None else (decision, needed)
+        return None if decision.node is None else (decision, self._with_all_of(stopped, needed))
+
+    def _with_all_of(self, stopped: set[str], needed: Batches) -> Batches:
+        """With the rest of jobs goes what they could have spared, wherever it is, unless all run again anyway."""
+        if self._allows is None:
+            return needed
+        numbers = {number for key in stopped for number in self._of_job[key]}
+        return {number: self._known[number] for number in sorted(numbers | needed.keys())}
 
     def _make_room_in_queue(self, task: Task) -> bool:
         """Stop pods until the queue may have what the pod asks for, and the pod fits."""
@@ -155,8 +170,11 @@ class Search:
         tell = True
         decision: Decision | None = None
         for batch in self._victims:
-            needed[self._seen] = batch
+            number = self._seen
             self._come(batch)
+            if number not in self._known:
+                continue
+            needed[number] = batch
             self._away(batch, tell)
             if session.why_not_allocatable(self._queue, task) is None:
                 decision = session.decide(task, self._within)
@@ -164,17 +182,22 @@ class Search:
                     break
         else:
             decision = None
+        stopped: set[str] = set()
         for number in sorted(needed, reverse=True) if decision is not None else ():
-            self._back(needed[number], tell)
+            batch = needed[number]
+            if batch.job.key in stopped:
+                continue
+            self._back(batch, tell)
             without = session.decide(task, self._within)
             if without.node is not None and session.why_not_allocatable(self._queue, task) is None:
                 decision = without
                 del needed[number]
             else:
-                self._away(needed[number], tell)
+                self._away(batch, tell)
+                stopped |= {batch.job.key} if batch.is_rest else set()
         for batch in needed.values():
             self._back(batch, tell)
-        return decision is not None and self._take(decision, needed) is None
+        return decision is not None and self._take(decision, self._with_all_of(stopped, needed)) is None
 
     def _away(self, batch: Batch, tell: bool = False) -> None:
         """Take pods out of the picture, for the plugins too if they are told."""
@@ -207,7 +230,9 @@ class Search:
 
     def _drop(self, number: int) -> None:
         """A batch does not come into question any more."""
-        for task in self._known.pop(number).tasks:
+        batch = self._known.pop(number)
+        self._of_job[batch.job.key].discard(number)
+        for task in batch.tasks:
             self._rooms[self._cluster.holders[task.key]].drop(number)
 
     def _keep(self, decision: Decision, batches: Sequence[Batch]) -> None:
@@ -233,7 +258,6 @@ class Search:
         self._keep(decision, list(needed.values()))
         homeless = set(self._move()) - self._lost
         self._statement.undo(mark)
-        self._moves_from = None
         everyone = dict(enumerate(self.evicted))
         del self.evicted[evicted:], self.placed[placed:]
         if self._must_stay({place: everyone[place] for place in homeless}):
@@ -256,7 +280,6 @@ class Search:
     def _move(self) -> list[int]:
         """Find new places for those who have to go, the last ones first; for whom there is none, by their place."""
         statement = self._statement
-        self._moves_from = len(statement)
         homeless: list[int] = []
         hopeless: set[Hashable] = set()
         for place in range(len(self.evicted) - 1, -1, -1):

@@ -1,13 +1,13 @@
 """Which running pods could be stopped for others, and in which order.
 
 Pods go in batches. A job gives up what it has beyond its minimum pod by pod, and then all the rest at once, because
-less than its minimum is of no use to it. Queues give up batches in the order that the plugins know, taking into account
-what each has given up so far. In a queue the least important go first; of jobs that are equally important first what
-they have to spare, then whole jobs; the job first that would be served last, and of its pods the one that would be
-placed last. So of equals the youngest goes first.
+less than its minimum is of no use to it. A pod that must not be stopped stays, and with it what its job needs to run.
+Queues give up batches in the order that the plugins know, taking into account what each has given up so far. In a queue
+the least important go first; of jobs that are equally important first what they have to spare, then whole jobs; the job
+first that would be served last, and of its pods the one that would be placed last: so of equals the youngest.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ class Victims:
         tasks = [task for key, task in cluster.running.items() if key not in leaving and key in cluster.holders]
         self._by_queue: dict[str, list[Job]] = {}
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
-            if job.preemptible:
+            if job.preemptible or any(map(job.lets_go, job.tasks.values())):
                 self._by_queue.setdefault(job.queue, []).append(job)
         self._sorted: dict[str, list[Batch]] = {}
 
@@ -68,17 +68,24 @@ class Victims:
         """Below 0 if the job of the first goes before that of the second."""
         return 0 if one.job is other.job else self._session.compare_jobs(other.job, one.job)
 
-    def stream(self, names: Sequence[str], leaves_out: Callable[[Batch], bool]) -> Iterator[Batch]:
-        """The batches of some queues, in order; some are left out, and those that are leaving meanwhile."""
+    def stream(self, names: Sequence[str], below: int | None) -> Iterator[Batch]:
+        """The batches of some queues, in order, of jobs below a priority if one is given."""
         queues = self._session.cluster.queues
-        left = {name: iter(self._present(name, leaves_out)) for name in names}
+        left = {name: self.present(name, below) for name in names}
         if len(names) == 1:
             yield from left[names[0]]
             return
         order = self._session.victim_queues()
         # What a queue would give up next counts as given up, so that queues are compared by what they would be left.
         following: dict[str, Batch] = {}
-        key = cmp_to_key(lambda one, other: order.compare(queues[str(one)], queues[str(other)]))
+
+        def compare(one: str, other: str) -> int:
+            """Below 0 if the first gives up its batch: by the plugins, then by importance, then the younger one."""
+            by_plugins = order.compare(queues[one], queues[other])
+            by_importance = following[one].job.priority - following[other].job.priority
+            ages = [(queues[name].created, name) for name in (one, other)]
+            return by_plugins or by_importance or (ages[0] < ages[1]) - (ages[0] > ages[1])
+
         taken: str | None = None
         while True:
             for name in names if taken is None else (taken,):
@@ -89,31 +96,31 @@ class Victims:
                         order.give_up(task)
             if not following:
                 return
-            taken = min(following, key=key)
+            taken = min(following, key=cmp_to_key(compare))
             yield following.pop(taken)
 
-    def _present(self, queue: str, leaves_out: Callable[[Batch], bool]) -> Iterator[Batch]:
-        """The batches of a queue without pods that are leaving already."""
+    def present(self, queue: str, below: int | None = None) -> Iterator[Batch]:
+        """The batches of a queue without pods that are leaving already, of jobs below a priority if one is given."""
         leaving = self._session.cluster.leaving
         for batch in self.of_queue(queue):
             if not leaving.isdisjoint([task.key for task in batch.tasks]):
                 tasks = tuple([task for task in batch.tasks if task.key not in leaving])
                 batch = batch._replace(tasks=tasks)
-            if batch.tasks and not leaves_out(batch):
+            if batch.tasks and (below is None or batch.job.priority < below):
                 yield batch
 
 
 def _batches(session: Session, job: Job) -> list[Batch]:
     """What a job would give up, step by step."""
     tasks = job.tasks_that(RUNNING)
-    if len(tasks) <= 1:
-        return [Batch(job, tuple(tasks), job.started() <= job.minimum)] if tasks else []
+    if len(tasks) == 1 and job.preemptible:
+        return [Batch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.ordered(tasks)
     spare = _spare(job, tasks)
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])
     batches = [Batch(job, (task,), False) for task in spare]
-    return [*batches, Batch(job, rest, True)] if rest else batches
+    return [*batches, Batch(job, rest, True)] if rest and all(map(job.lets_go, rest)) else batches
 
 
 def _spare(job: Job, tasks: list[Task]) -> list[Task]:
@@ -125,7 +132,7 @@ def _spare(job: Job, tasks: list[Task]) -> list[Task]:
         role = job.group.role(task.pod) if job.group is not None and roles else None
         if left <= 0:
             break
-        if role in roles and roles[role] <= 0:
+        if (role in roles and roles[role] <= 0) or not job.lets_go(task):
             continue
         left -= 1
         if role in roles:

@@ -115,11 +115,13 @@ class Job:
         """Whether it may be stopped to make room for others; so only if all its pods may."""
         if self._preemptible is None:
             said = self.group.preemptible if self.group is not None else None
-            if said is None:
-                otherwise = self.priority < NOT_PREEMPTIBLE_FROM
-                said = all(is_preemptible(task, otherwise) for task in self.tasks.values())
-            self._preemptible = said
+            self._preemptible = all(map(self.lets_go, self.tasks.values())) if said is None else said
         return self._preemptible
+
+    def lets_go(self, task: Task) -> bool:
+        """Whether one of its pods may be stopped as far as that pod is concerned."""
+        said = self.group.preemptible if self.group is not None else None
+        return _is_preemptible(task, self.priority < NOT_PREEMPTIBLE_FROM) if said is None else said
 
     # -- the group
 
@@ -288,7 +290,7 @@ class Job:
         self._closeness = _NOT_ASKED
 
 
-def is_preemptible(task: Task, otherwise: bool) -> bool:
+def _is_preemptible(task: Task, otherwise: bool) -> bool:
     """Whether a pod may be stopped to make room for others, by what it says or is."""
     labels, annotations = task.pod.labels, task.annotations
     said = labels.get(KAI_LABEL)

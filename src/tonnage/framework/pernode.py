@@ -49,8 +49,9 @@ class NodeView:
 
     @property
     def pods(self) -> list[str]:
-        """Namespace and name of the pods that hold something on the node."""
-        return list(self._state.holdings)
+        """Namespace and name of the pods that hold something on the node; looking ahead, of those that stay."""
+        gone = self._cluster.leaving if self._cluster.is_ahead else ()
+        return [key for key in self._state.holdings if key not in gone]
 
     def allocatable(self, resource: str) -> int:
         """How much of a resource the node offers; processors in thousandths, 0 if it offers none."""

@@ -1,9 +1,13 @@
 """Volcano's rules for queues in `capacity`: each says what it deserves, and what it must not exceed."""
 
+from collections.abc import Iterable, Sequence
+from typing import Self
+
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array
 from tonnage.framework.decision import Reason
+from tonnage.plugins.queuerules import Loss
 from tonnage.plugins.queuetable import Amounts, QueueTable, plus, whole_cluster
 from tonnage.plugins.volcanoqueues import Key, VolcanoQueues
 from tonnage.plugins.waterfill import TOLERANCE, share_of, too_much
@@ -18,15 +22,19 @@ class CapacityQueues(VolcanoQueues):
 
     def compare(self, one: int, other: int) -> int:
         """Below 0 if the first is served before the second."""
+        return self._by_priority(one, other) or super().compare(*self.table.branches(one, other))
+
+    def _by_priority(self, one: int, other: int) -> int:
         queues = self.table.queues
-        if queues[one].priority != queues[other].priority:
-            return queues[other].priority - queues[one].priority
-        return super().compare(*self.table.branches(one, other))
+        return queues[other].priority - queues[one].priority
 
     def _new_key(self, row: int) -> Key:
+        return self._key_among(row, range(len(self.table.dimensions)))
+
+    def _key_among(self, row: int, places: Iterable[int]) -> Key:
         """Its share, which is whole if it deserves nothing; of equals, who deserves something, then the older."""
         deserved = self.deserved[row]
-        named = [place for place, amount in enumerate(deserved) if amount > 0]
+        named = [place for place in places if deserved[place] > 0]
         share = share_of([self.allocated[row][place] for place in named], [deserved[place] for place in named])
         return (share, 0, row) if named else (1, 1, row)
 
@@ -47,6 +55,24 @@ class CapacityQueues(VolcanoQueues):
                     f"{dimension.show(amounts[place])} more are asked for",
                 )
         return None
+
+    def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
+        """For each loss whether it may be taken: not from a queue that would come first then, and take it back."""
+        allowed = super().reclaimable(row, request, losses)
+        then = self.apart()
+        for loss, may in zip(losses, allowed, strict=True):
+            if may:
+                then.charge(loss.row, [-amount for amount in loss.amounts], fixed=False)
+        for number, loss in enumerate(losses):
+            disputed = [place for place, lost in enumerate(loss.amounts) if lost > 0 and request[place] > 0]
+            allowed[number] = allowed[number] and not self._comes_first(then, row, loss.row, disputed)
+        return allowed
+
+    def _comes_first(self, then: Self, row: int, loser: int, places: Sequence[int]) -> bool:
+        """Whether a queue that has lost something would have a smaller part of what it deserves there than another."""
+        mine, other = self.table.branches(row, loser)
+        order = self._by_priority(loser, row)
+        return order < 0 or (order == 0 and then._key_among(other, places) < self._key_among(mine, places))
 
     def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
         """Why a queue must not take back what a job asks for: with it, it has more than it deserves of all of it."""
