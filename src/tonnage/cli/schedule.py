@@ -127,20 +127,7 @@ def command(
     _say_skipped(manifests)
     cluster = Cluster(default_vendors())
     cluster.now = now
-    for thing in manifests.surroundings:
-        cluster.upsert_surrounding(thing)
-    for quota in manifests.quotas:
-        cluster.quotas.upsert(quota)
-    for node in manifests.nodes:
-        cluster.upsert_node(node)
-    for hypernode in manifests.hypernodes:
-        cluster.upsert_hypernode(hypernode)
-    for topology in manifests.topologies:
-        cluster.upsert_topology(topology)
-    for group in manifests.groups:
-        cluster.groups.upsert(group)
-    for pod in manifests.pods:
-        cluster.upsert_pod(pod)
+    manifests.put_into(cluster)
     try:
         opened = Session(cluster, wanted)
     except SessionError as error:

@@ -1,9 +1,11 @@
 """From written objects to typed ones: what is kept, what is counted, and what is told about the rest."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tonnage.cluster.cluster import Cluster
 from tonnage.manifests.check import Fault, group_faults, mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
 from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
@@ -53,6 +55,24 @@ class Manifests:
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     """How many objects of a kind that Tonnage does not use, by version and kind."""
+
+    def put_into(self, cluster: Cluster, wants: Callable[[Pod], bool] = lambda pod: True) -> None:
+        """Add everything to a picture of the world, of the pods the wanted ones."""
+        for thing in self.surroundings:
+            cluster.upsert_surrounding(thing)
+        for quota in self.quotas:
+            cluster.quotas.upsert(quota)
+        for node in self.nodes:
+            cluster.upsert_node(node)
+        for hypernode in self.hypernodes:
+            cluster.upsert_hypernode(hypernode)
+        for topology in self.topologies:
+            cluster.upsert_topology(topology)
+        for group in self.groups:
+            cluster.groups.upsert(group)
+        for pod in self.pods:
+            if wants(pod):
+                cluster.upsert_pod(pod)
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Where in its list each object stands, by kind and name."""
 

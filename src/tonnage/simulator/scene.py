@@ -143,20 +143,12 @@ class Scene:
 
     def cluster(self, vendors: Sequence[Vendor]) -> Cluster:
         """The cluster at the start; pods of manifests that wait are not in it, they come as entries."""
-        cluster, start = Cluster(vendors), self.start
-        for thing in start.surroundings:
-            cluster.upsert_surrounding(thing)
-        for quota in start.quotas:
-            cluster.quotas.upsert(quota)
+        cluster = Cluster(vendors)
         for node in self.nodes:
             cluster.upsert_node(node)
-        for hypernode in start.hypernodes:
-            cluster.upsert_hypernode(hypernode)
-        for group in (*start.groups, *self.queues):
-            cluster.groups.upsert(group)
-        for pod in start.pods:
-            if pod.node is not None:
-                cluster.upsert_pod(pod)
+        self.start.put_into(cluster, lambda pod: pod.node is not None)
+        for queue in self.queues:
+            cluster.groups.upsert(queue)
         cluster.settle()
         return cluster
 
