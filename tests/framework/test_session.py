@@ -134,3 +134,25 @@ def test_without_a_plugin_that_knows_cards_pods_go_by_nodes_only():
     decision = Session(cluster, [NodePolicy()]).decide(task(cluster, pod("p", 99)))
     assert decision.node == "a"
     assert decision.devices == []
+
+
+class Given(Plugin):
+    """Gives nodes the scores it was told."""
+
+    name = "given"
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def on_session_open(self, session):
+        session.add_node_order(lambda task, node: self.scores[node.name])
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [({"n1": 1.0, "n2": 1.0, "n3": 2.0, "n4": 2.0}, "n3"), ({"n1": -10.0, "n2": -8.0, "n3": -5.0}, "n3")],
+)
+def test_volcano_41_the_highest_score_wins_also_below_zero_and_of_equals_the_first(scores, best):
+    cluster = scenario(*(node(name) for name in scores))
+    with Session(cluster, [*(one for one in stock_plugins() if one.name != "nodepolicy"), Given(scores)]) as session:
+        assert session.decide(make_task(pod("p"), cluster.vendors)).node == best

@@ -109,8 +109,13 @@ class QueueShares(Plugin):
         row = rules.table.rows.get(job.queue)
         if row is None:
             return []
-        losses, numbers = self._losses(rules, victims)
+        losses, numbers, cores = self._losses(rules, victims)
         allowed = rules.reclaimable(row, self._request(job), losses)
+        for task, number in zip(victims, numbers, strict=True):
+            core = cores.get(self._pod(task).job.key)
+            if core is not None and number is not None and not allowed[number]:
+                # A job that keeps what it could spare keeps the rest.
+                allowed[core] = False
         return [task for task, number in zip(victims, numbers, strict=True) if number is not None and allowed[number]]
 
     def victim_queues(self) -> VictimQueues:
@@ -151,8 +156,10 @@ class QueueShares(Plugin):
 
     # -- what is lost
 
-    def _losses(self, rules: QueueRules, victims: Sequence[Task]) -> tuple[list[Loss], list[int | None]]:
-        """What queues would lose, and for each pod which loss it is part of; nothing if it must stay."""
+    def _losses(
+        self, rules: QueueRules, victims: Sequence[Task]
+    ) -> tuple[list[Loss], list[int | None], dict[str, int]]:
+        """What queues would lose, for each pod which loss it is part of, if any, and which losses stop a gang."""
         losses: list[Loss] = []
         numbers: list[int | None] = []
         surplus = Surplus()
@@ -174,7 +181,7 @@ class QueueShares(Plugin):
             else:
                 losses[number] = Loss(row, plus(losses[number].amounts, amounts))
             numbers.append(number)
-        return losses, numbers
+        return losses, numbers, cores
 
     def _request(self, job: Job) -> Amounts:
         """What a job still asks for."""
