@@ -45,6 +45,8 @@ class Stream:
             if self.version < self.server.oldest:
                 await self.send(error_line(410, "Expired"))
                 self.hang_up()
+            if self.path not in self.server.served:
+                self.hang_up()
             await asyncio.sleep(_MOMENT)
         self.version = due[-1][0]
         return [line for _, line in due]
@@ -72,6 +74,11 @@ class FakeServer:
     history: list[tuple[int, str, bytes]] = field(default_factory=list)
     plans: deque[Plan] = field(default_factory=deque)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    served: set[str] = field(default_factory=lambda: {PODS, NODES, QUOTAS})
+    """Where lists and watches are."""
+    forbidden: set[str] = field(default_factory=set)
+    discovery: Callable[[set[str]], tuple[int, dict[str, Any]]] = lambda served: (200, aggregated(served))
+    """What is answered to the question what is served."""
     token: str = "secret"
     address: str = ""
     _connections: set[asyncio.Task[None]] = field(default_factory=set)
@@ -96,6 +103,13 @@ class FakeServer:
         plain = self.objects.pop((path, name))
         plain["metadata"]["resourceVersion"] = str(self.version)
         self._record(path, "DELETED", plain)
+
+    def uninstall(self, path: str) -> None:
+        """Objects of a kind are gone, and so is the kind."""
+        for where, name in list(self.objects):
+            if where == path:
+                self.delete(path, name)
+        self.served.discard(path)
 
     def forget_history(self) -> None:
         """Nobody may continue from an earlier version."""
@@ -136,6 +150,10 @@ class FakeServer:
         self.asked.append((target.path, query))
         if f"authorization: bearer {self.token}" not in head.lower():
             self._write(writer, 401, status(401, "Unauthorized"))
+        elif target.path in self.forbidden:
+            self._write(writer, 403, status(403, "Forbidden"))
+        elif "watch" in query and target.path not in self.served:
+            self._write(writer, 404, status(404, "NotFound"))
         elif "watch" in query and int(query["resourceVersion"]) < self.oldest and not self.plans:
             self._write(writer, 410, status(410, "Expired"))
         elif "watch" in query:
@@ -150,7 +168,9 @@ class FakeServer:
         return True
 
     def _answer(self, path: str, query: dict[str, str]) -> tuple[int, dict[str, Any]]:
-        if path not in (PODS, NODES, QUOTAS):
+        if path == "/apis":
+            return self.discovery(self.served)
+        if path not in self.served:
             name = path.rpartition("/")[2]
             known = self.objects.get((PODS, name))
             return (200, known) if known else (404, status(404, "NotFound"))
@@ -201,3 +221,21 @@ def status(code: int, reason: str) -> dict[str, Any]:
 
 def error_line(code: int, reason: str) -> bytes:
     return json.dumps({"type": "ERROR", "object": status(code, reason)}).encode() + b"\n"
+
+
+def aggregated(served: set[str]) -> dict[str, Any]:
+    """How the API server says what it serves."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for group, version, plural in sorted(path.split("/")[2:] for path in served if path.startswith("/apis/")):
+        groups.setdefault(group, []).append({"version": version, "resources": [{"resource": plural}]})
+    items = [{"metadata": {"name": group}, "versions": versions} for group, versions in groups.items()]
+    return {"kind": "APIGroupDiscoveryList", "items": items}
+
+
+def groups_only(served: set[str]) -> dict[str, Any]:
+    """How an older API server says it."""
+    groups = [
+        {"name": item["metadata"]["name"], "versions": [{"version": one["version"]} for one in item["versions"]]}
+        for item in aggregated(served)["items"]
+    ]
+    return {"kind": "APIGroupList", "groups": groups}

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,10 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import Client, connect
 from tonnage.kube.compare import Difference, compare, fresh_cluster
-from tonnage.kube.picture import Picture
+from tonnage.kube.picture import KINDS, Kind, Picture
 from tonnage.kube.watch import Pace
 
-QUICK = Pace(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5)
+QUICK = Pace(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)
 PATIENCE = 15.0
 
 
@@ -25,6 +25,7 @@ class Live:
     server: FakeServer
     client: Client
     picture: Picture
+    kinds: Sequence[Kind] = KINDS
 
     @property
     def cluster(self) -> Cluster:
@@ -34,7 +35,7 @@ class Live:
         await until(true)
 
     async def until_same(self) -> None:
-        await until_same(self.client, self.cluster)
+        await until_same(self.client, self.cluster, self.kinds)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -53,21 +54,23 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_same(client: Client, cluster: Cluster) -> None:
+async def until_same(client: Client, cluster: Cluster, kinds: Sequence[Kind] = KINDS) -> None:
     """Wait until the picture shows what a fresh list shows; fails with the differences that stay."""
     differences: list[Difference] = []
     try:
         async with asyncio.timeout(PATIENCE):
-            while differences := compare(cluster, await fresh_cluster(client, cluster.vendors)):
+            while differences := compare(cluster, await fresh_cluster(client, cluster.vendors, kinds)):
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise AssertionError("\n".join(map(str, differences))) from None
 
 
 @asynccontextmanager
-async def following(client: Client, pace: Pace = QUICK, silence: float = 5.0) -> AsyncIterator[Picture]:
+async def following(
+    client: Client, pace: Pace = QUICK, silence: float = 5.0, kinds: Sequence[Kind] = KINDS
+) -> AsyncIterator[Picture]:
     """A picture that is kept current meanwhile."""
-    picture = Picture(client, Cluster(default_vendors()), pace, silence=silence)
+    picture = Picture(client, Cluster(default_vendors()), pace, kinds, silence)
     task = asyncio.create_task(picture.run())
     try:
         await until(picture.synced.is_set)
@@ -78,13 +81,18 @@ async def following(client: Client, pace: Pace = QUICK, silence: float = 5.0) ->
 
 
 @asynccontextmanager
-async def live(folder: Path, prepare: Callable[[FakeServer], None] = id, **options: Any) -> AsyncIterator[Live]:  # type: ignore[assignment]
+async def live(
+    folder: Path,
+    prepare: Callable[[FakeServer], None] = id,  # type: ignore[assignment]
+    kinds: Sequence[Kind] = KINDS,
+    **options: Any,
+) -> AsyncIterator[Live]:
     """A fake server, prepared by `prepare`, and a picture of it."""
     async with fake_server() as server:
         prepare(server)
         client = await connect(server.kubeconfig(folder))
         try:
-            async with following(client, **options) as picture:
-                yield Live(server, client, picture)
+            async with following(client, kinds=kinds, **options) as picture:
+                yield Live(server, client, picture, kinds)
         finally:
             await client.close()

@@ -3,7 +3,14 @@
 import pytest
 
 from tests.manifests.texts import read
-from tonnage.model.group import KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
+from tonnage.model.group import (
+    CoschedulingPodGroup,
+    KaiPodGroup,
+    KaiQueue,
+    PriorityClass,
+    VolcanoPodGroup,
+    VolcanoQueue,
+)
 
 VOLCANO_GROUP = """\
 apiVersion: scheduling.volcano.sh/v1beta1
@@ -65,7 +72,7 @@ spec: {minMember: 4, scheduleTimeoutSeconds: 10}
         (KAI_GROUP, KaiPodGroup),
         (KAI_QUEUE, KaiQueue),
         (PRIORITY, PriorityClass),
-        (COSCHEDULING, VolcanoPodGroup),
+        (COSCHEDULING, CoschedulingPodGroup),
     ],
 )
 def test_objects_as_people_write_them(text, kind):

@@ -32,8 +32,8 @@ def command() -> None:
 def compare(kubeconfig: str | None, context: str | None, seconds: float, output: str) -> None:
     """Compare the live picture with a fresh list.
 
-    The cluster's nodes and pods are listed and watched for some time, as the scheduler extender does it; then
-    everything is listed anew, and whatever the two have otherwise is printed. Nothing is written to the cluster.
+    Nodes, pods and all else that decides where pods go are listed and watched for some time; then everything is
+    listed anew, and whatever the two have otherwise is printed. Nothing is written to the cluster.
 
     The exit status is 1 if there are differences.
     """
@@ -57,18 +57,20 @@ async def _compare(kubeconfig: str | None, context: str | None, seconds: float, 
     from tonnage.devices.catalog import default_vendors
     from tonnage.kube.client import connect
     from tonnage.kube.compare import fresh_cluster, lasting_differences
+    from tonnage.kube.kinds import BATCH_KINDS
     from tonnage.kube.picture import Picture
     from tonnage.kube.watch import Pace
 
     client = await connect(kubeconfig, context)
     try:
         # What keeps a list from working is told at once instead of being tried again and again.
-        picture = Picture(client, await fresh_cluster(client, default_vendors()), Pace(random))
+        cluster = await fresh_cluster(client, default_vendors(), BATCH_KINDS)
+        picture = Picture(client, cluster, Pace(random), BATCH_KINDS)
         following = asyncio.create_task(picture.run())
         try:
             await _synced(picture)
             await asyncio.sleep(seconds)
-            differences = await lasting_differences(client, picture.cluster)
+            differences = await lasting_differences(client, picture.cluster, kinds=BATCH_KINDS)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

@@ -4,14 +4,23 @@ Pods are linked to a job by what they name, whether or not anything is known abo
 classes may come before or after their pods. A plain pod is a job of one, made when somebody asks for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tonnage.cluster.group import Group, Link, link_of, own_group, queue_named, read_group
 from tonnage.cluster.hierarchy import Hierarchy, hierarchy
 from tonnage.cluster.job import WAITING, Job, Standing
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue, read_queue
+from tonnage.cluster.sources import Sources
 from tonnage.cluster.task import Task
-from tonnage.model.group import GroupObject, KaiPodGroup, PriorityClass, VolcanoPodGroup
+from tonnage.model.group import (
+    CoschedulingPodGroup,
+    GroupObject,
+    KaiPodGroup,
+    KaiQueue,
+    PriorityClass,
+    VolcanoPodGroup,
+    VolcanoQueue,
+)
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 
@@ -26,6 +35,8 @@ class Groups:
         self._standing = standing
         self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.groups: dict[str, Group] = {}
+        self._given_groups = Sources[Group]((VolcanoPodGroup, KaiPodGroup, CoschedulingPodGroup))
+        self._given_queues = Sources[Queue]((VolcanoQueue, KaiQueue))
         self.priorities = dict(_SYSTEM_CLASSES)
         self.jobs: dict[str, Job] = {}
         """Jobs that pods name, by namespace and name."""
@@ -43,10 +54,11 @@ class Groups:
             self.priorities[thing.metadata.name] = thing.value
             self._refresh_all()
         elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
-            self.groups[thing.key] = read_group(thing)
+            self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, read_group(thing))
             self._refresh(thing.key)
         else:
-            self.queues[thing.metadata.name] = read_queue(thing)
+            name = thing.metadata.name
+            self.queues[name] = self._given_queues.put(type(thing), name, read_queue(thing))
             self._hierarchy = None
 
     def remove(self, thing: GroupObject) -> None:
@@ -57,12 +69,25 @@ class Groups:
             self.priorities.update(_SYSTEM_CLASSES)
             self._refresh_all()
         elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
-            self.groups.pop(thing.key, None)
+            group = self._given_groups.drop(type(thing), thing.key)
+            if group is None:
+                self.groups.pop(thing.key, None)
+            else:
+                self.groups[thing.key] = group
             self._refresh(thing.key)
         else:
-            self.queues.pop(name, None)
-            self.queues.setdefault(DEFAULT_QUEUE, Queue(DEFAULT_QUEUE))
+            queue = self._given_queues.drop(type(thing), name)
+            if queue is None and name != DEFAULT_QUEUE:
+                self.queues.pop(name, None)
+            else:
+                self.queues[name] = queue or Queue(DEFAULT_QUEUE)
             self._hierarchy = None
+
+    def given(self, kind: type[GroupObject]) -> Mapping[str, Group | Queue | int]:
+        """What all objects of a kind say, by name, with their namespace where they have one."""
+        if kind is PriorityClass:
+            return self.priorities
+        return self._given_queues.of(kind) if kind in (VolcanoQueue, KaiQueue) else self._given_groups.of(kind)
 
     def hierarchy(self) -> Hierarchy:
         """The tree of queues."""
@@ -161,6 +186,10 @@ class Groups:
     def problems(self) -> Iterator[Problem]:
         """What is wrong with queues, then with groups, each in the order of names."""
         yield from self.hierarchy().problems
+        for name in self._given_queues.twice():
+            yield _given_twice(f"Queue/{name}", "Volcano's counts")
+        for key in self._given_groups.twice():
+            yield _given_twice(f"PodGroup/{key}", "Volcano's counts, or else KAI's")
         for key in sorted(self.groups):
             yield from self._problems_of(self.groups[key])
         for key in sorted(self.jobs):
@@ -189,3 +218,8 @@ class Groups:
             pods = len(job.tasks) + len(job.finished)
             message = f"{group.minimum} pods must start together, and there are {pods}; they wait"
             yield Problem(name, "spec.minMember", "", f"at most {pods}", message)
+
+
+def _given_twice(name: str, rule: str) -> Problem:
+    message = f"objects of several schedulers have this name; {rule}"
+    return Problem(name, "metadata.name", "", "each name once", message)

@@ -26,6 +26,8 @@ _NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 SUCCESS, REFUSED, UNKNOWN = "success", "refused", "unknown"
 
 Query = Mapping[str, str | int]
+Types = tuple[str, str]
+"""Of what is sent, and of what is asked for."""
 Observer = Callable[[str, str, float, str], None]
 """Told of a write: method, path, seconds, and whether it succeeded, was refused, or that this is not known."""
 
@@ -50,13 +52,14 @@ class Client:
         query: Query | None = None,
         body: object = None,
         type_: str = JSON,
+        accept: str = JSON,
         timeout: float = 30.0,
     ) -> bytes:
         """The body of the answer; StatusError for a refusal, ConnectionLostError if the outcome is unknown."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
         started, outcome = time.monotonic(), UNKNOWN
         try:
-            async with self._answer(method, path, query, body, type_, limits) as response:
+            async with self._answer(method, path, query, body, (type_, accept), limits) as response:
                 answer = await response.read()
             outcome = SUCCESS
             return answer
@@ -67,14 +70,14 @@ class Client:
             if self.observer is not None and method != "GET":
                 self.observer(method, path, time.monotonic() - started, outcome)
 
-    async def get(self, path: str, query: Query | None = None, timeout: float = 60.0) -> bytes:
-        return await self.request("GET", path, query=query, timeout=timeout)
+    async def get(self, path: str, query: Query | None = None, timeout: float = 60.0, accept: str = JSON) -> bytes:
+        return await self.request("GET", path, query=query, timeout=timeout, accept=accept)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """An answer without end, as it arrives; ConnectionLostError when it breaks or is silent for that long."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
-        async with self._answer("GET", path, query, None, JSON, limits) as response:
+        async with self._answer("GET", path, query, None, (JSON, JSON), limits) as response:
             yield response.content.iter_any()
 
     async def close(self) -> None:
@@ -82,15 +85,15 @@ class Client:
 
     @asynccontextmanager
     async def _answer(
-        self, method: str, path: str, query: Query | None, body: object, type_: str, limits: aiohttp.ClientTimeout
+        self, method: str, path: str, query: Query | None, body: object, types: Types, limits: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         url = f"{self.server}{path}?{urlencode(query)}" if query else f"{self.server}{path}"
         try:
-            response = await self._send(method, url, body, type_, limits)
+            response = await self._send(method, url, body, types, limits)
             if response.status == _UNAUTHORIZED:
                 response.release()
                 await self._access.renew()
-                response = await self._send(method, url, body, type_, limits)
+                response = await self._send(method, url, body, types, limits)
             try:
                 if response.status >= 400:
                     raise refusal(await response.read(), response.status, response.reason or "")
@@ -102,13 +105,13 @@ class Client:
             raise ConnectionLostError(f"{method} {path}: {_words(error)}") from error
 
     async def _send(
-        self, method: str, url: str, body: object, type_: str, limits: aiohttp.ClientTimeout
+        self, method: str, url: str, body: object, types: Types, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         headers = {
-            "Accept": JSON,
+            "Accept": types[1],
             # Packing and unpacking costs both sides more than the wire does.
             "Accept-Encoding": "identity",
-            "Content-Type": type_,
+            "Content-Type": types[0],
             "User-Agent": USER_AGENT,
             **await self._access.headers(),
         }

@@ -6,7 +6,7 @@ the live picture before comparing.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -15,9 +15,27 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import COUNTED, UNLIMITED, Array
 from tonnage.devices.base import Vendor
 from tonnage.kube.client import Client
+from tonnage.kube.errors import StatusError
 from tonnage.kube.picture import KINDS, Kind
-from tonnage.kube.watch import listing
+from tonnage.kube.watch import FORBIDDEN, NOT_FOUND, listing
+from tonnage.model.group import (
+    CoschedulingPodGroup,
+    GroupObject,
+    KaiPodGroup,
+    KaiQueue,
+    PriorityClass,
+    VolcanoPodGroup,
+    VolcanoQueue,
+)
 
+_GROUP_OBJECTS: tuple[type[GroupObject], ...] = (
+    VolcanoPodGroup,
+    KaiPodGroup,
+    CoschedulingPodGroup,
+    VolcanoQueue,
+    KaiQueue,
+    PriorityClass,
+)
 _CARD_ARRAYS = ("card_total", "card_free")
 _NODE_ARRAYS = ("foreign", "node_used", "node_total", "vendor_cards", "particular")
 
@@ -35,23 +53,37 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequence[Kind] = KINDS) -> Cluster:
-    """A cluster as a complete list shows it now; KubeError if it cannot be listed."""
+    """A cluster as a complete list shows it now; KubeError if it cannot be listed.
+
+    Kinds that are not installed, or not vital and not ours to see, are left out as in the live picture.
+    """
     cluster = Cluster(vendors)
     for kind in kinds:
-        async for batch, _ in listing(client, kind.resource):
-            for change in batch.changes:
-                if change.object is not None:
-                    kind.put(cluster, change.object)
+        try:
+            await _list_into(cluster, client, kind)
+        except StatusError as error:
+            is_missing = error.status == NOT_FOUND and kind.resource.is_custom
+            if not is_missing and (error.status != FORBIDDEN or kind.is_vital):
+                raise
     return cluster
 
 
-async def lasting_differences(client: Client, live: Cluster, tries: int = 5, pause: float = 1.0) -> list[Difference]:
+async def _list_into(cluster: Cluster, client: Client, kind: Kind) -> None:
+    async for batch, _ in listing(client, kind.resource):
+        for change in batch.changes:
+            if change.object is not None:
+                kind.put(cluster, change.object)
+
+
+async def lasting_differences(
+    client: Client, live: Cluster, tries: int = 5, pause: float = 1.0, kinds: Sequence[Kind] = KINDS
+) -> list[Difference]:
     """Differences that stay: what is only on its way differs in one comparison and not, or otherwise, in the next."""
     lasting: list[Difference] | None = None
     for attempt in range(tries):
         if attempt:
             await asyncio.sleep(pause)
-        found = compare(live, await fresh_cluster(client, live.vendors))
+        found = compare(live, await fresh_cluster(client, live.vendors, kinds))
         lasting = found if lasting is None else [difference for difference in lasting if difference in found]
         if not lasting:
             break
@@ -67,7 +99,7 @@ def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
     fresh.adopt_seats(live)
     live.settle()
     fresh.settle()
-    differences = [*_nodes(live, fresh), *_pods(live, fresh), *_quotas(live, fresh)]
+    differences = [*_nodes(live, fresh), *_pods(live, fresh), *_quotas(live, fresh), *_things(live, fresh)]
     if live.nodes.keys() == fresh.nodes.keys():
         differences += _columns(live, fresh)
     return differences
@@ -101,6 +133,40 @@ def _quotas(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
         one, other = mine.get((name, resource)), theirs.get((name, resource))
         if one != other:
             yield Difference(f"Namespace/{name}", f"quota on {resource}", repr(one), repr(other))
+
+
+def _things(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
+    """Everything that is kept by name, and the jobs that follow from it."""
+    mine, theirs = _named(live), _named(fresh)
+    for (label, field), ones in mine.items():
+        others = theirs[label, field]
+        for name in sorted(ones.keys() | others.keys()):
+            one, other = ones.get(name), others.get(name)
+            if one != other:
+                is_change = name in ones and name in others
+                shown = (repr(one), repr(other)) if is_change else (_presence(one), _presence(other))
+                yield Difference(f"{label}/{name}", field, *shown)
+
+
+def _named(cluster: Cluster) -> dict[tuple[str, str], Mapping[str, object]]:
+    groups, around = cluster.groups, cluster.surroundings
+    given = {(kind.__name__, "what it says"): groups.given(kind) for kind in _GROUP_OBJECTS}
+    return {
+        **given,
+        ("Queue", "what counts"): groups.queues,
+        ("PodGroup", "what counts"): groups.groups,
+        ("Job", "what is known"): {
+            key: (sorted(job.tasks), sorted(job.finished), job.group, job.queue, job.priority, job.is_lost)
+            for key, job in groups.jobs.items()
+        },
+        ("HyperNode", "what it says"): cluster.hypernodes,
+        ("Topology", "what it says"): cluster.topologies,
+        ("Namespace", "labels"): around.namespaces,
+        ("PersistentVolumeClaim", "what it says"): around.claims,
+        ("PersistentVolume", "what it says"): around.volumes,
+        ("StorageClass", "what it says"): around.classes,
+        ("CSINode", "limits"): around.limits,
+    }
 
 
 def _state_of(cluster: Cluster, key: str) -> str:

@@ -18,9 +18,10 @@ import msgspec
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.client import Client
+from tonnage.kube.discovery import Discovery
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change, Resource
-from tonnage.kube.watch import SILENCE, Batch, Follower, Pace
+from tonnage.kube.watch import NOT_FOUND, SILENCE, Batch, Follower, Pace
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 
 SLICE = 64
 """Changes taken over in one go: some milliseconds."""
-_NOT_FOUND = 404
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -43,6 +43,8 @@ class Kind(msgspec.Struct, frozen=True):
     known: Callable[[Cluster], Iterable[str]]
     in_doubt: Callable[[Cluster], Iterable[str]]
     """Known objects that a list may not show yet, because the cluster learned of them by another way."""
+    is_vital: bool = True
+    """Whether the picture is not complete as long as the server does not let us list them."""
 
 
 def _put_pod(cluster: Cluster, pod: Pod) -> None:
@@ -107,15 +109,21 @@ class Picture:
         self.problems: dict[str, Problem] = {}
         """Objects that cannot be read, by kind and name."""
         self.synced = asyncio.Event()
-        """Set once every kind was listed."""
+        """Set once every kind was listed, is not installed, or is one that need not be known and may not be listed."""
         self.listeners: list[Listener] = []
         """Told about changes after they were taken over; must be quick and not raise."""
         self.applied = 0
         """How many changes were taken over."""
         self._client = client
         self._kinds = tuple(kinds)
-        self.followers = {kind.resource.kind: Follower(client, kind.resource, pace, silence) for kind in kinds}
+        self._discovery = Discovery(client, pace.missing)
+        self.followers = {kind.resource.name: self._follower(kind.resource, pace, silence) for kind in kinds}
+        """What follows each kind; kinds that need not be installed have their API group in their name."""
         self._unlisted = set(self.followers)
+
+    def _follower(self, resource: Resource, pace: Pace, silence: float) -> Follower:
+        until_served = self._discovery.until_served if resource.is_custom else None
+        return Follower(self._client, resource, pace, silence, until_served=until_served)
 
     @property
     def trouble(self) -> dict[str, str]:
@@ -129,7 +137,7 @@ class Picture:
                 tasks.create_task(self._follow(kind))
 
     async def _follow(self, kind: Kind) -> None:
-        async with aclosing(self.followers[kind.resource.kind].batches()) as batches:
+        async with aclosing(self.followers[kind.resource.name].batches()) as batches:
             async for batch in batches:
                 await self._take(kind, batch)
 
@@ -142,10 +150,14 @@ class Picture:
             await asyncio.sleep(0)
         if batch.listed is not None:
             await self._drop_unlisted(kind, batch.listed)
+        if batch.listed is not None or (batch.is_refused and not kind.is_vital):
+            self._unlisted.discard(kind.resource.name)
+            if not self._unlisted:
+                self.synced.set()
 
     def _take_one(self, kind: Kind, change: Change) -> None:
         self.applied += 1
-        name = f"{kind.resource.kind}/{change.key}"
+        name = f"{kind.resource.name}/{change.key}"
         if change.problem is not None:
             self.problems[name] = change.problem
             log.warning("%s", change.problem)
@@ -169,23 +181,20 @@ class Picture:
         gone = [Change(key, is_gone=True) for key in sorted(missing - doubtful)]
         for change in gone:
             self._take_one(kind, change)
-        prefix = f"{kind.resource.kind}/"
+        prefix = f"{kind.resource.name}/"
         for name in [name for name in self.problems if name.startswith(prefix)]:
             if name.removeprefix(prefix) not in listed:
                 del self.problems[name]
         self._tell(kind, gone)
         for key in sorted(doubtful):
             await self._look_up(kind, key)
-        self._unlisted.discard(kind.resource.kind)
-        if not self._unlisted:
-            self.synced.set()
 
     async def _look_up(self, kind: Kind, key: str) -> None:
         """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
         try:
             await self._client.get(kind.resource.path_of(key))
         except StatusError as error:
-            if error.status == _NOT_FOUND and key in kind.in_doubt(self.cluster):
+            if error.status == NOT_FOUND and key in kind.in_doubt(self.cluster):
                 gone = Change(key, is_gone=True)
                 self._take_one(kind, gone)
                 self._tell(kind, (gone,))

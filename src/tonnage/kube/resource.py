@@ -4,11 +4,12 @@ Nothing here does I/O. An object that cannot be read becomes a problem with its 
 itself is handed back beside the changes before it, so that those are not lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from tonnage.cluster.faults import Fault
 from tonnage.kube.errors import KubeError, OutdatedError, refusal
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.problem import Problem
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 GONE = 410
 _EXPIRED = frozenset({"Expired", "Gone"})
+_STAYS = "what was known of the object before stays"
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
@@ -28,6 +30,26 @@ class Resource(msgspec.Struct, frozen=True):
     path: str
     type: type[Any]
     is_namespaced: bool = True
+    is_custom: bool = False
+    """Whether it comes with a CustomResourceDefinition, which need not be installed."""
+    faults: Callable[[Any], Sequence[Fault]] | None = None
+    """What is wrong with an object that has the right form."""
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core's."""
+        parts = self.path.split("/")
+        return parts[2] if parts[1] == "apis" else ""
+
+    @property
+    def plural(self) -> str:
+        """What the path and access rules call it."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def name(self) -> str:
+        """The kind, told from those of other API groups where several schedulers have one of that name."""
+        return f"{self.kind}.{self.group}" if self.is_custom else self.kind
 
     def key(self, meta: ObjectMeta) -> str:
         """What tells an object from all others of its kind."""
@@ -157,7 +179,13 @@ def _change(resource: Resource, thing: Any, is_gone: bool) -> Change:
     if not thing.metadata.name:
         problem = Problem(resource.kind, "metadata.name", "", "a name", "an object without a name; left out")
         return Change("", problem=problem)
-    return Change(resource.key(thing.metadata), thing, is_gone)
+    key = resource.key(thing.metadata)
+    if resource.faults is not None and not is_gone:
+        for fault in resource.faults(thing):
+            message = f"{fault.message}; {_STAYS}"
+            problem = Problem(f"{resource.kind}/{key}", fault.path, "", fault.expected, message)
+            return Change(key, problem=problem)
+    return Change(key, thing, is_gone)
 
 
 def _carefully(resource: Resource, text: msgspec.Raw, is_gone: bool) -> Change:
@@ -170,7 +198,7 @@ def _carefully(resource: Resource, text: msgspec.Raw, is_gone: bool) -> Change:
         key = resource.key(ObjectMeta(name=name.name, namespace=name.namespace))
     except WireError:
         key = ""
-    message = f"{wrong.message}; what was known of the object before stays"
+    message = f"{wrong.message}; {_STAYS}"
     problem = Problem(f"{resource.kind}/{key}" if key else resource.kind, wrong.path, "", "", message)
     return Change(key, is_gone=is_gone, problem=problem)
 

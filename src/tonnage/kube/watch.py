@@ -7,7 +7,7 @@ that exist, so that what was deleted meanwhile is noticed too.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
 import msgspec
@@ -20,6 +20,7 @@ from tonnage.model.wire import WireError
 log = logging.getLogger(__name__)
 
 PAGE = 500
+NOT_FOUND, FORBIDDEN = 404, 403
 SILENCE = 120.0
 """Seconds without a word, not even a bookmark, after which a connection is given up; servers send one each minute."""
 LONGEST_LINE = 64 * 2**20
@@ -39,6 +40,8 @@ class Pace(msgspec.Struct):
     most: float = 10.0
     steady: float = 10.0
     """Seconds a watch must last for its end to count as the first one."""
+    missing: float = 2.0
+    """Seconds between looks for a kind that is not installed."""
 
     def delay(self, failures: int) -> float:
         """Seconds to wait after that many failures in a row."""
@@ -54,15 +57,25 @@ class Batch(msgspec.Struct, frozen=True):
     changes: Sequence[Change]
     listed: frozenset[str] | None = None
     """With the end of a list: the names of all objects that exist."""
+    is_refused: bool = False
+    """Whether the server does not let us list; `listed` is unknown then."""
 
 
 class Follower:
     """Follows one kind of objects without end."""
 
     def __init__(
-        self, client: Client, resource: Resource, pace: Pace, silence: float = SILENCE, page: int = PAGE
+        self,
+        client: Client,
+        resource: Resource,
+        pace: Pace,
+        silence: float = SILENCE,
+        page: int = PAGE,
+        until_served: Callable[[Resource], Awaitable[None]] | None = None,
     ) -> None:
         self.resource = resource
+        self.is_missing = False
+        """Whether the server has no such kind; only of one that need not be installed."""
         self.lists = 0
         """How often everything was listed."""
         self.breaks = 0
@@ -73,6 +86,8 @@ class Follower:
         self._pace = pace
         self._silence = silence
         self._page = page
+        self._until_served = until_served
+        """Waits until a kind that need not be installed may be there; none if it must be."""
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         """Everything that becomes known, for ever; what goes wrong is told in `trouble` and tried again."""
@@ -84,6 +99,7 @@ class Follower:
             try:
                 if not version:
                     async for batch, listed_at in listing(self._client, self.resource, page):  # noqa: B007
+                        self._is_there()
                         yield batch
                     version, page, begun = listed_at, self._page, clock()
                     self.lists += 1
@@ -98,20 +114,44 @@ class Follower:
             except OutdatedError as error:
                 # A list that went out of date between its pages is taken in one piece.
                 version, page, problem = "", self._page if version else 0, error
+            except StatusError as error:
+                if error.status == NOT_FOUND and self._until_served is not None:
+                    version, failures = "", 0
+                    async for nothing in self._missing(self._until_served):
+                        yield nothing
+                    continue
+                problem = error
+                if error.status == FORBIDDEN:
+                    problem = KubeError(_refused(self.resource, "watch" if version else "list", error))
+                    if not version:
+                        yield Batch((), is_refused=True)
             except KubeError as error:
                 problem = error
             except Exception as error:
                 # A mistake of ours; begin anew, as a restart of the process would.
-                log.exception("%s: following failed", self.resource.kind)
+                log.exception("%s: following failed", self.resource.name)
                 version, problem = "", KubeError(f"{type(error).__name__}: {error}")
             if problem is not None:
                 self.breaks += 1
                 self.trouble = str(problem)
-                log.warning("%s: %s", self.resource.kind, problem)
+                log.warning("%s: %s", self.resource.name, problem)
             failures = 1 if clock() - begun >= self._pace.steady else failures + 1
             if failures > _MOST_CONTINUED:
                 version = ""
             await asyncio.sleep(self._pace.delay(failures))
+
+    def _is_there(self) -> None:
+        if self.is_missing:
+            self.is_missing = False
+            log.info("%s: is installed now", self.resource.name)
+
+    async def _missing(self, until_served: Callable[[Resource], Awaitable[None]]) -> AsyncIterator[Batch]:
+        """The server has no such kind, so there are no such objects; returns when it may have it."""
+        if not self.is_missing:
+            log.info("%s: is not installed", self.resource.name)
+        self.is_missing, self.trouble = True, ""
+        yield Batch((), frozenset())
+        await until_served(self.resource)
 
     async def _watch(self, version: str) -> AsyncGenerator[tuple[list[Change], str], None]:
         """Changes as they come, with the version to continue from, until the server ends the watch."""
@@ -191,6 +231,12 @@ class Lines:
         self._size += len(piece)
         if self._size > self._longest:
             raise OutdatedError(f"a line of the watch is longer than {self._longest} bytes")
+
+
+def _refused(resource: Resource, verb: str, error: StatusError) -> str:
+    """What is not allowed, and who can change that."""
+    group = f' of API group "{resource.group}"' if resource.group else ""
+    return f"may not {verb} {resource.plural}{group}; let this account list and watch them in a ClusterRole ({error})"
 
 
 @contextmanager

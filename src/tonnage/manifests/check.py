@@ -1,46 +1,25 @@
 """What the types of a pod or a node do not say: quantities that can be read, rules that mean something."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
+from tonnage.cluster.faults import Fault, quantity_faults
 from tonnage.cluster.podrules import pod_rules
-from tonnage.model.duration import DurationError, seconds
-from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
-from tonnage.model.quantity import QuantityError
 from tonnage.model.quota import ResourceQuota
-from tonnage.model.resources import amount
 
 _PRIORITIES = range(-(2**31), 2**31)
 _PORTS = range(65536)
 """A port of 0 is one that is not asked for."""
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """One thing that is wrong inside an object."""
-
-    path: str
-    expected: str
-    message: str
-
-
-def _quantities(path: str, quantities: Mapping[str, str | int | float] | None) -> Iterator[tuple[str, Fault]]:
-    for name, quantity in (quantities or {}).items():
-        try:
-            if amount(name, quantity) < 0:
-                yield name, Fault(f"{path}[{name}]", "zero or more", f"{quantity} is below zero")
-        except QuantityError as error:
-            message, _, expected = str(error).partition("; expected ")
-            yield name, Fault(f"{path}[{name}]", expected, message)
-
-
 def _containers(path: str, containers: list[Container] | None) -> Iterator[Fault]:
     for i, container in enumerate(containers or ()):
         resources = container.resources
         for field, quantities in (("requests", resources.requests), ("limits", resources.limits)):
-            for _, fault in _quantities(f"{path}[{i}].resources.{field}", quantities):
+            for _, fault in quantity_faults(f"{path}[{i}].resources.{field}", quantities):
                 yield fault
         for j, port in enumerate(container.ports or ()):
             if port.hostPort not in _PORTS:
@@ -53,7 +32,7 @@ def pod_faults(pod: Pod) -> list[Fault]:
     faults = [
         *_containers("spec.initContainers", pod.spec.initContainers),
         *_containers("spec.containers", pod.spec.containers),
-        *(fault for _, fault in _quantities("spec.overhead", pod.spec.overhead)),
+        *(fault for _, fault in quantity_faults("spec.overhead", pod.spec.overhead)),
     ]
     if pod.spec.priority is not None and pod.spec.priority not in _PRIORITIES:
         faults.append(Fault("spec.priority", "a whole number of 32 bits", f"{pod.spec.priority} is out of range"))
@@ -68,7 +47,7 @@ def mended_node(node: Node) -> tuple[Node, list[Fault]]:
     faults: list[Fault] = []
     kept: dict[str, dict[str, str | int | float] | None] = {}
     for field, offered in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
-        bad = dict(_quantities(f"status.{field}", offered))
+        bad = dict(quantity_faults(f"status.{field}", offered))
         faults.extend(bad.values())
         kept[field] = {name: 0 if name in bad else value for name, value in offered.items()} if offered else offered
     if not faults:
@@ -76,44 +55,9 @@ def mended_node(node: Node) -> tuple[Node, list[Fault]]:
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, **kept)), faults
 
 
-def group_faults(thing: GroupObject) -> list[Fault]:
-    """Everything for which a group or queue cannot be used."""
-    if isinstance(thing, VolcanoPodGroup):
-        return [fault for _, fault in _quantities("spec.minResources", thing.spec.minResources)]
-    if isinstance(thing, VolcanoQueue):
-        spec = thing.spec
-        parts = {
-            "capability": spec.capability,
-            "deserved": spec.deserved,
-            "guarantee.resource": spec.guarantee.resource,
-        }
-        return [fault for name, part in parts.items() for _, fault in _quantities(f"spec.{name}", part)]
-    if isinstance(thing, KaiQueue):
-        return [
-            *_duration("preemptMinRuntime", thing.spec.preemptMinRuntime),
-            *_duration("reclaimMinRuntime", thing.spec.reclaimMinRuntime),
-        ]
-    if isinstance(thing, KaiPodGroup):
-        return [
-            *_duration("preemptionDelay", thing.spec.preemptionDelay),
-            *_duration("stalenessGracePeriod", thing.spec.stalenessGracePeriod, may_be_negative=True),
-        ]
-    return []
-
-
-def _duration(name: str, text: str | None, *, may_be_negative: bool = False) -> Iterator[Fault]:
-    if text is None:
-        return
-    try:
-        seconds(text, may_be_negative=may_be_negative)
-    except DurationError as error:
-        message, _, expected = str(error).partition("; expected ")
-        yield Fault(f"spec.{name}", expected, message)
-
-
 def mended_quota(quota: ResourceQuota) -> tuple[ResourceQuota, list[Fault]]:
     """The quota without the limits that cannot be used, and what is wrong with those."""
-    bad = dict(_quantities("spec.hard", quota.spec.hard))
+    bad = dict(quantity_faults("spec.hard", quota.spec.hard))
     if not bad:
         return quota, []
     kept = {name: value for name, value in (quota.spec.hard or {}).items() if name not in bad}

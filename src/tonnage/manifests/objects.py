@@ -6,9 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.manifests.check import Fault, group_faults, mended_node, mended_quota, pod_faults
+from tonnage.cluster.faults import Fault, group_faults
+from tonnage.manifests.check import mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
-from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
+from tonnage.model.group import (
+    CoschedulingPodGroup,
+    GroupObject,
+    KaiPodGroup,
+    KaiQueue,
+    PriorityClass,
+    VolcanoPodGroup,
+    VolcanoQueue,
+)
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -36,7 +45,7 @@ _WORDS = {
 
 Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
 """What is read."""
-_GROUPS = (VolcanoPodGroup, VolcanoQueue, KaiPodGroup, KaiQueue, PriorityClass)
+_GROUPS = (VolcanoPodGroup, CoschedulingPodGroup, VolcanoQueue, KaiPodGroup, KaiQueue, PriorityClass)
 
 
 @dataclass(slots=True)
@@ -73,6 +82,7 @@ class Manifests:
         for pod in self.pods:
             if wants(pod):
                 cluster.upsert_pod(pod)
+
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """Where in its list each object stands, by kind and name."""
 

@@ -49,7 +49,7 @@ class GroupStatus(msgspec.Struct, gc=False, frozen=True):
 
 
 class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
-    """A PodGroup of Volcano, or of the coscheduling plugin, which has fewer of the same fields."""
+    """A PodGroup of Volcano."""
 
     metadata: ObjectMeta
     spec: VolcanoGroupSpec = VolcanoGroupSpec()
@@ -58,6 +58,10 @@ class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
     @property
     def key(self) -> str:
         return self.metadata.key
+
+
+class CoschedulingPodGroup(VolcanoPodGroup, frozen=True):
+    """A PodGroup of the coscheduling plugin, which has fewer of the same fields."""
 
 
 class TopologyConstraint(msgspec.Struct, gc=False, frozen=True):

@@ -6,7 +6,15 @@ from typing import TypeVar
 
 import msgspec
 
-from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
+from tonnage.model.group import (
+    CoschedulingPodGroup,
+    GroupObject,
+    KaiPodGroup,
+    KaiQueue,
+    PriorityClass,
+    VolcanoPodGroup,
+    VolcanoQueue,
+)
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -62,7 +70,7 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("scheduling.volcano.sh/v1beta1", "Queue"): VolcanoQueue,
     ("scheduling.run.ai/v2alpha2", "PodGroup"): KaiPodGroup,
     ("scheduling.run.ai/v2", "Queue"): KaiQueue,
-    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): VolcanoPodGroup,
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingPodGroup,
     ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
     ("v1", "Namespace"): Namespace,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,

@@ -1,0 +1,93 @@
+"""What the API server serves: asked every few seconds for as long as somebody waits for a kind to be installed.
+
+One small request answers for all that wait. Its answer only says when a list is worth trying again; whether a kind is
+there is said by the list itself, because a server that has just started may not know yet all that it will serve.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+
+from tonnage.kube.client import Client
+from tonnage.kube.errors import KubeError
+from tonnage.kube.resource import Resource
+from tonnage.model.wire import WireError, decode
+
+log = logging.getLogger(__name__)
+
+_PATH = "/apis"
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_ACCEPT = f"{_AGGREGATED},{_AGGREGATED.replace('v=v2', 'v=v2beta1')},application/json"
+"""Servers that do not know the first two give the last, which tells groups and versions only."""
+
+
+class _Named(msgspec.Struct, gc=False, frozen=True):
+    name: str = ""
+    resource: str = ""
+    """The plural name, where it is about a resource."""
+
+
+class _Version(msgspec.Struct, gc=False, frozen=True):
+    version: str = ""
+    resources: list[_Named] | None = None
+
+
+class _Group(msgspec.Struct, gc=False, frozen=True):
+    name: str = ""
+    metadata: _Named = _Named()
+    versions: list[_Version] = []
+
+
+class _Served(msgspec.Struct, frozen=True):
+    items: list[_Group] | None = None
+    groups: list[_Group] | None = None
+    """In place of items, from servers that tell groups and versions only."""
+
+
+class Discovery:
+    """Knows what is served, as of a moment ago."""
+
+    def __init__(self, client: Client, every: float) -> None:
+        self._client = client
+        self._every = every
+        self._lock = asyncio.Lock()
+        self._asked_at = float("-inf")
+        self._served: frozenset[str] | None = None
+        """Paths of resources, or of versions of groups; nothing if the server does not say."""
+
+    async def until_served(self, resource: Resource) -> None:
+        """Wait until a list of a resource is worth trying again, which is at the next answer at the earliest."""
+        while True:
+            await asyncio.sleep(self._every)
+            served = await self._latest()
+            if served is None or resource.path in served or resource.path.rpartition("/")[0] in served:
+                return
+
+    async def _latest(self) -> frozenset[str] | None:
+        clock = asyncio.get_running_loop().time
+        async with self._lock:
+            if clock() - self._asked_at >= self._every / 2:
+                self._served = await self._ask()
+                self._asked_at = clock()
+        return self._served
+
+    async def _ask(self) -> frozenset[str] | None:
+        try:
+            return served_paths(await self._client.get(_PATH, accept=_ACCEPT))
+        except (KubeError, WireError) as error:
+            log.info("what is installed cannot be found out (%s); it is tried by listing", error)
+            return None
+
+
+def served_paths(answer: bytes) -> frozenset[str]:
+    """Paths of the resources that an answer names, or of the versions of groups if it names no resources."""
+    served = decode(answer, _Served)
+    paths = set[str]()
+    for group in (*(served.items or ()), *(served.groups or ())):
+        for version in group.versions:
+            path = f"{_PATH}/{group.name or group.metadata.name}/{version.version}"
+            paths.update(f"{path}/{one.resource}" for one in version.resources or ())
+            if version.resources is None:
+                paths.add(path)
+    return frozenset(paths)

@@ -1,0 +1,62 @@
+"""Installing and removing definitions of custom objects, and paths of the objects they define."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tonnage.lab.api import Api, ApiError
+
+VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
+KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2"
+KAI_QUEUES = "/apis/scheduling.run.ai/v2"
+TOPOLOGIES = "/apis/kai.scheduler/v1alpha1/topologies"
+HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+
+_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PATIENCE = 30.0
+ALL: dict[str, dict[str, Any]] = {
+    definition["metadata"]["name"]: definition
+    for definition in yaml.safe_load_all((Path(__file__).parent / "definitions.yaml").read_text())
+}
+"""Every definition by its name, such as `podgroups.scheduling.volcano.sh`."""
+
+
+def install(api: Api, *names: str) -> None:
+    """Install definitions, all by default; returns when their objects can be created."""
+    for name in names or ALL:
+        api.create(_PATH, ALL[name])
+    for name in names or ALL:
+        _wait(lambda name=name: _is_listed(api, ALL[name]), f"{name} is not served")  # type: ignore[misc]
+
+
+def remove(api: Api, *names: str) -> None:
+    """Remove definitions, all by default, with their objects; returns when they are gone."""
+    for name in names or ALL:
+        api.delete(f"{_PATH}/{name}")
+    for name in names or ALL:
+        _wait(lambda name=name: not _is_there(api, f"{_PATH}/{name}"), f"{name} stays")  # type: ignore[misc]
+
+
+def _is_listed(api: Api, definition: dict[str, Any]) -> bool:
+    spec = definition["spec"]
+    return _is_there(api, f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
+
+
+def _is_there(api: Api, path: str) -> bool:
+    try:
+        api.get(path)
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def _wait(true: Any, complaint: str) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError(complaint)
+        time.sleep(0.05)
