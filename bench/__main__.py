@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import evictions, jobs, measures, queues, simulate
+from bench import evictions, jobs, measures, queues, simulate, waking
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -65,6 +65,7 @@ def run(report: Report, quick: bool) -> None:
     simulated(report, quick)
     allocate(report, quick)
     make_room(report)
+    wake(report)
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
 
 
@@ -115,6 +116,17 @@ def simulated(report: Report, quick: bool) -> None:
             report.add(f"growth: pods filled into {nodes} nodes × 8, {policy}", speed, "/s")
     speed = simulate.pods_per_second_replayed(1000, "binpack", 2000 if quick else 20_000)
     report.at_least("pods replayed on 1,000 nodes × 8, with departures, binpack", speed, "/s", 100_000 / 60)
+
+
+def wake(report: Report) -> None:
+    cluster = waking.full_cluster()
+    for kinds in (1, 10, 100):
+        crowd = waking.Crowd(cluster, 5000, kinds)
+        freed, longest = crowd.seconds_per_freed_card()
+        report.add(f"whom a freed card is for, 5,000 waiting pods of {kinds} kinds, 1,000 nodes", freed * 1e3, "ms")
+        report.add("  the longest piece of that in one go", longest * 1e3, "ms")
+        report.at_most("  when nothing has changed", crowd.seconds_per_beat() * 1e6, "µs", 5)
+        crowd.close()
 
 
 def main() -> int:

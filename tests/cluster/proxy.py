@@ -1,8 +1,9 @@
-"""A wire that can be cut: passes bytes between clients and the API server until it is told not to."""
+"""A wire that can be cut or held: passes bytes between clients and the API server until it is told not to."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit
 
 
@@ -14,23 +15,33 @@ class Wire:
         self._host, self._port = place.hostname, place.port
         self._writers: set[asyncio.StreamWriter] = set()
         self.address = ""
+        self._flows = asyncio.Event()
+        self._flows.set()
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             inner, outer = await asyncio.open_connection(self._host, self._port)
             self._writers |= {writer, outer}
             with suppress(OSError):
-                await asyncio.gather(self._copy(reader, outer), self._copy(inner, writer))
+                await asyncio.gather(self._copy(reader, outer), self._copy(inner, writer, is_answer=True))
             self._writers -= {writer, outer}
             outer.transport.abort()
         writer.transport.abort()
 
-    @staticmethod
-    async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_answer: bool = False) -> None:
         while data := await reader.read(4096):
+            if is_answer:
+                await self._flows.wait()
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError
+
+    def hold(self) -> None:
+        """Keep what the server says back, in its order."""
+        self._flows.clear()
+
+    def let_go(self) -> None:
+        self._flows.set()
 
     def cut(self) -> None:
         """End every connection, wherever it is in a line."""
@@ -49,3 +60,42 @@ async def wire(server: str) -> AsyncIterator[Wire]:
         listener.close()
         made.cut()
         await asyncio.sleep(0.05)
+
+
+class HeldWire:
+    """A wire with an event loop of its own, for programs outside."""
+
+    def __init__(self, server: str) -> None:
+        self.address = ""
+        self._server = server
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=asyncio.run, args=(self._run(),), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    async def _run(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        async with wire(self._server) as self._wire:
+            self.address = self._wire.address
+            self._ready.set()
+            await self._over.wait()
+            self._wire.let_go()
+
+    def hold(self) -> None:
+        self._loop.call_soon_threadsafe(self._wire.hold)
+
+    def let_go(self) -> None:
+        self._loop.call_soon_threadsafe(self._wire.let_go)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)
+
+
+@contextmanager
+def wire_beside(server: str) -> Iterator[HeldWire]:
+    made = HeldWire(server)
+    try:
+        yield made
+    finally:
+        made.stop()

@@ -331,6 +331,7 @@ def in_code():
     metrics.decisions.labels("filter", "placed")
     metrics.rejected({"Some": 1})
     metrics.event("written")
+    metrics.call("written")
     labels = {name: set() for name, _ in own}
     for family in metrics.registry.collect():
         for sample in family.samples:

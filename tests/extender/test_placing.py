@@ -262,3 +262,14 @@ def test_new_nodes_do_not_help_a_pod_over_quota():
     new = [json.loads(encode(node(name, gpus=1))) for name in ("a", "b")]
     answer = placing(cluster).filter(asked(named("p", gpus=1), nodes={"items": new}), 0)
     assert answer.result.failed_nodes == {"a": "ResourceQuotaNotFit", "b": "ResourceQuotaNotFit"}
+
+
+def test_a_question_about_nodes_that_do_not_exist_changes_no_answer_about_those_that_do():
+    def answers(door):
+        wanted = [named(f"p{memory}", gpus=1, memory=memory) for memory in (1000, 3000, 7500, 9000)]
+        return [door.filter(asked(one, "a", "b", "c"), 0).result for one in wanted]
+
+    door = placing(three())
+    invented = msgspec.to_builtins(node("z", gpus=1, gpu_memory=500))
+    door.filter(asked(named("s", gpus=1, memory=7000), nodes={"items": [invented]}), 0)
+    assert answers(door) == answers(placing(three()))

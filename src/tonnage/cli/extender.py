@@ -123,6 +123,7 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
         turn_seconds=options.node_lock_retry_timeout,
+        scheduler_name=options.scheduler_name,
     )
     admission = PodAdmission(vendors, rules, service.cluster.quotas)
     stop = asyncio.Event()

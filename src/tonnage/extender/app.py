@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tonnage.extender.binding import Binder, BindError, BindUnknownError
-from tonnage.extender.placing import Placing
+from tonnage.extender.placing import Filtered, Placing
 from tonnage.extender.preempting import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
 from tonnage.extender.review import ReviewError
@@ -49,6 +49,7 @@ class Extender:
         telling: Telling,
         review: Review,
         decides: bool = True,
+        asked: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
     ) -> None:
         self._session = session
         self._placing = placing
@@ -60,6 +61,8 @@ class Extender:
         self._said_sampling = False
         self._decides = decides
         """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
+        self._asked = asked
+        """Told of every answer to filter before it is sent."""
 
     def app(self) -> Starlette:
         """The routes."""
@@ -84,6 +87,7 @@ class Extender:
             started = self._clock()
             filtered = self._placing.filter(args, started) if self._decides else self._placing.feasible(args)
             self._telling.filtered(args, filtered, self._clock() - started)
+            self._asked(args, filtered)
             return filtered.result
 
         return await self._answer(request, answer, lambda text: FilterResult(error=text))

@@ -36,6 +36,7 @@ from tonnage.extender.gates import Gates
 from tonnage.extender.placing import Placing
 from tonnage.extender.podmetrics import pod_text
 from tonnage.extender.quotametrics import quota_text
+from tonnage.extender.waking import PLACED
 from tonnage.kube.picture import Picture
 
 PATH = "/metrics"
@@ -90,6 +91,15 @@ class Metrics:
         self.events = Counter(
             "tonnage_events", "Kubernetes Events, by what became of them.", ("outcome",), registry=registry
         )
+        self.wake_writes = Counter(
+            "tonnage_wake_writes",
+            "Writes that call waiting pods, by what became of them.",
+            ("outcome",),
+            registry=registry,
+        )
+        self.pods_woken = Counter(
+            "tonnage_pods_woken", "Waiting pods that were called and then placed.", registry=registry
+        )
         self.events_queued = Gauge("tonnage_events_queued", "Events that wait to be written.", registry=registry)
         for name in ("hami_build_info", "tonnage_build_info"):
             Gauge(name, "1, with the version of Tonnage.", ("version",), registry=registry).labels(__version__).set(1)
@@ -108,6 +118,13 @@ class Metrics:
     def event(self, outcome: str) -> None:
         """Count an Event."""
         self.events.labels(outcome).inc()
+
+    def call(self, outcome: str) -> None:
+        """Count what became of the call of a waiting pod."""
+        if outcome == PLACED:
+            self.pods_woken.inc()
+        else:
+            self.wake_writes.labels(outcome).inc()
 
     def wrote(self, method: str, path: str, seconds: float, outcome: str) -> None:
         """Take down a write to the API server; the path becomes a resource without names."""

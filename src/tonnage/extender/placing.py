@@ -4,6 +4,7 @@ A decision in `filter` is kept as a reservation until its pod is bound, deleted 
 While a bind is on its way the reservation stays, whatever the clock says. Nothing here does I/O or tells the time.
 """
 
+import copy
 from collections.abc import Sequence
 from enum import Enum
 
@@ -113,9 +114,11 @@ class Placing:
         """The nodes to decide among; nothing if that is all of them, as it mostly is: then there is less to do."""
         if self.silent:
             names = [name for name in names if name not in self.silent]
-        if len(names) == len(self._cluster.nodes) and self._cluster.nodes.keys() == set(names):
-            return None
-        return self._cluster.mask(names)
+        return None if self.is_all(names) else self._cluster.mask(names)
+
+    def is_all(self, names: Sequence[str]) -> bool:
+        """Whether those are all nodes that there are."""
+        return len(names) == len(self._cluster.nodes) and self._cluster.nodes.keys() == set(names)
 
     def feasible(self, args: FilterArgs) -> Filtered:
         """Return all nodes that fit, and keep nothing."""
@@ -177,7 +180,8 @@ class Placing:
             if node.name not in self._cluster.nodes:
                 world.upsert_node(node)
         known = self._session.survey(task, self._cluster.mask(readable))
-        with Session(world, self.plugins) as empty:
+        # Plugins keep to the cluster that they were last opened for, so other ones are opened for this.
+        with Session(world, [copy.copy(plugin) for plugin in self.plugins]) as empty:
             new: Survey = empty.survey(task, world.mask(world.nodes))
         for survey in (known, new):
             reasons |= {name: reason for name, (_, reason) in survey.reasons.items()}

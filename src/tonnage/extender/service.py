@@ -14,10 +14,12 @@ from tonnage.extender.gates import BIND_PHASE, FAILED, Gates
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing
 from tonnage.extender.telling import Telling
+from tonnage.extender.waiting import Waiting
+from tonnage.extender.waking import Waking
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.picture import NODES, PODS, Kind, Picture
+from tonnage.kube.picture import NODES, PODS, QUOTAS, Kind, Picture
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
 from tonnage.plugins.noderesources import NodeResources
@@ -56,8 +58,10 @@ class Service:
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
         turn_seconds: float = TURN_SECONDS,
+        scheduler_name: str = "",
     ) -> None:
         self._telling = telling
+        self._scheduler_name = scheduler_name
         self._failed: set[str] = set()
         self.cluster = Cluster(vendors)
         self.picture = Picture(client, self.cluster, pace)
@@ -67,6 +71,8 @@ class Service:
         self.placing = Placing(self.session, kept, reservation_seconds)
         self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time, time.monotonic, turn_seconds)
         self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw)
+        waiting = Waiting(self.session, self.placing, time.monotonic)
+        self.waking = Waking(client, waiting, time.time, time.monotonic, telling.called)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
         self.picture.listeners.append(self._seen)
@@ -79,6 +85,7 @@ class Service:
             telling,
             review,
             decides,
+            self.waking.asked,
         )
 
     async def run(self) -> None:
@@ -89,6 +96,7 @@ class Service:
                 tasks.create_task(self._settle())
                 tasks.create_task(self._beat())
                 tasks.create_task(self._shake_hands())
+                tasks.create_task(self._wake())
         finally:
             await self.binder.close()
             self.session.close()
@@ -105,6 +113,12 @@ class Service:
     async def _shake_hands(self) -> None:
         await self.ready.wait()
         await self.handshakes.run()
+
+    async def _wake(self) -> None:
+        """Only who decides calls waiting pods: `begin` when this process comes to decide, `end` when it ceases to."""
+        await self.ready.wait()
+        self.waking.begin(self._scheduler_name)
+        await self.waking.run()
 
     async def _beat(self) -> None:
         while True:
@@ -127,5 +141,8 @@ class Service:
             for change in changes:
                 self.gates.seen(change.key, change.object, change.is_gone)
                 self._look_for_failure(change)
+                self.waking.seen(change)
         elif kind is NODES:
             self.handshakes.seen(change.key for change in changes)
+        elif kind is QUOTAS:
+            self.waking.waiting.stir()

@@ -99,6 +99,10 @@ class Voice:
         self._events.tell(_bound_ref(args), BINDING_FAILED, why)
         _say(logging.WARNING, NOT_BOUND, args.key, seconds, node=args.node, message=why)
 
+    @_harmless
+    def called(self, outcome: str) -> None:
+        self._metrics.call(outcome)
+
     def _bind(self, outcome: str, seconds: float) -> None:
         self._metrics.bind_seconds.observe(seconds)
         self._metrics.decisions.labels(BIND, outcome).inc()

@@ -1,0 +1,80 @@
+"""What it costs to find out whom a freed card is for, while thousands wait."""
+
+import time
+
+import msgspec
+
+from tests.scenario import node, pod, running, scenario
+from tonnage.cluster.cluster import Cluster
+from tonnage.extender.placing import Filtered, Placing
+from tonnage.extender.protocol import FilterArgs, FilterResult
+from tonnage.extender.service import without_kube_schedulers_own
+from tonnage.extender.waiting import Waiting
+from tonnage.framework.session import Session
+from tonnage.plugins.stock import stock_plugins
+
+NODES, CARDS = 1000, 8
+
+
+def full_cluster() -> Cluster:
+    """All cards are held whole."""
+    nodes = [node(f"n{number}", gpus=CARDS, nvidia__com__gpu=80) for number in range(NODES)]
+    holders = [
+        running(f"r{number}-{card}", on=f"n{number}", gpu=card, memory=8000)
+        for number in range(NODES)
+        for card in range(CARDS)
+    ]
+    return scenario(*nodes, *holders)
+
+
+class Crowd:
+    """Pods that wait on a full cluster, of so many kinds."""
+
+    def __init__(self, cluster: Cluster, count: int, kinds: int) -> None:
+        self._cluster = cluster
+        self._now = 0.0
+        plugins = without_kube_schedulers_own(stock_plugins())
+        self._session = Session(cluster, plugins)
+        self._waiting = Waiting(self._session, Placing(self._session, plugins), time.perf_counter)
+        for number in range(count):
+            made = pod(f"p{number}", 1, memory=7000 + number % kinds)
+            cluster.upsert_pod(msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid="1")))
+        self._waiting.adopt("")
+        self._settle()
+
+    def close(self) -> None:
+        for key in list(self._cluster.waiting):
+            self._cluster.remove_pod(key)
+        self._session.close()
+
+    def _settle(self) -> tuple[float, float]:
+        """Seconds until everybody who fits was called and has come, and those of the longest trial."""
+        spent, longest, quiet = 0.0, 0.0, 0
+        while quiet < 3:
+            started = time.perf_counter()
+            called = self._waiting.look(self._now)
+            took = time.perf_counter() - started
+            spent, longest = spent + took, max(longest, took)
+            quiet = 0 if called or self._waiting.is_unfinished else quiet + 1
+            self._now += self._waiting.pause
+            for task in called:
+                decision = self._session.place(task)
+                assert decision.node is not None
+                came = FilterArgs(pod=task.pod, node_names=[decision.node])
+                self._waiting.asked(came, Filtered(FilterResult(node_names=[decision.node])))
+        return spent, longest
+
+    def seconds_per_freed_card(self, runs: int = 20) -> tuple[float, float]:
+        """The fastest of several freed cards, and the longest trial in it."""
+        found = []
+        for _ in range(runs):
+            self._cluster.remove_pod(next(iter(self._cluster.running)))
+            found.append(self._settle())
+        return min(found)
+
+    def seconds_per_beat(self, runs: int = 1000) -> float:
+        """A trial when nothing has changed."""
+        started = time.perf_counter()
+        for _ in range(runs):
+            self._waiting.look(self._now)
+        return (time.perf_counter() - started) / runs
