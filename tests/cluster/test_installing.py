@@ -79,8 +79,10 @@ def test_the_real_server_says_what_may_not_be_listed_and_the_rest_goes_on(contro
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "half"}
     api.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "half"}, "subjects": [subject], "roleRef": role})
 
+    kubeconfig = control_plane.kubeconfig_of("default", "half")
+
     async def main() -> None:
-        client = await connect(str(control_plane.kubeconfig_of("default", "half")))
+        client = await connect(str(kubeconfig))
         async with following(client, kinds=BATCH_KINDS) as picture:
             assert picture.trouble["PriorityClass"].startswith(
                 'may not list priorityclasses of API group "scheduling.k8s.io"; let this account list and watch them'
@@ -89,3 +91,6 @@ def test_the_real_server_says_what_may_not_be_listed_and_the_rest_goes_on(contro
         await client.close()
 
     run(main())
+    done = tonnage("debug", "compare", "--seconds", "0", "--kubeconfig", kubeconfig)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be followed: Namespace: may not list namespaces; let this account list and watch" in done.stdout

@@ -101,6 +101,7 @@ def _as_json(client: "Client", picture: "Picture", differences: list["Difference
         "changes": picture.applied,
         "differences": differences,
         "problems": list(picture.problems.values()),
+        "trouble": picture.trouble,
     }
     return encode_pretty(document).decode()
 
@@ -112,6 +113,7 @@ def _as_text(client: "Client", picture: "Picture", differences: list["Difference
         [
             *(str(difference) for difference in differences),
             *(f"cannot be read: {problem}" for problem in picture.problems.values()),
+            *(f"cannot be followed: {kind}: {text}" for kind, text in picture.trouble.items()),
             f"{client.server}: {len(cluster.nodes)} nodes, {len(cluster.pods())} pods, "
             f"{picture.applied} changes taken over: {found}",
         ]

@@ -99,8 +99,7 @@ class Client:
                     raise refusal(await response.read(), response.status, response.reason or "")
                 yield response
             finally:
-                # Not `release`: it would read an endless answer to its end.
-                response.close()
+                _cut(response)
         except _NETWORK as error:
             raise ConnectionLostError(f"{method} {path}: {_words(error)}") from error
 
@@ -126,6 +125,14 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
     """A client for the cluster of a kubeconfig file, or of the pod around this process; AccessError with advice."""
     access = Access(kubeconfig, context)
     return Client(access, await access.open())
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """End an answer, also one without end; a connection on which it was read to its end is used again."""
+    if response.connection is not None and response.connection.transport is not None:
+        # Without a farewell, which would have to be waited for.
+        response.connection.transport.abort()
+    response.close()
 
 
 def _words(error: BaseException) -> str:
