@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,20 +31,31 @@ PATIENCE = 30.0
 class Extender:
     """The command as a process."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *flags: str, tls: ssl.SSLContext | None = None) -> None:
-        (self.port,) = free_ports(1)
+    def __init__(
+        self,
+        kubeconfig: Path,
+        log: Path,
+        *flags: str,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.port = port or free_ports(1)[0]
         self._tls = tls
-        self._address = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
+        self._address = f"{'http' if tls is None else 'https'}://{host}:{self.port}"
         self._command = [
-            *(sys.executable, "-m", "tonnage.cli.main", "extender", "--kubeconfig", str(kubeconfig)),
-            *("--http_bind", f"127.0.0.1:{self.port}", "--metrics-bind-address", "127.0.0.1:0", *flags),
+            *(*within, sys.executable, "-m", "tonnage.cli.main", "extender", "--kubeconfig", str(kubeconfig)),
+            *("--http_bind", f"{host}:{self.port}", "--metrics-bind-address", f"{host}:0", *flags),
         ]
+        self._environment = {**os.environ, **(environment or {})}
         self.log = log
         self.start()
 
     def start(self) -> None:
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env={**os.environ})
+            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env=self._environment)
         until(lambda: self.is_ready, f"the extender is not ready; see {self.log}")
 
     @property
@@ -116,9 +127,9 @@ def extended(
         extender.stop()
 
 
-def configuration(port: int, verbs: Sequence[str] = ()) -> dict[str, Any]:
+def configuration(port: int, verbs: Sequence[str] = (), host: str = "127.0.0.1") -> dict[str, Any]:
     extender = {
-        "urlPrefix": f"http://127.0.0.1:{port}",
+        "urlPrefix": f"http://{host}:{port}",
         "filterVerb": "filter",
         "bindVerb": "bind",
         "nodeCacheCapable": True,

@@ -14,7 +14,9 @@ import yaml
 from tests.cli.command import ROOT, tonnage
 from tests.cluster.extending import SCHEDULER, Extender, configuration, extended, until
 from tests.cluster.player import playing
+from tests.cluster.replicating import pair, until_leading
 from tests.cluster.test_extender import wanted
+from tests.cluster.test_replicas import bind_by_hand
 from tests.scenario import node, pod
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
@@ -29,6 +31,7 @@ PATHS = {
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
 }
@@ -64,6 +67,24 @@ def test_the_rights_are_enough_to_place_pods(plane: ControlPlane) -> None:
         until(lambda: "hami.io/vgpu-node" in world.pod("p0")["metadata"].get("labels", {}), "the label is missing")
         world.check()
         assert "Forbidden" not in world.extender.log.read_text()
+
+
+def test_the_rights_are_enough_for_two_replicas(plane: ControlPlane) -> None:
+    user = plane.kubeconfig_of("tonnage", "tonnage-extender")
+    plane.api.create_nodes([node("c", gpus=1, nvidia__com__gpu=10)])
+    with pair(plane, user, "tonnage") as (first, second), playing(plane):
+        first.run_scheduler()
+        until_leading(first)
+        second.run_scheduler()
+        plane.api.create_pods(pod(name, 1, memory=5000) for name in ("early", "late"))
+        for name in ("early", "late"):
+            bind_by_hand(plane.api, name, 5000, on="c")
+        plane.api.create_pods([wanted("placed", 1, memory=1000)])
+        until(lambda: "nodeName" in plane.api.get(f"{pods_path()}/placed")["spec"], "the pod is not placed")
+        late = f"{pods_path()}/late"
+        until(lambda: "deletionTimestamp" in plane.api.get(late)["metadata"], "the later pod is not evicted")
+        logs = [(plane.folder / name).read_text() for name in ("replica-a.log", "replica-b.log", "kube-scheduler.log")]
+        assert not any("orbidden" in text for text in logs)
 
 
 def test_the_device_configuration_and_the_schedulers_are_what_the_docs_say(tmp_path: Path) -> None:

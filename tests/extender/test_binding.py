@@ -270,3 +270,70 @@ def test_vendors_are_told_the_node_the_containers_and_the_time():
     assert json.loads(annotations["assigned-containers"]) == {
         "trainer": {"allocated": False, "request": 1, "profileName": "1g.6gb", "profileID": "0"}
     }
+
+
+# -- the fence
+
+
+class Fence:
+    """Lets so many writes pass."""
+
+    def __init__(self, passing, left=3.0):
+        self.passing, self.left = passing, left
+
+    def __call__(self):
+        self.passing -= 1
+        return (self.left, 0.5) if self.passing >= 0 else (0.4, 0.5)
+
+
+def bind_behind(fence, world):
+    async def main():
+        binder = Binder(
+            world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now, fence=fence
+        )
+        try:
+            await binder.bind(BindArgs("p", "default", "1", "a"))
+        finally:
+            world.unanswered = binder.unanswered
+            await binder.close()
+        return binder
+
+    return asyncio.run(main())
+
+
+def test_one_that_leads_no_longer_writes_nothing_and_keeps_nothing():
+    world = World().filter()
+    with pytest.raises(BindError, match="default/p is not bound: this replica leads no longer"):
+        bind_behind(Fence(0), world)
+    assert world.api.written == []
+    assert not world.cluster.reserved
+    assert world.gates.inside("a") is None
+
+
+def test_neither_is_the_lock_written_nor_the_binding_after_it():
+    for passing, written in ((0, []), (1, ["PATCH"])):
+        world = World(running("x", on="a", memory=10, phase="Pending")).filter()
+        with pytest.raises(BindError, match="leads no longer"):
+            bind_behind(Fence(passing), world)
+        assert [method for method, *_ in world.api.written] == written
+
+
+def test_a_write_that_may_have_happened_is_not_repeated_when_another_leads():
+    world = World(api=Api(ConnectionLostError("reset"), pods={"p": shown(on="a")})).filter()
+    with pytest.raises(BindUnknownError):
+        bind_behind(Fence(1), world)
+    assert len(world.bindings()) == 1
+    assert world.unanswered == 1
+
+
+def test_a_write_gets_no_more_time_than_there_is():
+    class Timed(Api):
+        async def request(self, method, path, *, timeout, **more):
+            timeouts.append((method, timeout))
+            return await super().request(method, path, timeout=timeout, **more)
+
+    timeouts = []
+    world = World(running("x", on="a", memory=10, phase="Pending"), api=Timed()).filter()
+    binder = bind_behind(Fence(9), world)
+    assert timeouts[:2] == [("PATCH", 3.0), ("POST", 3.0)]
+    assert binder.unanswered == 0

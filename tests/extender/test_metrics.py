@@ -203,7 +203,7 @@ def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
 def parts_of(cluster, clock=lambda: 0.0, **followers):
     door = placing(cluster)
     picture = SimpleNamespace(synced=asyncio.Event(), applied=7, followers=followers, problems={"Pod/x": None})
-    return SimpleNamespace(cluster=cluster, placing=door, gates=Gates(clock), picture=picture)
+    return SimpleNamespace(cluster=cluster, placing=door, gates=Gates(clock), picture=picture, replicas=None)
 
 
 def follower(trouble="", lists=1, breaks=0):

@@ -225,3 +225,8 @@ def test_addresses_labels_and_truths():
     assert labels("") == {}
     assert labels("a=b, c=,d=e=f") == {"a": "b", "c": "", "d": "e=f"}
     assert [truth(text) for text in ("1", "T", "true", "0", "F", "False")] == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize("given", [[], ["--leader-elect-resource-name=x"], ["--leader-elect-resource-namespace=x"]])
+def test_replicas_need_to_know_their_lease(given):
+    assert "those of the lease in the leaderElection" in refused("--leader-elect", *given)

@@ -365,3 +365,28 @@ def test_a_quota_that_went_unseen_is_noticed_by_the_next_list(tmp_path: Path) ->
             await now.until(lambda: not now.cluster.quotas.limits)
 
     run(main())
+
+
+def test_everything_is_listed_anew_when_that_is_asked_for(tmp_path: Path) -> None:
+    async def silent(stream: Stream) -> None:
+        await asyncio.Event().wait()
+
+    def prepare(server: FakeServer) -> None:
+        some_objects(server)
+        server.plans.append(silent)
+
+    async def main() -> None:
+        async with live(tmp_path, prepare, silence=60.0) as now:
+            now.server.put(pod("z", 1))
+            now.server.delete(PODS, "x")
+            await asyncio.sleep(0.05)
+            assert now.cluster.waiting.keys() == {"default/y"}
+            await now.picture.refresh()
+            assert now.cluster.waiting.keys() == {"default/y", "default/z"}
+            assert now.cluster.holders == {}
+            assert [len(now.server.lists(path)) for path in (NODES, PODS, QUOTAS)] == [2, 2, 2]
+            now.server.put(node("c"))
+            now.server.put(pod("w", 1))
+            await now.until_same()
+
+    run(main())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tonnage.devices.base import Vendor
     from tonnage.extender.options import ExtenderOptions
+    from tonnage.extender.replicas import Election
     from tonnage.framework.plugin import Plugin
 
 log = logging.getLogger("tonnage.extender")
@@ -47,7 +48,6 @@ def command(options: "ExtenderOptions") -> None:
 def _without_effect(options: "ExtenderOptions") -> "Sequence[str]":
     """Flags that are taken for compatibility and change nothing here."""
     told = {
-        "--leader-elect: replicas do not agree on a leader yet; run one": options.leader_elect,
         "--profiling: no profiles are served": options.profiling,
         "--node-label-selector: all nodes are looked at": bool(options.node_label_selector),
         "--kube-timeout: requests have time-outs of their own": bool(options.kube_timeout),
@@ -83,6 +83,27 @@ def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
             click.echo(note.shown(settings.source, "warning"), err=True)
         plugins = settings.plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
+
+
+def _election(options: "ExtenderOptions") -> "Election | None":
+    """By which lease replicas agree; who this one is comes from its host and, for its pod, from the environment."""
+    import os
+    import socket
+
+    from tonnage.extender.replicas import Election
+
+    if not options.leader_elect:
+        return None
+    host = socket.gethostname()
+    return Election(
+        lease_namespace=options.leader_elect_resource_namespace,
+        lease_name=options.leader_elect_resource_name,
+        host=host,
+        pod_namespace=os.environ.get("POD_NAMESPACE") or options.leader_elect_resource_namespace,
+        pod=os.environ.get("POD_NAME") or host,
+        port=options.http_bind.port,
+        certificate=options.cert_file,
+    )
 
 
 async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugins: "Sequence[Plugin]") -> None:
@@ -123,6 +144,7 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
         turn_seconds=options.node_lock_retry_timeout,
+        election=_election(options),
         scheduler_name=options.scheduler_name,
     )
     admission = PodAdmission(vendors, rules, service.cluster.quotas)

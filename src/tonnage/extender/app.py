@@ -15,9 +15,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tonnage.extender.binding import Binder, BindError, BindUnknownError
+from tonnage.extender.forwarding import FORWARDED
 from tonnage.extender.placing import Filtered, Placing
 from tonnage.extender.preempting import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
+from tonnage.extender.replicas import NobodyLeadsError, Replicas
 from tonnage.extender.review import ReviewError
 from tonnage.extender.telling import Telling
 from tonnage.framework.session import Session
@@ -50,6 +52,7 @@ class Extender:
         review: Review,
         decides: bool = True,
         asked: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
+        replicas: Replicas | None = None,
     ) -> None:
         self._session = session
         self._placing = placing
@@ -63,6 +66,7 @@ class Extender:
         """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
         self._asked = asked
         """Told of every answer to filter before it is sent."""
+        self._replicas = replicas
 
     def app(self) -> Starlette:
         """The routes."""
@@ -171,7 +175,14 @@ class Extender:
         if body is None:
             return self._json(failed(f"the request is larger than {LARGEST_BODY} bytes"))
         try:
+            if self._replicas is not None:
+                path, was_forwarded = request.url.path, FORWARDED in request.headers
+                answered = await self._replicas.answer_elsewhere(path, body, was_forwarded)
+                if answered is not None:
+                    return Response(answered, media_type=_JSON)
             return self._json(await answer(body))
+        except NobodyLeadsError as error:
+            return self._json(failed(str(error)))
         except WireError as error:
             where = f" at {error.path}" if error.path else ""
             return self._json(failed(f"the request cannot be read{where}: {error.message}"))

@@ -8,6 +8,7 @@ the place is kept.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Any
 
 from tonnage.cluster.cluster import Cluster
@@ -32,12 +33,21 @@ LOCK = "hami.io/mutex.lock"
 TURN_SECONDS = 28.0
 """How long a bind waits for its node: kube-scheduler gives its extender 30 seconds."""
 _TRIES = 4
+_WRITE_SECONDS = 10.0
 _LATE_SECONDS = 10.0
 """How long a write without an answer may still take effect."""
 _LONGEST_LABEL = 63
 _LABELS_AT_ONCE = 2
 _LABEL_PATIENCE = 0.5
 _CONFLICT, _NOT_FOUND = 409, 404
+
+Fence = Callable[[], tuple[float, float]]
+"""For how many seconds writes are still allowed, and the least for which one is begun."""
+
+
+def always() -> tuple[float, float]:
+    """Writes are always allowed."""
+    return inf, 0.0
 
 
 class BindError(Exception):
@@ -56,6 +66,7 @@ class Binder:
         now: Callable[[], float],
         clock: Callable[[], float],
         turn_seconds: float = TURN_SECONDS,
+        fence: Fence = always,
     ) -> None:
         self._client = client
         self._cluster = cluster
@@ -66,7 +77,10 @@ class Binder:
         self._clock = clock
         """Seconds that never go back, for how long things take; the same that reservations expire by."""
         self._turn_seconds = turn_seconds
+        self._fence = fence
         self._background: set[asyncio.Task[None]] = set()
+        self.unanswered = 0
+        """Writes that were begun and whose outcome is not known yet."""
         self._in_flight = 0
         """Binds that wait for their turn or for the API server."""
         self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
@@ -93,6 +107,7 @@ class Binder:
         except (BindError, asyncio.CancelledError):
             self._placing.release(task.key)
             raise
+        self.unanswered += 1
         try:
             # While the bind waited for its turn, the node or a card may have gone.
             self._check(reservation)
@@ -100,6 +115,8 @@ class Binder:
         except BindError:
             self._give_up(reservation)
             raise
+        finally:
+            self.unanswered -= 1
         self._later(self._label(task, args.node))
         return reservation.decision
 
@@ -148,14 +165,20 @@ class Binder:
         """BindError if the pod is certainly not bound; BindUnknownError if that is not known."""
         task, node = reservation.task, reservation.node
         if self._needs_lock(task, node):
-            await self._lock(task, node)
+            await self._lock(task, node, self._seconds_for(task))
         body = self._binding(reservation)
         failure: Exception | None = None
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(0.1 * 2**attempt)
             try:
-                await self._client.request("POST", f"{_path(task.namespace, task.name)}/binding", body=body, timeout=10)
+                path, seconds = f"{_path(task.namespace, task.name)}/binding", self._seconds_for(task)
+            except BindError:
+                if failure is None:
+                    raise
+                break
+            try:
+                await self._client.request("POST", path, body=body, timeout=seconds)
                 reservation.state = State.BOUND
                 return
             except StatusError as error:
@@ -167,9 +190,17 @@ class Binder:
                     break
             except ConnectionLostError as error:
                 failure = error
+        self.unanswered += 1
         self._later(self._find_out(reservation))
         # Not given up: the place is kept until it is known what happened.
         raise BindUnknownError(f"whether {task.key} is bound to {node} is not known yet: {failure}")
+
+    def _seconds_for(self, task: Task) -> float:
+        """How long a write may take; BindError if it must not be begun."""
+        left, least = self._fence()
+        if left < least:
+            raise BindError(f"{task.key} is not bound: this replica leads no longer")
+        return min(left, _WRITE_SECONDS)
 
     def _binding(self, reservation: Reservation) -> dict[str, Any]:
         task, decision = reservation.task, reservation.decision
@@ -212,11 +243,11 @@ class Binder:
         others = (self._cluster.running.get(key) for key in state.holdings if key != task.key)
         return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
 
-    async def _lock(self, task: Task, node: str) -> None:
+    async def _lock(self, task: Task, node: str, seconds: float) -> None:
         stamp = rfc3339(self._now())
         body = {"metadata": {"annotations": {LOCK: f"{stamp},{task.namespace},{task.name}"}}}
         try:
-            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=10)
+            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=seconds)
         except KubeError as error:
             raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
 
@@ -229,6 +260,12 @@ class Binder:
 
     async def _find_out(self, reservation: Reservation) -> None:
         """Read the pod until it is certain whether it was bound."""
+        try:
+            await self._read_until_certain(reservation)
+        finally:
+            self.unanswered -= 1
+
+    async def _read_until_certain(self, reservation: Reservation) -> None:
         task, delay, trusted = reservation.task, 0.5, self._clock() + _LATE_SECONDS
         while self._placing.reservation(task.key, task.uid) is reservation:
             await asyncio.sleep(delay)

@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 FILTERING_SUCCEED, FILTERING_FAILED = "FilteringSucceed", "FilteringFailed"
 BINDING_SUCCEED, BINDING_FAILED = "BindingSucceed", "BindingFailed"
-WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED))
+DEVICE_OVERLAP = "DeviceOverlap"
+WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP))
 WRITTEN, REPEATED, DROPPED, REFUSED = "written", "repeated", "dropped", "refused"
 
 LONGEST_MESSAGE = 1024

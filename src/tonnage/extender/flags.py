@@ -53,6 +53,12 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
     devices = {name: given.pop(name) for name in DeviceFlags.__struct_fields__}
     if bool(values["cert_file"]) != bool(values["key_file"]):
         raise click.UsageError("--cert_file and --key_file belong together; give both, or neither for plain HTTP")
+    lease = ("leader_elect_resource_name", "leader_elect_resource_namespace")
+    if values["leader_elect"] and not all(values[name] for name in lease):
+        raise click.UsageError(
+            f"--leader-elect needs {flag(lease[0])} and {flag(lease[1])}: "
+            f"those of the lease in the leaderElection of kube-scheduler's configuration"
+        )
     warnings = []
     for why, flags in _WITHOUT_EFFECT.items():
         used = [name for name in flags if given.pop(_parameter(name)) is not None]
@@ -107,8 +113,8 @@ def _options() -> Iterator[Decorator[Any]]:
     yield _value("node_lock_timeout", duration, "5m", "When a lock on a node is taken for forgotten.")
     yield _value("node_lock_retry_timeout", duration, "28s", "How long a pod waits for others on its node.")
     yield _value("reservation_timeout", duration, "60s", "When devices that were promised but not bound are freed.")
-    yield _switch("leader_elect", False, "Whether only one of several replicas decides.")
-    yield _text("leader_elect_resource_name", "The lease by which replicas agree.")
+    yield _switch("leader_elect", False, "Whether only the replica whose kube-scheduler leads decides.")
+    yield _text("leader_elect_resource_name", "The lease of kube-scheduler.")
     yield _text("leader_elect_resource_namespace", "The namespace of that lease.")
     yield _value("metrics_bind_address", address, ":9395", "Where to serve metrics.")
     yield _switch("legacy_metrics", False, "Whether metrics have their names before HAMi 2.9, too.")

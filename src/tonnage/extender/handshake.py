@@ -95,6 +95,7 @@ class Handshakes:
         now: Callable[[], float],
         draw: Callable[[], float],
         at_once: int = AT_ONCE,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.writes = 0
         """How many writes were made."""
@@ -106,6 +107,8 @@ class Handshakes:
         self._draw = draw
         """A random number from 0 up to 1, so that several processes do not look at the same time."""
         self._at_once = at_once
+        self._may_write = may_write
+        """Of several replicas only one does."""
         self._changed: set[str] = set()
         self._news = asyncio.Event()
         self._sent: dict[str, tuple[dict[str, str], float]] = {}
@@ -140,7 +143,7 @@ class Handshakes:
         """Write to those of the nodes whose handshake is due."""
         for name in [name for name in self._sent if name not in self._cluster.nodes]:
             del self._sent[name]
-        waiting = deque(names)
+        waiting = deque(names if self._may_write() else ())
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(self._at_once, len(waiting))):
                 tasks.create_task(self._serve(waiting))

@@ -36,6 +36,7 @@ from tonnage.extender.gates import Gates
 from tonnage.extender.placing import Placing
 from tonnage.extender.podmetrics import pod_text
 from tonnage.extender.quotametrics import quota_text
+from tonnage.extender.replicas import Replicas
 from tonnage.extender.waking import PLACED
 from tonnage.kube.picture import Picture
 
@@ -54,6 +55,7 @@ class Parts(Protocol):
     picture: Picture
     placing: Placing
     gates: Gates
+    replicas: Replicas | None
 
 
 class Metrics:
@@ -90,6 +92,9 @@ class Metrics:
         )
         self.events = Counter(
             "tonnage_events", "Kubernetes Events, by what became of them.", ("outcome",), registry=registry
+        )
+        self.overlaps = Counter(
+            "tonnage_overlaps", "Pods that were evicted because another one holds their devices.", registry=registry
         )
         self.wake_writes = Counter(
             "tonnage_wake_writes",
@@ -176,6 +181,11 @@ class State(Collector):
         pods = {"waiting": len(cluster.waiting), "reserved": len(cluster.reserved), "bound": len(cluster.running)}
         yield _gauges("tonnage_pods", "Pods in the picture of the cluster.", "state", pods)
         yield _gauge("tonnage_nodes", "Nodes in the picture of the cluster.", len(cluster.nodes))
+        leads = parts.replicas is None or parts.replicas.leads
+        yield _gauge("tonnage_leading", "1 while this replica leads.", float(leads))
+        forwarded = CounterMetricFamily("tonnage_forwarded", "Requests that another replica answered.")
+        forwarded.add_metric((), 0 if parts.replicas is None else parts.replicas.forwarder.forwarded)
+        yield forwarded
         yield from self._fragments.collect()
         synced = float(picture.synced.is_set())
         yield _gauge("tonnage_picture_synced", "1 once everything was listed.", synced)

@@ -3,16 +3,19 @@
 import asyncio
 import gc
 import logging
+import math
 import time
 from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
-from tonnage.extender.binding import TURN_SECONDS, Binder
+from tonnage.extender.binding import TURN_SECONDS, Binder, always
 from tonnage.extender.gates import BIND_PHASE, FAILED, Gates
 from tonnage.extender.handshake import Handshakes
+from tonnage.extender.overlaps import Overlaps
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing
+from tonnage.extender.replicas import Duties, Election, Replicas
 from tonnage.extender.telling import Telling
 from tonnage.extender.waiting import Waiting
 from tonnage.extender.waking import Waking
@@ -44,6 +47,12 @@ def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
     return list(plugins)
 
 
+def since_boot() -> float:
+    """Seconds that never go back, and go on while the machine is suspended where the system can tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
 class Service:
     """The extender of one cluster; `run` keeps it current, `extender` answers."""
 
@@ -58,6 +67,7 @@ class Service:
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
         turn_seconds: float = TURN_SECONDS,
+        election: Election | None = None,
         scheduler_name: str = "",
     ) -> None:
         self._telling = telling
@@ -69,8 +79,18 @@ class Service:
         kept = without_kube_schedulers_own(plugins)
         self.session = Session(self.cluster, kept)
         self.placing = Placing(self.session, kept, reservation_seconds)
-        self.binder = Binder(client, self.cluster, self.placing, self.gates, time.time, time.monotonic, turn_seconds)
-        self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw)
+        self.replicas: Replicas | None = None
+        """This one among others; nothing if there are no others."""
+        self.overlaps: Overlaps | None = None
+        if election is not None:
+            duties = Duties(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
+            self.replicas = Replicas(client, election, since_boot, duties)
+            self.overlaps = Overlaps(client, self.cluster, time.time, time.monotonic, telling, self._leads)
+        fence = always if self.replicas is None else self.replicas.fence
+        self.binder = Binder(
+            client, self.cluster, self.placing, self.gates, time.time, time.monotonic, turn_seconds, fence
+        )
+        self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw, may_write=self._leads)
         waiting = Waiting(self.session, self.placing, time.monotonic)
         self.waking = Waking(client, waiting, time.time, time.monotonic, telling.called)
         self.ready = asyncio.Event()
@@ -86,6 +106,7 @@ class Service:
             review,
             decides,
             self.waking.asked,
+            self.replicas,
         )
 
     async def run(self) -> None:
@@ -96,6 +117,9 @@ class Service:
                 tasks.create_task(self._settle())
                 tasks.create_task(self._beat())
                 tasks.create_task(self._shake_hands())
+                if self.replicas is not None and self.overlaps is not None:
+                    tasks.create_task(self.replicas.run())
+                    tasks.create_task(self.overlaps.run())
                 tasks.create_task(self._wake())
         finally:
             await self.binder.close()
@@ -108,7 +132,26 @@ class Service:
         gc.collect()
         gc.freeze()
         self.ready.set()
+        if self.overlaps is not None:
+            self.overlaps.is_settled = True
         log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+
+    def _leads(self) -> bool:
+        return self.replicas is None or self.replicas.leads
+
+    async def _prepare(self) -> None:
+        """Get to know what whoever led before has written last."""
+        await self.ready.wait()
+        await self.picture.refresh()
+
+    def _begin(self) -> None:
+        """Decide from now on."""
+        self.waking.begin(self._scheduler_name)
+
+    def _cease(self) -> None:
+        """Another may give these places to others now."""
+        self.waking.end()
+        self.placing.expire(math.inf)
 
     async def _shake_hands(self) -> None:
         await self.ready.wait()
@@ -117,7 +160,8 @@ class Service:
     async def _wake(self) -> None:
         """Only who decides calls waiting pods: `begin` when this process comes to decide, `end` when it ceases to."""
         await self.ready.wait()
-        self.waking.begin(self._scheduler_name)
+        if self.replicas is None:
+            self._begin()
         await self.waking.run()
 
     async def _beat(self) -> None:
@@ -134,6 +178,8 @@ class Service:
             self._failed.discard(change.key)
         elif change.key not in self._failed:
             self._failed.add(change.key)
+            if not self._leads():
+                return
             self._telling.plugin_failed(pod)
 
     def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:
@@ -142,6 +188,8 @@ class Service:
                 self.gates.seen(change.key, change.object, change.is_gone)
                 self._look_for_failure(change)
                 self.waking.seen(change)
+            if self.overlaps is not None:
+                self.overlaps.seen(changes)
         elif kind is NODES:
             self.handshakes.seen(change.key for change in changes)
         elif kind is QUOTAS:

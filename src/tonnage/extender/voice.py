@@ -13,6 +13,7 @@ from typing import Concatenate, ParamSpec
 from tonnage.extender.events import (
     BINDING_FAILED,
     BINDING_SUCCEED,
+    DEVICE_OVERLAP,
     FILTERING_FAILED,
     FILTERING_SUCCEED,
     Events,
@@ -92,6 +93,12 @@ class Voice:
         message = f"the device plugin on {pod.node} could not hand out the pod's devices; its place is free again"
         self._events.tell(_ref(pod), BINDING_FAILED, message)
         log.warning("%s: %s", pod.key, message)
+
+    @_harmless
+    def overlapped(self, pod: Pod, why: str) -> None:
+        self._metrics.overlaps.inc()
+        self._events.tell(_ref(pod), DEVICE_OVERLAP, why)
+        log.warning("overlap", extra={FIELDS: {"pod": pod.key, "node": pod.node, "message": why}})
 
     @_harmless
     def not_bound(self, args: BindArgs, why: str, seconds: float) -> None:

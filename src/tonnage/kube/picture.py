@@ -120,6 +120,7 @@ class Picture:
         self.followers = {kind.resource.name: self._follower(kind.resource, pace, silence) for kind in kinds}
         """What follows each kind; kinds that need not be installed have their API group in their name."""
         self._unlisted = set(self.followers)
+        self._following: dict[str, asyncio.Task[None]] = {}
 
     def _follower(self, resource: Resource, pace: Pace, silence: float) -> Follower:
         until_served = self._discovery.until_served if resource.is_custom else None
@@ -134,7 +135,28 @@ class Picture:
         """Follow the cluster until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:
-                tasks.create_task(self._follow(kind))
+                tasks.create_task(self._keep_following(kind))
+
+    async def refresh(self) -> None:
+        """List everything anew; returns when that is taken over."""
+        self._unlisted = set(self.followers)
+        self.synced.clear()
+        for following in self._following.values():
+            following.cancel()
+        await self.synced.wait()
+
+    async def _keep_following(self, kind: Kind) -> None:
+        """Follow a kind, and begin anew when that is ended from outside."""
+        while True:
+            following = asyncio.create_task(self._follow(kind))
+            self._following[kind.resource.name] = following
+            try:
+                await asyncio.wait((following,))
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+            if not following.cancelled():
+                following.result()
 
     async def _follow(self, kind: Kind) -> None:
         async with aclosing(self.followers[kind.resource.name].batches()) as batches:

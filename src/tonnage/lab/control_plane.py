@@ -10,7 +10,7 @@ import shutil
 import ssl
 import tempfile
 from base64 import encodebytes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -134,8 +134,16 @@ class ControlPlane:
         self.api_server.wait_until(self.authority.is_file, "no certificate", _PATIENCE)
         self.api_server.wait_until(self._is_ready, "not ready", _PATIENCE)
 
-    def run_scheduler(self, configuration: Mapping[str, Any] | None = None, user: Path | None = None) -> Program:
-        """kube-scheduler with this configuration (KubeSchedulerConfiguration v1), as that user."""
+    def run_scheduler(
+        self,
+        configuration: Mapping[str, Any] | None = None,
+        user: Path | None = None,
+        within: Sequence[str] = (),
+    ) -> Program:
+        """kube-scheduler with this configuration (KubeSchedulerConfiguration v1), as that user.
+
+        `within` is a command that runs it, if it is to run under circumstances of its own.
+        """
         (port,) = free_ports(1)
         kubeconfig = user or self.kubeconfig()
         content = {
@@ -157,12 +165,13 @@ class ControlPlane:
                 "authentication-kubeconfig": kubeconfig,
                 "authorization-kubeconfig": kubeconfig,
             },
+            within,
         )
         scheduler.wait_until(lambda: _answers(port, "/healthz", secure=True), "not healthy", _PATIENCE)
         return scheduler
 
-    def _run(self, program: str, flags: Mapping[str, object]) -> Program:
-        command = [str(self._programs / program), *(f"--{name}={value}" for name, value in flags.items())]
+    def _run(self, program: str, flags: Mapping[str, object], within: Sequence[str] = ()) -> Program:
+        command = [*within, str(self._programs / program), *(f"--{name}={value}" for name, value in flags.items())]
         started = Program(command, self.folder / f"{program}.log")
         self.running.append(started)
         return started

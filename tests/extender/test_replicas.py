@@ -1,0 +1,386 @@
+"""Taking over, stepping down and handing questions on, with an API server that the test plays."""
+
+import asyncio
+import json
+import shutil
+from collections import Counter
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tests.extender.test_serving import certificate, until_listening
+from tonnage.extender import replicas as module
+from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
+from tonnage.extender.replicas import Duties, Election, NobodyLeadsError, Replicas
+from tonnage.extender.serve import Place, serve
+from tonnage.kube.errors import StatusError
+from tonnage.lab.program import free_ports
+
+ROLE = "hami.io/scheduler-role"
+
+
+class Api:
+    """A Lease that is renewed whenever it is looked at, and the pods of two replicas."""
+
+    def __init__(self, **roles):
+        self.holder, self.transitions, self.renewed = "", 0, 0
+        self.is_renewing = True
+        self.roles = roles or {"a": "follower", "b": "follower"}
+        self.addresses = dict.fromkeys(self.roles, "127.0.0.1")
+        self.versions = Counter()
+        self.patched = []
+        self.on_patch = lambda name, role: None
+
+    def give_to(self, host):
+        self.holder, self.transitions = f"{host}_1" if host else "", self.transitions + 1
+
+    async def get(self, path, query=None, timeout=0):
+        await asyncio.sleep(0)
+        if "/leases/" in path:
+            assert path == "/apis/coordination.k8s.io/v1/namespaces/system/leases/lease"
+            self.renewed += self.is_renewing
+            spec = {"holderIdentity": self.holder, "leaseDurationSeconds": 1, "leaseTransitions": self.transitions}
+            return json.dumps({"spec": {**spec, "renewTime": str(self.renewed)}}).encode()
+        pods = {
+            f"/api/v1/namespaces/here/pods/{name}": {
+                "metadata": {"name": name, "labels": {ROLE: role}, "resourceVersion": str(self.versions[name])},
+                "status": {"podIP": self.addresses[name]},
+            }
+            for name, role in self.roles.items()
+        }
+        if query:
+            assert (path, query) == ("/api/v1/namespaces/here/pods", {"labelSelector": ROLE})
+            return json.dumps({"items": list(pods.values())}).encode()
+        if path not in pods:
+            raise StatusError(404, "NotFound", "no such pod")
+        return json.dumps(pods[path]).encode()
+
+    async def request(self, method, path, *, body=None, type_="", timeout=0):
+        name, role = path.rpartition("/")[2], body["metadata"]["labels"][ROLE]
+        assert (method, path.rpartition("/")[0]) == ("PATCH", "/api/v1/namespaces/here/pods")
+        if body["metadata"]["resourceVersion"] != str(self.versions[name]):
+            raise StatusError(409, "Conflict", "the pod has changed")
+        self.on_patch(name, role)
+        self.versions[name] += 1
+        self.patched.append((name, role))
+        self.roles[name] = role
+        return b"{}"
+
+
+class World:
+    """The replica `a`, whose clock goes on by so much at every look at it."""
+
+    def __init__(self, api, tick=0.001, port=1, pod="a"):
+        self.api, self.now, self.tick = api, 0.0, tick
+        self.prepared, self.begun, self.ceased, self.idle = 0, 0, 0, True
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        election = Election(
+            lease_namespace="system", lease_name="lease", host="a", pod_namespace="here", pod=pod, port=port
+        )
+        duties = Duties(self.prepare, self.begin, self.cease, lambda: self.idle)
+        self.replicas = Replicas(api, election, self.clock, duties)
+
+    def clock(self):
+        self.now += self.tick
+        return self.now
+
+    async def prepare(self):
+        self.prepared += 1
+        await self.go_on.wait()
+
+    def begin(self):
+        assert self.replicas.leads
+        self.begun += 1
+
+    def cease(self):
+        self.ceased += 1
+
+    async def until(self, true):
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0.01)
+
+
+def play(scenario, api=None, **more):
+    async def main():
+        world = World(api or Api(), **more)
+        running = asyncio.create_task(world.replicas.run())
+        try:
+            await scenario(world)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return world
+
+    return asyncio.run(main())
+
+
+def test_it_labels_its_pod_and_leads_when_its_kube_scheduler_holds_the_lease():
+    async def scenario(world):
+        await world.until(lambda: world.api.patched == [("a", "follower")])
+        assert not world.replicas.leads
+        # Others change the pod, too.
+        world.api.versions["a"] += 1
+        world.api.holder = "a_1"
+        await world.until(lambda: world.replicas.leads)
+        assert (world.prepared, world.begun) == (1, 1)
+        assert world.api.roles == {"a": "leader", "b": "follower"}
+        assert await world.replicas.answer_elsewhere("/filter", b"", was_forwarded=False) is None
+        assert await world.replicas.answer_elsewhere("/filter", b"", was_forwarded=True) is None
+        world.api.give_to("b")
+        await world.until(lambda: world.api.roles["a"] == "follower")
+        assert not world.replicas.leads
+
+    play(scenario, Api(a="", b="follower"))
+
+
+def test_nothing_is_decided_before_the_cluster_was_listed_and_questions_wait_for_that():
+    async def scenario(world):
+        world.go_on.clear()
+        world.api.holder = "a_1"
+        question = asyncio.create_task(world.replicas.answer_elsewhere("/filter", b"", was_forwarded=False))
+        await world.until(lambda: world.prepared)
+        await asyncio.sleep(0.3)
+        assert not question.done()
+        assert world.replicas.fence()[0] == 0
+        world.go_on.set()
+        assert await question is None
+        assert world.replicas.leads
+
+    play(scenario)
+
+
+def test_one_that_led_before_and_says_that_it_is_done_is_not_waited_for():
+    async def scenario(world):
+        await world.until(lambda: world.api.renewed > 1)
+        world.api.give_to("a")
+        await world.until(lambda: world.replicas.leads)
+        assert world.now < 0.6
+
+    api = Api()
+    api.holder = "b_1"
+    play(scenario, api)
+
+
+@pytest.mark.parametrize("roles", [{"a": "follower", "b": "leader"}, {"a": "follower", "c": "follower"}])
+def test_one_that_led_before_and_does_not_say_so_is_waited_for(roles):
+    async def scenario(world):
+        await world.until(lambda: world.api.renewed > 1)
+        world.api.give_to("a")
+        await asyncio.sleep(0.3)
+        assert world.prepared == 0
+        world.tick = 0.02
+        await world.until(lambda: world.replicas.leads)
+        assert world.now > 0.6
+        await world.until(lambda: "leader" not in [role for name, role in world.api.roles.items() if name != "a"])
+
+    api = Api(**roles)
+    api.holder = "b_1"
+    play(scenario, api)
+
+
+def test_one_that_starts_while_its_kube_scheduler_leads_waits_for_whoever_led_before():
+    async def scenario(world):
+        await asyncio.sleep(0.3)
+        assert world.prepared == 0
+        world.tick = 0.02
+        await world.until(lambda: world.replicas.leads)
+        assert world.now > 0.6
+
+    api = Api()
+    api.give_to("a")
+    play(scenario, api)
+
+
+def test_one_that_loses_the_lease_while_it_says_that_it_leads_does_not():
+    async def scenario(world):
+        def lost(name, role):
+            if (name, role) == ("a", "leader"):
+                world.api.give_to("b")
+
+        world.api.on_patch = lost
+        world.api.holder = "a_1"
+        await world.until(lambda: ("a", "leader") in world.api.patched)
+        while world.api.roles["a"] != "follower":
+            assert not world.replicas.leads
+            await asyncio.sleep(0.001)
+
+    play(scenario)
+
+
+def test_a_dead_leaders_label_is_not_taken_from_one_that_has_come_back():
+    async def scenario(world):
+        await world.until(lambda: world.api.renewed > 1)
+
+        def comes_back(name, role):
+            if (name, role) == ("a", "leader"):
+                world.listed = False
+
+        world.api.on_patch = comes_back
+        listing = world.api.get
+
+        async def get(path, query=None, timeout=0):
+            answer = await listing(path, query, timeout)
+            if query and not getattr(world, "listed", True):
+                # Read, and then changed: the other one says that it follows, and then that it leads again.
+                world.listed = True
+                world.api.versions["b"] += 2
+            return answer
+
+        world.api.get = get
+        world.api.give_to("a")
+        world.tick = 0.02
+        await world.until(lambda: world.replicas.leads)
+        await asyncio.sleep(0.2)
+        assert world.api.roles == {"a": "leader", "b": "leader"}
+
+    api = Api(a="follower", b="leader")
+    api.holder = "b_1"
+    play(scenario, api)
+
+
+def test_it_says_that_it_follows_only_when_all_it_wrote_was_answered():
+    async def scenario(world):
+        world.api.holder = "a_1"
+        await world.until(lambda: world.replicas.leads)
+        world.idle = False
+        ceased = world.ceased
+        world.api.give_to("b")
+        await world.until(lambda: world.ceased > ceased)
+        await asyncio.sleep(0.3)
+        assert world.api.roles["a"] == "leader"
+        world.idle = True
+        await world.until(lambda: world.api.roles["a"] == "follower")
+
+    play(scenario)
+
+
+def test_one_that_ends_says_so_unless_something_it_wrote_is_unanswered():
+    async def scenario(world):
+        world.api.holder = "a_1"
+        await world.until(lambda: world.replicas.leads)
+
+    async def with_open_ends(world):
+        await scenario(world)
+        world.idle = False
+
+    ended = play(scenario)
+    assert ended.api.roles["a"] == "follower"
+    assert not ended.replicas.leads
+    ended = play(with_open_ends)
+    assert ended.api.roles["a"] == "leader"
+    assert not ended.replicas.leads
+
+
+def test_without_renewal_it_stops_by_itself():
+    async def scenario(world):
+        world.api.holder = "a_1"
+        await world.until(lambda: world.replicas.leads)
+        world.api.is_renewing = False
+        world.tick = 0.02
+        await world.until(lambda: not world.replicas.leads)
+        world.tick, world.api.is_renewing = 0.001, True
+        await world.until(lambda: world.replicas.leads)
+        assert world.prepared == 1, "nobody else can have led meanwhile"
+
+    play(scenario)
+
+
+def test_a_replica_outside_of_a_pod_leads_without_a_label():
+    async def scenario(world):
+        world.api.holder = "a_1"
+        await world.until(lambda: world.replicas.leads)
+        assert world.api.patched == []
+
+    play(scenario, pod="elsewhere")
+
+
+# -- questions
+
+
+@pytest.mark.parametrize(
+    ("holder", "words"), [("", "no kube-scheduler holds the lease system/lease"), ("a_1", "still taking over")]
+)
+def test_when_nobody_leads_the_answer_says_so(monkeypatch, holder, words):
+    monkeypatch.setattr(module, "PATIENCE", 0.4)
+
+    async def scenario(world):
+        world.go_on.clear()
+        world.api.holder = holder
+        with pytest.raises(NobodyLeadsError, match=words):
+            await world.replicas.answer_elsewhere("/filter", b"", was_forwarded=False)
+
+    play(scenario)
+
+
+def test_a_question_is_handed_on_once():
+    asked = []
+
+    async def answer(request):
+        asked.append((request.url.path, await request.body(), request.headers[FORWARDED]))
+        return Response(b"yes", media_type="application/json")
+
+    async def scenario(world):
+        world.api.holder = "b_1"
+        stop = asyncio.Event()
+        app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
+        serving = asyncio.create_task(serve([(app, Place("127.0.0.1", port))], stop))
+        await until_listening(port)
+        assert await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=False) == b"yes"
+        assert asked == [("/bind", b"body", "a")]
+        assert world.replicas.forwarder.forwarded == 1
+        with pytest.raises(NobodyLeadsError, match="leads no longer, b does"):
+            await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=True)
+        stop.set()
+        await serving
+        with pytest.raises(NobodyLeadsError, match="b leads and cannot be asked"):
+            await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=False)
+
+    (port,) = free_ports(1)
+    play(scenario, port=port)
+
+
+def test_a_leader_without_an_address_is_said():
+    async def scenario(world):
+        world.api.holder = "b_1"
+        with pytest.raises(NobodyLeadsError, match=r"no pod with the label .* is called b"):
+            await world.replicas.answer_elsewhere("/bind", b"", was_forwarded=False)
+
+    api = Api()
+    api.addresses["b"] = None
+    play(scenario, api)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
+def test_a_leader_is_trusted_by_the_certificate_that_all_replicas_share(tmp_path):
+    async def answer(request):
+        return PlainTextResponse("yes")
+
+    async def main():
+        folders = [tmp_path / name for name in ("ours", "theirs")]
+        for folder in folders:
+            folder.mkdir()
+            certificate(folder, folder.name)
+        (port,) = free_ports(1)
+        stop = asyncio.Event()
+        app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
+        place = Place("127.0.0.1", port, str(folders[0] / "tls.crt"), str(folders[0] / "tls.key"))
+        serving = asyncio.create_task(serve([(app, place)], stop))
+        await until_listening(port)
+        forwarders = [Forwarder("a", port, str(folder / "tls.crt")) for folder in folders]
+        try:
+            assert await forwarders[0].ask("127.0.0.1", "/bind", b"") == b"yes"
+            with pytest.raises(ForwardError, match="certificate"):
+                await forwarders[1].ask("127.0.0.1", "/bind", b"")
+            with pytest.raises(ForwardError, match="404"):
+                await forwarders[0].ask("127.0.0.1", "/elsewhere", b"")
+        finally:
+            for forwarder in forwarders:
+                await forwarder.close()
+            stop.set()
+            await serving
+
+    asyncio.run(main())
