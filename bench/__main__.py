@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import evictions, jobs, measures, queues, simulate, waking
+from bench import evictions, jobs, measures, queues, simulate, telling, waking
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -62,11 +62,26 @@ def run(report: Report, quick: bool) -> None:
         "a queue's place in the order after a placement", queues.seconds_per_placement(table) * 1e6, "µs", 20
     )
     report.at_most("which of 10 pods of 4 queues may be taken back", queues.seconds_per_question() * 1e6, "µs", 50)
+    tell(report)
     simulated(report, quick)
     allocate(report, quick)
     make_room(report)
     wake(report)
     report.add("yardstick again", measures.yardstick() * 1e6, "µs")
+
+
+def tell(report: Report) -> None:
+    """What the extender's metrics, Events and log cost."""
+    cluster = bench_cluster(1000, 5000)
+    told = telling.telling(cluster)
+    report.at_most("metrics for one decision", told.counting, "µs", 10)
+    report.add("telling of a pod that is placed: metrics and Event", told.placed, "µs")
+    report.add("telling of a pod that is bound: metrics, Event and line", told.bound, "µs")
+    report.add("telling of a pod that none of 1,000 nodes fits", told.unschedulable, "µs")
+    report.at_most("a line in the log", told.line, "µs", 50)
+    scraped = telling.scrape(cluster)
+    report.at_most("a scrape of 1,000 nodes × 8 with 5,000 pods, packed, median", scraped.whole, "ms", 150)
+    report.at_most("for which others wait at most in any", scraped.longest, "ms", 10)
 
 
 def allocate(report: Report, quick: bool) -> None:

@@ -8,17 +8,25 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.command import ROOT
-from tests.extender.telling import ask, parsed, scraped, values
+from tests.extender.telling import Api, ask, parsed, scraped, values
 from tests.extender.test_placing import asked, named, placing
 from tests.plugins.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
 from tonnage import __version__
-from tonnage.extender import cardmetrics, podmetrics, quotametrics
+from tonnage.extender import cardmetrics, events, podmetrics, quotametrics
+from tonnage.extender.binding import Binder
 from tonnage.extender.exposition import SLICE
 from tonnage.extender.gates import SILENCE_SECONDS, Gates
+from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import MOST_REASONS, Metrics, cluster_text, resource_of
+from tonnage.extender.placing import State
+from tonnage.extender.timings import VERBS
+from tonnage.extender.voice import OUTCOMES
+from tonnage.extender.workmetrics import CONFLICTS, HANDSHAKES, LOCKS
+from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
+from tonnage.plugins.learnedpods import SLICE as LEARNED_AT_ONCE
 
 MIB = 2**20
 
@@ -201,13 +209,24 @@ def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
 
 
 def parts_of(cluster, clock=lambda: 0.0, **followers):
-    door = placing(cluster)
-    picture = SimpleNamespace(synced=asyncio.Event(), applied=7, followers=followers, problems={"Pod/x": None})
-    return SimpleNamespace(cluster=cluster, placing=door, gates=Gates(clock), picture=picture, replicas=None)
+    door, gates = placing(cluster), Gates(clock)
+    picture = SimpleNamespace(
+        synced=asyncio.Event(), applied=7, followers=followers, problems={"Pod/x": None}, listeners=[], observer=None
+    )
+    return SimpleNamespace(
+        cluster=cluster,
+        placing=door,
+        gates=gates,
+        picture=picture,
+        binder=Binder(Api(), cluster, door, gates, clock, clock),
+        handshakes=Handshakes(Api(), cluster, clock, lambda: 0.5),
+        session=door._session,
+        replicas=None,
+    )
 
 
-def follower(trouble="", lists=1, breaks=0):
-    return SimpleNamespace(trouble=trouble, lists=lists, breaks=breaks)
+def follower(trouble="", lists=1, breaks=0, heard=0.0):
+    return SimpleNamespace(trouble=trouble, lists=lists, breaks=breaks, heard=heard)
 
 
 def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_asked():
@@ -281,6 +300,30 @@ def test_other_work_goes_on_while_a_large_cluster_is_scraped():
     assert largest <= SLICE
 
 
+def test_other_work_goes_on_while_a_scrape_learns_the_usual_pods():
+    cluster = scenario(node("a", gpus=1), *[pod(f"p{number}", 1) for number in range(10 * LEARNED_AT_ONCE)])
+    metrics = Metrics()
+    metrics.app(parts_of(cluster))
+
+    async def main():
+        turns = 0
+
+        async def others():
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        task = asyncio.create_task(others())
+        first = await anext(metrics.exposition(cluster, legacy=False))
+        task.cancel()
+        return turns, parsed(first.decode())
+
+    turns, found = asyncio.run(main())
+    assert turns >= 10
+    assert found["tonnage_gpus_free_usable"] == {frozenset(): 1}
+
+
 def test_reasons_of_unbounded_number_are_counted_together():
     metrics = Metrics()
     for number in range(MOST_REASONS + 50):
@@ -332,6 +375,8 @@ def in_code():
     metrics.rejected({"Some": 1})
     metrics.event("written")
     metrics.call("written")
+    metrics.timings.take_seconds.labels("Pod")
+    metrics.timings.timed(None)
     labels = {name: set() for name, _ in own}
     for family in metrics.registry.collect():
         for sample in family.samples:
@@ -352,6 +397,28 @@ def in_code():
 
 def test_the_page_has_every_metric_with_its_type_and_labels_and_no_other():
     assert documented() == in_code()
+
+
+def test_the_page_has_every_value_of_labels_that_have_few():
+    lines = (ROOT / "docs/metrics.md").read_text().splitlines()
+    rows = {line.split("`")[1]: line for line in lines if line.startswith("| `") and line.count("|") == 5}
+    for name, expected in (
+        ("tonnage_request_seconds", VERBS),
+        ("tonnage_decisions_total", (outcome for outcomes in OUTCOMES.values() for outcome in outcomes)),
+        ("tonnage_api_write_seconds", (SUCCESS, CONFLICT, REFUSED, UNKNOWN)),
+        ("tonnage_bind_conflicts_total", CONFLICTS),
+        ("tonnage_node_locks_total", LOCKS),
+        ("tonnage_handshakes_total", HANDSHAKES),
+        ("tonnage_reservations", (state.value for state in State)),
+        ("tonnage_events_total", (events.WRITTEN, events.REPEATED, events.REFUSED, events.DROPPED)),
+    ):
+        assert [value for value in expected if f"`{value}`" not in rows[name]] == [], name
+
+
+def test_the_page_has_the_limits_of_events():
+    page = " ".join((ROOT / "docs/metrics.md").read_text().split())
+    limits = f"up to {events.PER_SECOND:g} a second are written, after a start of up to {events.BURST} at once"
+    assert f"{limits}, from a queue of {events.MOST_QUEUED:,}," in page
 
 
 def test_all_of_hamis_metrics_carry_their_zone():

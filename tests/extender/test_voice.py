@@ -9,12 +9,13 @@ from prometheus_client import generate_latest
 
 from tests.extender.telling import Api, parsed, values
 from tests.extender.test_placing import asked, named, placing
-from tests.scenario import container, node, running, scenario
+from tests.scenario import container, node, pod, running, scenario
 from tonnage.extender.events import Events
 from tonnage.extender.logs import JsonLines
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult
+from tonnage.extender.tries import Tries
 from tonnage.extender.voice import Voice
 from tonnage.model.wire import encode
 
@@ -99,6 +100,7 @@ def test_a_pod_that_fits_nowhere_hears_the_numbers_and_what_can_be_cured_first(h
         "event": "unschedulable",
         "pod": "default/p",
         "seconds": 0.0005,
+        "tries": 1,
         "reasons": {"CardInsufficientMemory": 3, "NodeUnregistered": 2},
         "message": message,
     }
@@ -123,6 +125,48 @@ def test_other_numbers_for_the_same_reasons_are_the_same_event(heard):
     said.filter(named("p", gpus=1, memory=4000), *ALL)
     ((_, message),) = said.told
     assert "at most 1500" in message
+
+
+def test_a_pod_that_waits_for_the_same_reasons_is_said_ever_less_often(heard):
+    said, wanted = heard(five()), named("p", gpus=1, memory=4000)
+    for _ in range(20):
+        said.filter(wanted, *ALL)
+    assert [line["tries"] for line in said.lines] == [1, 2, 4, 8, 16]
+    said.filter(wanted, "cpu-1")
+    assert (said.lines[-1]["tries"], said.lines[-1]["reasons"]) == (1, {"NodeUnregistered": 1})
+    said.filter(named("q", gpus=1, memory=4000), *ALL)
+    assert (said.lines[-1]["pod"], said.lines[-1]["tries"]) == ("default/q", 1)
+    assert said.counted("tonnage_decisions_total", "outcome") == {("unschedulable",): 22}
+
+
+def test_when_debugging_every_try_is_a_line(heard):
+    said = heard(five(), logging.DEBUG)
+    for _ in range(5):
+        said.filter(named("p", gpus=1, memory=4000), *ALL)
+    assert [(line["tries"], line["level"]) for line in said.lines] == [
+        (1, "info"),
+        (2, "info"),
+        (3, "debug"),
+        (4, "info"),
+        (5, "debug"),
+    ]
+
+
+def test_a_pod_that_was_placed_and_waits_again_is_news(heard):
+    said = heard(five())
+    for memory in (4000, 4000, 4000, 1500, 4000):
+        said.filter(named("p", gpus=1, memory=memory), *ALL)
+    assert [line["tries"] for line in said.lines] == [1, 2, 1]
+    said.filter(named("p", gpus=1, memory=1500), *ALL, kube_scheduler=True)
+    said.filter(named("p", gpus=1, memory=4000), *ALL)
+    assert said.lines[-1]["tries"] == 1
+
+
+def test_only_so_many_waiting_pods_are_remembered():
+    tries = Tries(most=2)
+    for name in ("a", "b", "a", "c"):
+        tries.failed(name, ["Some"])
+    assert [tries.failed(name, ["Some"]) for name in ("a", "c", "b")] == [3, 2, 1]
 
 
 def test_nodes_that_the_decision_did_not_look_at_are_counted_too(heard):
@@ -171,10 +215,11 @@ def test_a_placed_pod_hears_where_and_what_and_the_log_is_told_only_when_debuggi
     assert message.startswith("find fit node(a), 1 nodes not fit, best scores(a:")
     assert message.endswith(", devices(one: a/1 1000 MiB 10 %, two: a/0 8000 MiB 0 %)")
     assert said.lines == []
-    said = heard(scenario(node("a", gpus=2)), logging.DEBUG)
-    said.filter(wanted, "a")
+    said = heard(scenario(node("a", gpus=2), node("b")), logging.DEBUG)
+    said.filter(wanted, "a", "b")
     (line,) = said.lines
     assert (line["level"], line["event"], line["node"]) == ("debug", "placed", "a")
+    assert line["reasons"] == {"NodeUnregistered": 1}
     assert said.counted("tonnage_decisions_total", "outcome") == {("placed",): 1}
 
 
@@ -192,6 +237,7 @@ def test_a_bound_pod_has_one_line_with_all_that_was_decided(heard):
         "seconds": 0.012346,
         "devices": [{"container": "main", "vendor": "NVIDIA", "uuid": "a/0", "memory": 1000, "cores": 20}],
     }
+    assert line["reasons"] == {}
     assert said.counted("tonnage_decisions_total", "verb", "outcome")[("bind", "bound")] == 1
     assert said.counted("tonnage_bind_seconds_count") == {(): 1}
 
@@ -205,6 +251,23 @@ def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
     assert said.counted("tonnage_decisions_total", "verb", "outcome") == {("bind", "not bound"): 1}
 
 
+def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
+    said = heard(scenario())
+    said.voice.plugin_failed(pod("p", 1, on="a"))
+    ((reason, message),) = said.told
+    assert (reason, message.split(" could")[0]) == ("BindingFailed", "the device plugin on a")
+    (line,) = said.lines
+    assert (line["level"], line["event"], line["pod"], line["node"], line["message"]) == (
+        "warning",
+        "device plugin failed",
+        "default/p",
+        "a",
+        message,
+    )
+    assert said.counted("tonnage_device_plugin_failures_total") == {(): 1}
+    assert said.counted("tonnage_decisions_total", "outcome") == {}
+
+
 def test_a_filter_that_is_answered_with_an_error_is_a_warning(heard):
     said = heard(five())
     wanted = named("w", gpus=1)
@@ -214,6 +277,16 @@ def test_a_filter_that_is_answered_with_an_error_is_a_warning(heard):
     said.voice.filtered(FilterArgs(), Filtered(FilterResult(error="the request holds no Pod")), 0.0)
     assert len(said.told) == 1
     assert said.lines[1]["event"] == "filter: the request holds no Pod"
+
+
+def test_when_debugging_every_answer_to_filter_is_a_line(heard):
+    said = heard(five(), logging.DEBUG)
+    said.filter(named("p", gpus=1, memory=1500), *ALL, kube_scheduler=True)
+    said.filter(named("q", cpu="1"), "cpu-1", "cpu-2")
+    assert [(line["level"], line["event"], line["pod"], line["nodes"]) for line in said.lines] == [
+        ("debug", "fits", "default/p", 1),
+        ("debug", "nothing asked", "default/q", 2),
+    ]
 
 
 def test_what_the_autoscaler_asks_and_pods_without_devices_are_only_counted(heard):

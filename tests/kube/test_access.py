@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kube.fake_server import NODES, fake_server
+from tests.kube.fake_server import NODES, fake_server, status
 from tests.kube.live import run
 from tests.scenario import node, pod
 from tonnage.kube.client import MERGE_PATCH, connect
@@ -154,6 +154,9 @@ def test_writes_are_told_to_the_observer_with_what_became_of_them(tmp_path: Path
             await client.request("PATCH", "/api/v1/namespaces/default/pods/p", body={}, type_=MERGE_PATCH)
             with pytest.raises(StatusError):
                 await client.request("PATCH", "/api/v1/namespaces/default/pods/q", body={}, type_=MERGE_PATCH)
+            server._answer = lambda path, query: (409, status(409, "Conflict"))  # type: ignore[method-assign]
+            with pytest.raises(StatusError):
+                await client.request("POST", "/api/v1/namespaces/default/pods/p/binding", body={})
         with pytest.raises(ConnectionLostError):
             await client.request("POST", NODES, body={})
         await client.close()
@@ -162,5 +165,6 @@ def test_writes_are_told_to_the_observer_with_what_became_of_them(tmp_path: Path
     assert told == [
         ("PATCH", "/api/v1/namespaces/default/pods/p", "success"),
         ("PATCH", "/api/v1/namespaces/default/pods/q", "refused"),
+        ("POST", "/api/v1/namespaces/default/pods/p/binding", "conflict"),
         ("POST", NODES, "unknown"),
     ]

@@ -15,7 +15,7 @@ from tonnage.plugins.cardshares import WHOLE, CardShares
 from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.fragmentation import FragmentationGradient
 from tonnage.plugins.hashes import part_of_one
-from tonnage.plugins.learnedpods import LearnedPods, learn
+from tonnage.plugins.learnedpods import SLICE, LearnedPods
 from tonnage.plugins.trial import Trial
 from tonnage.plugins.usualpods import Workload, kind_of
 from tonnage.plugins.workloads import WrittenPod, workload_of
@@ -214,7 +214,7 @@ def test_usual_pods_are_learned_from_those_that_run_and_wait() -> None:
         pod("w", 2, memory=8000, cpu="4"),
         pod("c", cpu="1"),
     )
-    found = {pod.kind: pod.popularity for pod in learn(cluster)}
+    found = {pod.kind: pod.popularity for pod in LearnedPods(cluster).current()}
     assert found == {kind_of(0, 1, 0.25): 0.5, kind_of(4000, 2, 1.0): 0.25, kind_of(1000, 0, 0): 0.25}
 
 
@@ -225,7 +225,7 @@ def test_older_pods_count_less() -> None:
         pod("old", 1, memory=8000, created="2026-03-01T00:00:00Z"),
         pod("older", cpu="1", created="2026-02-22T00:00:00Z"),
     )
-    found = {pod.kind.share: pod.popularity for pod in learn(cluster, half_life_days=7)}
+    found = {pod.kind.share: pod.popularity for pod in LearnedPods(cluster, half_life_days=7).current()}
     assert found == {share: pytest.approx(part / 1.75) for share, part in ((WHOLE // 2, 1), (WHOLE, 0.5), (0, 0.25))}
 
 
@@ -236,7 +236,7 @@ def test_pods_that_accept_some_cards_only_are_learned_with_their_models() -> Non
         node("b", gpus=[gpu("b/0", type="NVIDIA V100", memory=4000)]),
         pod("p", 1, memory=2000, annotations=only),
     )
-    assert [pod.kind for pod in learn(cluster)] == [kind_of(0, 1, 0.25, ("NVIDIA A100",))]
+    assert [pod.kind for pod in LearnedPods(cluster).current()] == [kind_of(0, 1, 0.25, ("NVIDIA A100",))]
 
 
 def test_usual_pods_are_learned_anew_only_after_many_changes() -> None:
@@ -248,6 +248,22 @@ def test_usual_pods_are_learned_anew_only_after_many_changes() -> None:
     for number in range(101):
         cluster.upsert_node(node("a", gpus=1, labels={"n": str(number)}))
     assert len(learned.current()) == 2
+
+
+def test_usual_pods_can_be_learned_in_slices_while_the_cluster_changes() -> None:
+    pods = [pod(f"p{number}", 1, memory=1000 * (1 + number % 4)) for number in range(3 * SLICE)]
+    cluster = scenario(node("a", gpus=1), *pods)
+    before = LearnedPods(cluster).current()
+    learned = LearnedPods(cluster)
+    slices = 0
+    for _ in learned.catch_up():
+        slices += 1
+        cluster.upsert_pod(pod(f"new{slices}", 2, memory=8000))
+        cluster.remove_pod(f"default/p{slices}")
+        cluster.upsert_node(node("b", gpus=slices))
+    assert slices >= len(pods) / SLICE
+    assert learned.current() == before
+    assert list(learned.catch_up()) == []
 
 
 def test_what_is_learned_decides() -> None:

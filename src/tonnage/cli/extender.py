@@ -160,7 +160,8 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     try:
         log.info("serving %s, metrics at %s, for %s", place, metrics_place, client.server)
         metrics_app = metrics.app(service, options.legacy_metrics)
-        await serve([(service.extender.app(), place), (metrics_app, metrics_place)], stop)
+        app = metrics.timings.timed(service.extender.app())
+        await serve([(app, place), (metrics_app, metrics_place)], stop)
     finally:
         if running.done():
             running.result()

@@ -7,6 +7,7 @@ the place is kept.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from math import inf
 from typing import Any
@@ -40,6 +41,9 @@ _LONGEST_LABEL = 63
 _LABELS_AT_ONCE = 2
 _LABEL_PATIENCE = 0.5
 _CONFLICT, _NOT_FOUND = 409, 404
+
+REFUSED, FOUND_BOUND, FOUND_NOT_BOUND = "refused", "found bound", "found not bound"
+TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"
 
 Fence = Callable[[], tuple[float, float]]
 """For how many seconds writes are still allowed, and the least for which one is begun."""
@@ -82,8 +86,21 @@ class Binder:
         self.unanswered = 0
         """Writes that were begun and whose outcome is not known yet."""
         self._in_flight = 0
-        """Binds that wait for their turn or for the API server."""
         self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
+        self.conflicts: Counter[str] = Counter()
+        """Bindings that met a conflict, or whose outcome was not known, by what became of them."""
+        self.locks: Counter[str] = Counter()
+        """Locks of nodes that were written, by what became of that."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many binds wait for their turn or for the API server."""
+        return self._in_flight
+
+    @property
+    def behind(self) -> int:
+        """How many labels have to be written, and outcomes found out, behind binds that were answered."""
+        return len(self._background)
 
     async def bind(self, args: BindArgs) -> Decision:
         """Write the Binding; BindError if the pod is not bound, BindUnknownError if that is not known."""
@@ -183,6 +200,7 @@ class Binder:
                 return
             except StatusError as error:
                 if error.is_definite and not (failure is not None and error.status == _CONFLICT):
+                    self.conflicts[REFUSED] += error.status == _CONFLICT
                     raise BindError(f"the API server refuses to bind {task.key} to {node}: {error}") from error
                 failure = error
                 if error.status == _CONFLICT:
@@ -249,7 +267,11 @@ class Binder:
         try:
             await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=seconds)
         except KubeError as error:
+            self.locks[NOT_TAKEN] += 1
             raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
+        state = self._cluster.nodes.get(node)
+        is_free = state is None or not state.node.annotations.get(LOCK)
+        self.locks[TAKEN if is_free else TAKEN_OVER] += 1
 
     # -- afterwards
 
@@ -264,6 +286,8 @@ class Binder:
             await self._read_until_certain(reservation)
         finally:
             self.unanswered -= 1
+        is_bound = reservation.state is State.BOUND or reservation.task.key in self._cluster.running
+        self.conflicts[FOUND_BOUND if is_bound else FOUND_NOT_BOUND] += 1
 
     async def _read_until_certain(self, reservation: Reservation) -> None:
         task, delay, trusted = reservation.task, 0.5, self._clock() + _LATE_SECONDS

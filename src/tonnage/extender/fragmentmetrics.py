@@ -17,9 +17,16 @@ class FragmentMetrics:
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin]) -> None:
         named = [plugin for plugin in plugins if isinstance(plugin, FragmentationGradient)]
+        plugin = named[0] if named else FragmentationGradient()
         self._cluster = cluster
-        self._workload = (named[0] if named else FragmentationGradient()).workload_in(cluster)
+        self._learned = plugin.learned_in(cluster)
+        self._workload = plugin.workload_in(cluster) if self._learned is None else self._learned.current
         self._fragments = Fragments(cluster, ())
+
+    def prepare(self) -> Iterator[None]:
+        """Do in slices what takes long before `collect`."""
+        if self._learned is not None:
+            yield from self._learned.catch_up()
 
     def collect(self) -> Iterator[Metric]:
         workload = self._workload()

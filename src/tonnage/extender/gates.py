@@ -30,10 +30,19 @@ class Gates:
         self._clock = clock
         self._inside: dict[str, tuple[str, float]] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self.observer: Callable[[float], None] | None = None
+        """Told how many seconds each waited, whether its turn came or not."""
 
     async def enter(self, node: str, pod: str, timeout: float) -> bool:
         """Wait for the pod's turn on the node; whether it came in time."""
-        deadline = self._clock() + timeout
+        begun = self._clock()
+        try:
+            return await self._enter(node, pod, begun + timeout)
+        finally:
+            if self.observer is not None:
+                self.observer(self._clock() - begun)
+
+    async def _enter(self, node: str, pod: str, deadline: float) -> bool:
         while self._inside.get(node, (pod, 0.0))[0] != pod:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(node, deque()).append(turn)

@@ -8,7 +8,7 @@ does not report again within a minute, and whose cards the kubelet no longer off
 import asyncio
 import logging
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
@@ -22,6 +22,7 @@ from tonnage.model.node import Node
 log = logging.getLogger(__name__)
 
 REQUESTING = "Requesting"
+ASKED, WRITTEN_OFF, NOT_WRITTEN = "asked", "written off", "not written"
 ANSWER_SECONDS = 60.0
 """How long a plugin has to answer, and how long a plugin that was written off is left alone."""
 PERIOD = 15.0
@@ -99,6 +100,8 @@ class Handshakes:
     ) -> None:
         self.writes = 0
         """How many writes were made."""
+        self.outcomes: Counter[str] = Counter()
+        """Handshakes by what was written in them."""
         self._client = client
         self._cluster = cluster
         self._vendors = [vendor for vendor in cluster.vendors if vendor.handshake_annotation]
@@ -177,6 +180,7 @@ class Handshakes:
             self.writes += 1
             await self._client.request("PATCH", f"/api/v1/nodes/{node.name}", body=body, type_=MERGE_PATCH, timeout=10)
         except KubeError as error:
+            self.outcomes[NOT_WRITTEN] += len(notes)
             is_gone = isinstance(error, StatusError) and error.status == _NOT_FOUND
             if not is_gone and node.name not in self._failing:
                 self._failing.add(node.name)
@@ -186,5 +190,6 @@ class Handshakes:
         before, _ = self._sent.get(node.name, ({}, 0.0))
         self._sent[node.name] = before | {key: node.annotations.get(key, "") for key in notes}, now
         for key, value in notes.items():
+            self.outcomes[WRITTEN_OFF if value.startswith(GIVEN_UP) else ASKED] += 1
             if value.startswith(GIVEN_UP):
                 log.warning("%s: no answer in %s; the cards of that plugin are left out", node.name, key)

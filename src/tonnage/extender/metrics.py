@@ -5,7 +5,7 @@ somebody asks. A scrape of a large cluster is sent as it is made, slice by slice
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client import (
@@ -29,15 +29,21 @@ from starlette.routing import Route
 
 from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
+from tonnage.extender.binding import Binder
 from tonnage.extender.cardmetrics import card_text, columns_now
+from tonnage.extender.events import DROPPED, REFUSED, REPEATED, WRITTEN
 from tonnage.extender.exposition import CONTENT_TYPE
 from tonnage.extender.fragmentmetrics import FragmentMetrics
 from tonnage.extender.gates import Gates
+from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing
 from tonnage.extender.podmetrics import pod_text
 from tonnage.extender.quotametrics import quota_text
 from tonnage.extender.replicas import Replicas
+from tonnage.extender.timings import Timings
 from tonnage.extender.waking import PLACED
+from tonnage.extender.workmetrics import Work
+from tonnage.framework.session import Session
 from tonnage.kube.picture import Picture
 
 PATH = "/metrics"
@@ -56,6 +62,9 @@ class Parts(Protocol):
     placing: Placing
     gates: Gates
     replicas: Replicas | None
+    binder: Binder
+    handshakes: Handshakes
+    session: Session
 
 
 class Metrics:
@@ -81,6 +90,10 @@ class Metrics:
             buckets=_SLOW,
             registry=registry,
         )
+        self.timings = Timings(registry)
+        self.device_plugin_failures = Counter(
+            "tonnage_device_plugin_failures", "Pods whose device plugin could not hand out devices.", registry=registry
+        )
         self.decisions = Counter(
             "tonnage_decisions", "Answers to kube-scheduler.", ("verb", "outcome"), registry=registry
         )
@@ -93,6 +106,8 @@ class Metrics:
         self.events = Counter(
             "tonnage_events", "Kubernetes Events, by what became of them.", ("outcome",), registry=registry
         )
+        for outcome in (WRITTEN, REPEATED, DROPPED, REFUSED):
+            self.events.labels(outcome)
         self.overlaps = Counter(
             "tonnage_overlaps", "Pods that were evicted because another one holds their devices.", registry=registry
         )
@@ -110,6 +125,8 @@ class Metrics:
             Gauge(name, "1, with the version of Tonnage.", ("version",), registry=registry).labels(__version__).set(1)
         ProcessCollector(registry=registry)
         self._reasons: set[str] = set()
+        self._prepare: Callable[[], Iterator[None]] = lambda: iter(())
+        """What takes long in a scrape, in slices."""
 
     def rejected(self, reasons: Mapping[str, int]) -> None:
         """Count a pod that no node fits."""
@@ -137,7 +154,11 @@ class Metrics:
 
     def app(self, parts: Parts, legacy: bool = False) -> Starlette:
         """Serves the metrics of an extender; with HAMi's old names too, if wished."""
-        self.registry.register(State(parts))
+        state = State(parts)
+        self._prepare = state.prepare
+        self.registry.register(state)
+        self.registry.register(Work(parts))
+        self.timings.attach(parts)
 
         async def metrics(request: Request) -> Response:
             return StreamingResponse(self.exposition(parts.cluster, legacy), media_type=CONTENT_TYPE)
@@ -148,6 +169,8 @@ class Metrics:
 
     async def exposition(self, cluster: Cluster, legacy: bool) -> AsyncIterator[bytes]:
         """The text of a scrape; other work goes on between its parts."""
+        for _ in self._prepare():
+            await asyncio.sleep(0)
         yield generate_latest(self.registry)
         for text in cluster_text(cluster, legacy):
             if text:
@@ -170,6 +193,7 @@ class State(Collector):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._fragments = FragmentMetrics(parts.cluster, parts.placing.plugins)
+        self.prepare = self._fragments.prepare
 
     def collect(self) -> Iterator[Metric]:
         parts, cluster, picture = self._parts, self._parts.cluster, self._parts.picture

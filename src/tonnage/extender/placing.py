@@ -89,6 +89,8 @@ class Placing:
         self._reservations: dict[str, Reservation] = {}
         self.silent: set[str] = set()
         """Nodes whose device plugin has not answered for too long: nothing new goes there."""
+        self.expired = 0
+        """How many places were given up because nobody bound them in time."""
 
     # -- filter
 
@@ -246,16 +248,27 @@ class Placing:
             if found is not None and found.state is State.HELD and now - found.decided >= self._timeout:
                 self.release(key)
                 expired.append(found)
+        self.expired += len(expired)
         return expired
+
+    def kept(self) -> list[Reservation]:
+        """All places that are kept."""
+        found = [self.reservation(key, None) for key in list(self._reservations)]
+        return [one for one in found if one is not None]
 
     def count(self) -> dict[State, int]:
         """How many places are kept, by state."""
         counts = dict.fromkeys(State, 0)
-        for key in list(self._reservations):
-            found = self.reservation(key, None)
-            if found is not None:
-                counts[found.state] += 1
+        for one in self.kept():
+            counts[one.state] += 1
         return counts
+
+    def oldest(self, now: float) -> dict[State, float]:
+        """How many seconds ago the oldest place that is kept was decided, by state; 0 if there is none."""
+        ages = dict.fromkeys(State, 0.0)
+        for one in self.kept():
+            ages[one.state] = max(ages[one.state], now - one.decided)
+        return ages
 
 
 def _result(result: FilterResult, reasons: dict[str, str]) -> FilterResult:

@@ -10,11 +10,17 @@ from tonnage.framework.decision import Decision
 _SCORES = 5
 
 
-def reason_counts(result: FilterResult, decision: Decision | None) -> dict[str, int]:
-    """How many nodes have each reason against the pod."""
+def rejections(decision: Decision | None) -> Counter[str]:
+    """How many of the nodes that a decision looked at have each reason against the pod."""
     counts: Counter[str] = Counter()
     for rejected in decision.rejected if decision is not None else ():
         counts[rejected.reason] += rejected.count
+    return counts
+
+
+def reason_counts(result: FilterResult, decision: Decision | None) -> dict[str, int]:
+    """How many nodes have each reason against the pod."""
+    counts = rejections(decision)
     failed, unresolvable = result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {}
     if counts.total() == len(failed) + len(unresolvable):
         return dict(counts)

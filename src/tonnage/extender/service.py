@@ -73,6 +73,8 @@ class Service:
         self._telling = telling
         self._scheduler_name = scheduler_name
         self._failed: set[str] = set()
+        self._failing: set[str] = set()
+        """Plugins of which it was said that they fail."""
         self.cluster = Cluster(vendors)
         self.picture = Picture(client, self.cluster, pace)
         self.gates = Gates(time.monotonic)
@@ -170,6 +172,14 @@ class Service:
             for expired in self.placing.expire(time.monotonic()):
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
             self.placing.silent = self.gates.silent()
+            self._look_for_failing_plugins()
+
+    def _look_for_failing_plugins(self) -> None:
+        """Say once of each plugin that it fails; decisions are made without its answer, and it is counted."""
+        for name in self.session.failures.keys() - self._failing:
+            self._failing.add(name)
+            problems = [problem for problem in self.session.problems() if problem.object == f"Plugin/{name}"]
+            log.warning("plugin %s fails: %s", name, "; ".join(f"{one.field}: {one.message}" for one in problems))
 
     def _look_for_failure(self, change: Change) -> None:
         """Tell once of a pod whose device plugin failed; the kubelet ends it, and what it held is free."""

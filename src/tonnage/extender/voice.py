@@ -1,8 +1,8 @@
 """Tells the outside of every decision: counts it, writes an Event on its pod, and one line in the log.
 
-A pod that is bound has one line at the usual level, that of its bind, which says all that was decided; so has each
-attempt that finds no node. Telling costs a decision 15 to 50 microseconds, and what goes wrong in the telling does
-not touch it.
+A pod that is bound has one line at the usual level, that of its bind, which says all that was decided. A pod that
+waits has one for its first try, and for its second, fourth, eighth and so on while the reasons stay the same. Telling
+costs a decision 10 to 30 microseconds of the processor, and what goes wrong in the telling does not touch it.
 """
 
 import logging
@@ -23,7 +23,8 @@ from tonnage.extender.logs import FIELDS
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs
-from tonnage.extender.sentences import bound_to, fit_node, no_node, reason_counts
+from tonnage.extender.sentences import bound_to, fit_node, no_node, reason_counts, rejections
+from tonnage.extender.tries import Tries, is_worth_saying
 from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod
 
@@ -32,7 +33,12 @@ log = logging.getLogger(__name__)
 FILTER, BIND = "filter", "bind"
 PLACED, FITS, UNSCHEDULABLE, ERROR = "placed", "fits", "unschedulable", "error"
 NOTHING_ASKED, SIMULATED = "nothing asked", "simulated"
-BOUND, NOT_BOUND, PLUGIN_FAILED = "bound", "not bound", "plugin failed"
+BOUND, NOT_BOUND = "bound", "not bound"
+OUTCOMES = {
+    FILTER: (PLACED, FITS, UNSCHEDULABLE, ERROR, NOTHING_ASKED, SIMULATED),
+    BIND: (BOUND, NOT_BOUND),
+}
+DEVICE_PLUGIN_FAILED = "device plugin failed"
 
 P = ParamSpec("P")
 
@@ -55,44 +61,58 @@ class Voice:
 
     def __init__(self, metrics: Metrics, events: Events) -> None:
         self._metrics = metrics
+        self._counts = {
+            (verb, outcome): metrics.decisions.labels(verb, outcome)
+            for verb, outcomes in OUTCOMES.items()
+            for outcome in outcomes
+        }
         self._events = events
+        self._tries = Tries()
         metrics.events_queued.set_function(lambda: events.queued)
 
     @_harmless
     def filtered(self, args: FilterArgs, filtered: Filtered, seconds: float) -> None:
         outcome = _outcome(args, filtered)
         self._metrics.filter_seconds.observe(seconds)
-        self._metrics.decisions.labels(FILTER, outcome).inc()
+        self._counts[FILTER, outcome].inc()
         pod, decision = args.pod, filtered.decision
         if pod is None:
             log.warning("filter: %s", filtered.result.error)
         elif outcome == PLACED and decision is not None:
+            self._tries.placed(pod.key)
             self._events.tell(_ref(pod), FILTERING_SUCCEED, fit_node(decision))
             if log.isEnabledFor(logging.DEBUG):
-                _say(logging.DEBUG, outcome, pod.key, seconds, node=decision.node, devices=decision.devices)
+                _say(logging.DEBUG, outcome, pod.key, seconds, **_place(decision))
         elif outcome == UNSCHEDULABLE:
             counts = reason_counts(filtered.result, decision)
             self._metrics.rejected(counts)
             message = no_node(counts, decision)
             self._events.tell(_ref(pod), FILTERING_FAILED, message, ",".join(sorted(counts)))
-            _say(logging.INFO, outcome, pod.key, seconds, reasons=counts, message=message)
+            tries = self._tries.failed(pod.key, counts)
+            level = logging.INFO if is_worth_saying(tries) else logging.DEBUG
+            _say(level, outcome, pod.key, seconds, tries=tries, reasons=counts, message=message)
         elif outcome == ERROR:
             if args.node_names is not None:
                 self._events.tell(_ref(pod), FILTERING_FAILED, filtered.result.error)
             _say(logging.WARNING, outcome, pod.key, seconds, message=filtered.result.error)
+        else:
+            if outcome == FITS:
+                self._tries.placed(pod.key)
+            _say(logging.DEBUG, outcome, pod.key, seconds, nodes=len(filtered.result.node_names or ()))
 
     @_harmless
     def bound(self, args: BindArgs, decision: Decision, seconds: float) -> None:
+        self._metrics.timings.answered(args.key)
         self._bind(BOUND, seconds)
         self._events.tell(_bound_ref(args), BINDING_SUCCEED, bound_to(args.key, args.node))
-        _say(logging.INFO, BOUND, args.key, seconds, node=args.node, devices=decision.devices)
+        _say(logging.INFO, BOUND, args.key, seconds, **_place(decision))
 
     @_harmless
     def plugin_failed(self, pod: Pod) -> None:
-        self._metrics.decisions.labels(BIND, PLUGIN_FAILED).inc()
+        self._metrics.device_plugin_failures.inc()
         message = f"the device plugin on {pod.node} could not hand out the pod's devices; its place is free again"
         self._events.tell(_ref(pod), BINDING_FAILED, message)
-        log.warning("%s: %s", pod.key, message)
+        log.warning(DEVICE_PLUGIN_FAILED, extra={FIELDS: {"pod": pod.key, "node": pod.node, "message": message}})
 
     @_harmless
     def overlapped(self, pod: Pod, why: str) -> None:
@@ -112,7 +132,7 @@ class Voice:
 
     def _bind(self, outcome: str, seconds: float) -> None:
         self._metrics.bind_seconds.observe(seconds)
-        self._metrics.decisions.labels(BIND, outcome).inc()
+        self._counts[BIND, outcome].inc()
 
 
 def _outcome(args: FilterArgs, filtered: Filtered) -> str:
@@ -127,6 +147,11 @@ def _outcome(args: FilterArgs, filtered: Filtered) -> str:
         # The cluster autoscaler asks about nodes that may not exist; nothing comes of it.
         return SIMULATED
     return FITS if result.node_names else UNSCHEDULABLE
+
+
+def _place(decision: Decision) -> dict[str, object]:
+    """Where a pod goes, what it gets there, and how many nodes have which reason against it."""
+    return {"node": decision.node, "devices": decision.devices, "reasons": rejections(decision)}
 
 
 def _ref(pod: Pod) -> PodRef:

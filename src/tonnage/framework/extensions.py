@@ -4,6 +4,7 @@
 """
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cmp_to_key
 from typing import Any
@@ -78,6 +79,8 @@ class Extensions:
         self._grant_predicates: list[tuple[int, GrantPredicate]] = []
         self._asked: dict[Point, list[Registered]] = {}
         self._problems: dict[tuple[str, str], Problem] = {}
+        self.failures: Counter[str] = Counter()
+        """How often each plugin failed to answer."""
         self._queue_report: Callable[[], list[QueueRecord]] | None = None
         self._victim_queues: Callable[[], VictimQueues] | None = None
         self.next_jobs: dict[str, Job] = {}
@@ -106,7 +109,13 @@ class Extensions:
 
     @property
     def _guard(self) -> Guard:
-        return Guard(self._opening.name, self.report)
+        name = self._opening.name
+
+        def failed(problem: Problem) -> None:
+            self.failures[name] += 1
+            self.report(problem)
+
+        return Guard(name, failed)
 
     def _registers(self, point: Point, function: Callable[..., Any]) -> bool:
         """Note that the plugin being opened registers a function; no if the configuration switched that off."""

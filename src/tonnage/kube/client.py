@@ -20,16 +20,17 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 USER_AGENT = "tonnage"
 _CONNECT = 10.0
-_UNAUTHORIZED = 401
+_UNAUTHORIZED, _CONFLICT = 401, 409
 _NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
-SUCCESS, REFUSED, UNKNOWN = "success", "refused", "unknown"
+SUCCESS, REFUSED, CONFLICT, UNKNOWN = "success", "refused", "conflict", "unknown"
 
 Query = Mapping[str, str | int]
 Types = tuple[str, str]
 """Of what is sent, and of what is asked for."""
 Observer = Callable[[str, str, float, str], None]
-"""Told of a write: method, path, seconds, and whether it succeeded, was refused, or that this is not known."""
+"""Told of a write: method, path, seconds, and whether it succeeded, was refused, because of a conflict (409) or
+otherwise, or that this is not known."""
 
 
 class Client:
@@ -64,7 +65,7 @@ class Client:
             outcome = SUCCESS
             return answer
         except StatusError as error:
-            outcome = REFUSED if error.is_definite else UNKNOWN
+            outcome = _outcome(error)
             raise
         finally:
             if self.observer is not None and method != "GET":
@@ -133,6 +134,12 @@ def _cut(response: aiohttp.ClientResponse) -> None:
         # Without a farewell, which would have to be waited for.
         response.connection.transport.abort()
     response.close()
+
+
+def _outcome(error: StatusError) -> str:
+    if error.status == _CONFLICT:
+        return CONFLICT
+    return REFUSED if error.is_definite else UNKNOWN
 
 
 def _words(error: BaseException) -> str:

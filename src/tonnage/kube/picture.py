@@ -10,6 +10,7 @@ a pod that still exists unbound, and old news about an earlier pod of the same n
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -92,6 +93,8 @@ QUOTAS = Kind(
 KINDS = (NODES, PODS, QUOTAS)
 
 Listener = Callable[[Kind, Sequence[Change]], None]
+Observer = Callable[[str, float], None]
+"""Told the kind, and how many seconds after they were read changes from a watch are in the picture."""
 
 
 class Picture:
@@ -114,6 +117,7 @@ class Picture:
         """Told about changes after they were taken over; must be quick and not raise."""
         self.applied = 0
         """How many changes were taken over."""
+        self.observer: Observer | None = None
         self._client = client
         self._kinds = tuple(kinds)
         self._discovery = Discovery(client, pace.missing)
@@ -169,6 +173,8 @@ class Picture:
             for change in part:
                 self._take_one(kind, change)
             self._tell(kind, part)
+            if self.observer is not None and batch.arrived is not None:
+                self.observer(kind.resource.kind, time.monotonic() - batch.arrived)
             await asyncio.sleep(0)
         if batch.listed is not None:
             await self._drop_unlisted(kind, batch.listed)

@@ -7,6 +7,7 @@ that exist, so that what was deleted meanwhile is noticed too.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
@@ -59,6 +60,8 @@ class Batch(msgspec.Struct, frozen=True):
     """With the end of a list: the names of all objects that exist."""
     is_refused: bool = False
     """Whether the server does not let us list; `listed` is unknown then."""
+    arrived: float | None = None
+    """From a watch: when it was read, by the monotonic clock."""
 
 
 class Follower:
@@ -82,6 +85,8 @@ class Follower:
         """How often a connection broke or the server refused."""
         self.trouble = ""
         """What went wrong last, empty while all is well."""
+        self.heard = time.monotonic()
+        """When the server last said something, be it a bookmark."""
         self._client = client
         self._pace = pace
         self._silence = silence
@@ -102,6 +107,7 @@ class Follower:
                         self._is_there()
                         yield batch
                     version, page, begun = listed_at, self._page, clock()
+                    self.heard = time.monotonic()
                     self.lists += 1
                     self.trouble = ""
                 async with aclosing(self._watch(version)) as watch:
@@ -109,7 +115,7 @@ class Follower:
                         version = reached or version
                         self.trouble = ""
                         if changes:
-                            yield Batch(changes)
+                            yield Batch(changes, arrived=self.heard)
                 problem = None
             except OutdatedError as error:
                 # A list that went out of date between its pages is taken in one piece.
@@ -167,6 +173,7 @@ class Follower:
             async with self._client.stream(self.resource.path, query, self._silence) as chunks:
                 yield [], ""
                 async for chunk in chunks:
+                    self.heard = time.monotonic()
                     lines = splitter.feed(chunk)
                     if not lines:
                         continue

@@ -69,10 +69,15 @@ class FragmentationGradient(Plugin):
 
     def workload_in(self, cluster: Cluster) -> Callable[[], Workload]:
         """What tells the usual pods of a cluster, as they are known at that moment."""
-        if not self.args.workload:
-            return LearnedPods(cluster, self.args.half_life_days).current
+        learned = self.learned_in(cluster)
+        if learned is not None:
+            return learned.current
         given = workload_of(self.args.workload)
         return lambda: given
+
+    def learned_in(self, cluster: Cluster) -> LearnedPods | None:
+        """What learns the usual pods of a cluster; nothing if they are given."""
+        return None if self.args.workload else LearnedPods(cluster, self.args.half_life_days)
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster

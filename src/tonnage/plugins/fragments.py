@@ -45,8 +45,9 @@ class Usefulness:
         kinds = [(pod.kind, round(pod.popularity * ALL_PODS)) for pod in workload]
         self.everybody = sum(weight for _, weight in kinds)
         wanting = [(kind, weight) for kind, weight in kinds if kind.gpus > 0]
-        self._cpus = np.unique(np.array([kind.cpu for kind, _ in wanting], np.int64))
-        self._shares = np.unique(np.array([kind.share for kind, _ in wanting], np.int64))
+        # NumPy's `unique` loads a module when it is first called, which would keep a decision waiting.
+        self._cpus = np.array(sorted({kind.cpu for kind, _ in wanting}), np.int64)
+        self._shares = np.array(sorted({kind.share for kind, _ in wanting}), np.int64)
         types = [model.type for model in models]
         alone = [(one, one[0].accepted(types)) for one in wanting if one[0].gpus == 1]
         tables = [self._table([one for one, accepted in alone if accepted[number]]) for number in range(len(models))]

@@ -6,7 +6,7 @@ the pod accepts.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from tonnage.plugins.usualpods import PodKind, Workload, usual
 HALF_LIFE_DAYS = 7.0
 _DAY = 86_400.0
 _FEW_CHANGES = 100
+SLICE = 256
+"""Pods looked at in one go: a millisecond."""
 
 Card = tuple[int, str, str]
 """Vendor, type and mode."""
@@ -37,20 +39,29 @@ class LearnedPods:
 
     def current(self) -> Workload:
         """The usual pods; the same object until they are learned anew."""
-        clock = self._cluster.columns.clock
-        if clock > self._until:
-            self._known = learn(self._cluster, self._half_life)
-            pods = len(self._cluster.running) + len(self._cluster.reserved) + len(self._cluster.waiting)
-            self._until = clock + max(pods, _FEW_CHANGES)
+        for _ in self.catch_up():
+            pass
         return self._known
 
+    def catch_up(self) -> Iterator[None]:
+        """Learn them anew if it is time to, in slices, between which the cluster may change."""
+        if self._cluster.columns.clock > self._until:
+            self._known = yield from learning(self._cluster, self._half_life)
+            pods = len(self._cluster.running) + len(self._cluster.reserved) + len(self._cluster.waiting)
+            self._until = self._cluster.columns.clock + max(pods, _FEW_CHANGES)
 
-def learn(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Workload:
-    """The usual pods among those of a cluster."""
-    kinds, counts = _Kinds(cluster), Counter[PodKind]()
+
+def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Generator[None, None, Workload]:
+    """The usual pods among those of a cluster, in slices."""
     tasks = list(_tasks(cluster))
-    for task, age in zip(tasks, _ages([task.created for task in tasks]), strict=True):
-        counts[kinds.of(task)] += 0.5 ** (age / half_life_days)
+    yield
+    kinds, counts = _Kinds(cluster), Counter[PodKind]()
+    yield
+    ages = _ages([task.created for task in tasks])
+    for start in range(0, len(tasks), SLICE):
+        yield
+        for task, age in zip(tasks[start : start + SLICE], ages[start : start + SLICE], strict=True):
+            counts[kinds.of(task)] += 0.5 ** (age / half_life_days)
     return usual(counts)
 
 

@@ -1,0 +1,153 @@
+"""What it costs to tell of decisions: counting, Events and lines for each, and scrapes of a large cluster."""
+
+import asyncio
+import logging
+import os
+import statistics
+import time
+import timeit
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+
+import uvloop
+from starlette.types import ASGIApp, Message
+
+from bench.workload import bench_pod
+from tonnage.cluster.cluster import Cluster
+from tonnage.extender.binding import Binder
+from tonnage.extender.events import Events
+from tonnage.extender.gates import Gates
+from tonnage.extender.handshake import Handshakes
+from tonnage.extender.logs import JsonLines
+from tonnage.extender.metrics import PATH, Metrics
+from tonnage.extender.placing import Placing
+from tonnage.extender.protocol import BindArgs, FilterArgs
+from tonnage.extender.voice import BOUND, Voice
+from tonnage.framework.session import Session
+from tonnage.kube.client import Client
+from tonnage.kube.picture import Picture
+from tonnage.kube.watch import Pace
+from tonnage.plugins.stock import stock_plugins
+
+_NO_CLIENT = cast("Client", None)
+"""Nothing is written here."""
+_PACKED = [(b"accept-encoding", b"gzip")]
+
+
+class Telling(NamedTuple):
+    """Microseconds of the processor's time for one decision."""
+
+    counting: float
+    placed: float
+    bound: float
+    unschedulable: float
+    line: float
+
+
+class Scrape(NamedTuple):
+    """Milliseconds of the processor's time, because machines are noisy."""
+
+    whole: float
+    longest: float
+    """For which everything else waits at most."""
+
+
+class Parts:
+    """An extender without an API server."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        plugins = stock_plugins()
+        self.cluster = cluster
+        self.session = Session(cluster, plugins)
+        self.placing = Placing(self.session, plugins)
+        self.gates = Gates(time.monotonic)
+        self.picture = Picture(_NO_CLIENT, cluster, Pace(draw=lambda: 0.5))
+        self.binder = Binder(_NO_CLIENT, cluster, self.placing, self.gates, time.time, time.monotonic)
+        self.handshakes = Handshakes(_NO_CLIENT, cluster, time.time, lambda: 0.5)
+
+
+@contextmanager
+def _logging_to_nowhere(name: str) -> Iterator[logging.Logger]:
+    logger = logging.getLogger(name)
+    with open(os.devnull, "w") as nowhere:
+        handler = logging.StreamHandler(nowhere)
+        handler.setFormatter(JsonLines())
+        logger.addHandler(handler)
+        logger.propagate = False
+        logger.setLevel(logging.INFO)
+        try:
+            yield logger
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = True
+
+
+def _microseconds(function: Callable[[], Any], number: int) -> float:
+    return min(timeit.repeat(function, timer=time.thread_time, number=number, repeat=15)) / number * 1e6
+
+
+def telling(cluster: Cluster, number: int = 500) -> Telling:
+    """What it costs to tell of a decision, with thousands of other Events in the queue."""
+    parts, metrics = Parts(cluster), Metrics()
+    voice = Voice(metrics, Events(_NO_CLIENT, time.time))
+    metrics.app(parts)
+    names = list(cluster.nodes)
+    good, bad = (FilterArgs(bench_pod(f"told-{memory}", 1, memory, 5), None, names) for memory in (1024, 10**7))
+    placed, failed = parts.placing.filter(good, 0.0), parts.placing.filter(bad, 0.0)
+    decision = placed.decision
+    assert decision is not None
+    assert decision.node is not None
+    args = BindArgs("told-1024", "bench", "", decision.node)
+    observe, count = metrics.filter_seconds.observe, voice._counts["bind", BOUND].inc
+    request = metrics.timings.request_seconds.labels("filter").observe
+    with _logging_to_nowhere("tonnage.extender.voice") as logger:
+        counting = _microseconds(lambda: (observe(0.0003), count(), request(0.0004)), number)
+        told = _microseconds(lambda: voice.filtered(good, placed, 0.0003), number)
+        with_line = _microseconds(lambda: voice.bound(args, decision, 0.01), number)
+        unschedulable = _microseconds(lambda: voice.filtered(bad, failed, 0.0003), number)
+        logger.setLevel(logging.ERROR)
+        line = with_line - _microseconds(lambda: voice.bound(args, decision, 0.01), number)
+    parts.placing.release(decision.task.key)
+    return Telling(counting, told, with_line, unschedulable, line)
+
+
+def scrape(cluster: Cluster, runs: int = 7) -> Scrape:
+    """How long a scrape takes in the middle, packed as Prometheus asks for it, and the longest wait in any of them.
+
+    Each is the first of its extender, which learns the usual pods. The first of the process, in which the web library
+    loads what it needs, is left out.
+    """
+    found = [uvloop.run(_scrape(Metrics().app(Parts(cluster)))) for _ in range(1 + runs)][1:]
+    return Scrape(statistics.median(one.whole for one in found), max(one.longest for one in found))
+
+
+async def _scrape(app: ASGIApp) -> Scrape:
+    longest = 0.0
+
+    async def others() -> None:
+        nonlocal longest
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            longest, last = max(longest, now - last), now
+
+    async def receive() -> Message:
+        # The client stays.
+        await asyncio.Event().wait()
+        return {}
+
+    async def send(message: Message) -> None:
+        pass
+
+    scope = {"type": "http", "method": "GET", "path": PATH, "query_string": b"", "headers": _PACKED}
+    task = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    begun = time.thread_time()
+    await app(scope, receive, send)
+    whole = time.thread_time() - begun
+    # A turn for the others, who see how long the last part took.
+    await asyncio.sleep(0)
+    task.cancel()
+    return Scrape(whole * 1e3, longest * 1e3)
