@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint openb bench bench-cluster cluster-parts clean
+.PHONY: help install run test lint openb bench bench-cluster chaos soak fuzz recount cluster-parts clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,18 @@ openb: $(VENV)/.development  ## all policies on the openb traces that are there,
 
 bench-cluster: $(VENV)/.development cluster-parts  ## the extender on a real API server (ARGS="--hami PATH" compares with HAMi's)
 	$(BIN)/python -m bench.cluster $(ARGS)
+
+chaos: $(VENV)/.development cluster-parts  ## faults on real parts, one after another (ARGS="--faults 200 --seed 1")
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+soak: $(VENV)/.development cluster-parts  ## arrivals and departures on real parts (ARGS="--minutes 10")
+	$(BIN)/python -m tests.chaos.soak $(ARGS)
+
+fuzz: $(VENV)/.development  ## 50,000 fuzzed requests to webhook, filter, prioritize, preempt and bind
+	TONNAGE_EXAMPLES=17 $(BIN)/python -m pytest -q tests/extender/test_fuzz.py tests/extender/test_broken_http.py $(ARGS)
+
+recount: $(VENV)/.development  ## 100,000 random operations on a cluster, its columns recounted after each
+	TONNAGE_EXAMPLES=50 $(BIN)/python -m pytest -q tests/properties/test_recount.py $(ARGS)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .cache

@@ -16,36 +16,86 @@ RECORDS = {
 }
 """Per record on pods: the resource that counts cards, and where nodes register them."""
 
+Used = defaultdict[tuple[str, str], list[int]]
+"""Slots, memory and cores in use, by node and card."""
+
 
 def findings(api: Api) -> list[str]:
     """Everything that is wrong with placements; empty if nothing is."""
-    nodes = {node["metadata"]["name"]: node for node in api.get("/api/v1/nodes")["items"]}
-    pods = api.get("/api/v1/pods")["items"]
+    nodes, pods = api.get("/api/v1/nodes")["items"], api.get("/api/v1/pods")["items"]
     wrong: list[str] = []
     for record, (resource, registers) in RECORDS.items():
-        cards = {name: _cards(node, registers) for name, node in nodes.items()}
-        used: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+        cards = {node["metadata"]["name"]: _cards(node, registers) for node in nodes}
+        used: Used = defaultdict(lambda: [0, 0, 0])
         for pod in pods:
-            name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
-            if node is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-                continue
-            wanted = _wanted(pod, resource)
-            given = _given(pod["metadata"].get("annotations", {}).get(record, ""))
-            if sum(wanted) and len(given) != len(wanted):
-                wrong.append(f"{name}: {len(wanted)} containers, {len(given)} in {record}")
-            for position, (count, devices) in enumerate(zip(wanted, given, strict=False)):
-                if count != len(devices):
-                    wrong.append(f"{name}: container {position} asks for {count} cards and has {len(devices)}")
-                for uuid, memory, cores in devices:
-                    if node not in cards or uuid not in cards[node]:
-                        wrong.append(f"{name}: {uuid} is no card of {node}")
-                        continue
-                    sums = used[node, uuid]
-                    sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + memory, sums[2] + cores
+            if _holds(pod):
+                wrong += _count(pod, record, resource, cards, used)
         for (node, uuid), sums in used.items():
             for kind, taken, there in zip(("slots", "memory", "cores"), sums, cards[node][uuid], strict=True):
                 if taken > there:
                     wrong.append(f"{node}: {uuid} has {taken} of {there} {kind} in use")
+    return wrong
+
+
+def overlooked(api: Api, scheduler: str) -> list[str]:
+    """Waiting pods of a scheduler that would fit: for each container there are enough NVIDIA cards on some node."""
+    nodes, pods = api.get("/api/v1/nodes")["items"], api.get("/api/v1/pods")["items"]
+    record = "hami.io/vgpu-devices-allocated"
+    resource, registers = RECORDS[record]
+    cards = {node["metadata"]["name"]: _cards(node, registers) for node in nodes}
+    used: Used = defaultdict(lambda: [0, 0, 0])
+    for pod in pods:
+        if _holds(pod):
+            _count(pod, record, resource, cards, used)
+    found: list[str] = []
+    for pod in pods:
+        if pod["spec"].get("nodeName") or pod["spec"].get("schedulerName") != scheduler:
+            continue
+        (container,) = pod["spec"]["containers"]
+        limits = container["resources"]["limits"]
+        count, memory, cores = (
+            _number(limits.get(f"nvidia.com/{kind}", "0")) for kind in ("gpu", "gpumem", "gpucores")
+        )
+        for node, there in cards.items():
+            fitting = [
+                uuid
+                for uuid, total in there.items()
+                if all(u + w <= t for u, w, t in zip(used[node, uuid], (1, memory, cores), total, strict=True))
+            ]
+            if len(fitting) >= count:
+                found.append(f"{pod['metadata']['name']} waits and would fit on {node}: {', '.join(fitting)}")
+                break
+    return found
+
+
+def _number(quantity: str) -> int:
+    """A whole number as the API server writes it: 3000 becomes `3k`."""
+    return int(quantity.replace("k", "000"))
+
+
+def _holds(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("nodeName")) and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _count(
+    pod: dict[str, Any], record: str, resource: str, cards: dict[str, dict[str, tuple[int, int, int]]], used: Used
+) -> list[str]:
+    """Add what a pod holds; the result is what is wrong with it."""
+    wrong: list[str] = []
+    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+    wanted = _wanted(pod, resource)
+    given = _given(pod["metadata"].get("annotations", {}).get(record, ""))
+    if sum(wanted) and len(given) != len(wanted):
+        wrong.append(f"{name}: {len(wanted)} containers, {len(given)} in {record}")
+    for position, (count, devices) in enumerate(zip(wanted, given, strict=False)):
+        if count != len(devices):
+            wrong.append(f"{name}: container {position} asks for {count} cards and has {len(devices)}")
+        for uuid, memory, cores in devices:
+            if node not in cards or uuid not in cards[node]:
+                wrong.append(f"{name}: {uuid} is no card of {node}")
+                continue
+            sums = used[node, uuid]
+            sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + memory, sums[2] + cores
     return wrong
 
 

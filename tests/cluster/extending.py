@@ -41,12 +41,13 @@ class Extender:
         port: int = 0,
         within: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        module: Sequence[str] = ("tonnage.cli.main",),
     ) -> None:
         self.port = port or free_ports(1)[0]
         self._tls = tls
         self._address = f"{'http' if tls is None else 'https'}://{host}:{self.port}"
         self._command = [
-            *(*within, sys.executable, "-m", "tonnage.cli.main", "extender", "--kubeconfig", str(kubeconfig)),
+            *(*within, sys.executable, "-m", *module, "extender", "--kubeconfig", str(kubeconfig)),
             *("--http_bind", f"{host}:{self.port}", "--metrics-bind-address", f"{host}:0", *flags),
         ]
         self._environment = {**os.environ, **(environment or {})}

@@ -23,6 +23,7 @@ LOCK = "hami.io/mutex.lock"
 PHASE = "hami.io/bind-phase"
 ALLOCATED = "-devices-allocated"
 TO_ALLOCATE = "-devices-to-allocate"
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class Server(NamedTuple):
@@ -93,18 +94,21 @@ class Player:
         self._pool.submit(self._admit, pod)
 
     def _admit(self, pod: dict[str, Any]) -> None:
-        """One admission at a time on each node, as in a kubelet."""
+        """One admission at a time on each node, as in a kubelet; tried until it works, or pod or node are gone."""
         with self._nodes.setdefault(pod["spec"]["nodeName"], threading.Lock()):
-            try:
-                self._serve(pod)
-            except (ApiError, OSError, HTTPException):
-                if not self._stopped.is_set():
-                    self._seen.discard(pod["metadata"]["uid"])
+            while not self._stopped.is_set():
+                try:
+                    self._serve(pod)
+                    return
+                except (ApiError, OSError, HTTPException) as error:
+                    if isinstance(error, ApiError) and error.status in (_NOT_FOUND, _CONFLICT):
+                        return
+                    self._stopped.wait(0.1)
 
     def _serve(self, pod: dict[str, Any]) -> None:
         if self._delay and self._stopped.wait(self._delay):
             return
-        name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+        name, node, uid = pod["metadata"]["name"], pod["spec"]["nodeName"], pod["metadata"]["uid"]
         path = f"{pods_path(pod['metadata']['namespace'])}/{name}"
         annotations = pod["metadata"].get("annotations", {})
         if self._quick:
@@ -114,12 +118,13 @@ class Player:
             return
         if annotations.get(PHASE) == "allocating":
             guess = self._guess(node)
+            emptied = {key: ";" for key in annotations if key.endswith(TO_ALLOCATE)}
+            self._api.patch(path, {"metadata": {"uid": uid, "annotations": {**emptied, PHASE: "success"}}})
+            # Of a pod that is gone by now there is nothing to say.
             if guess != name:
                 self.mixed_up.append(f"{name} on {node} is taken for {guess}")
-            emptied = {key: ";" for key in annotations if key.endswith(TO_ALLOCATE)}
-            self._api.patch(path, {"metadata": {"annotations": {**emptied, PHASE: "success"}}})
             self._release(node, name)
-        self._api.patch(f"{path}/status", {"status": {"phase": "Running"}})
+        self._api.patch(f"{path}/status", {"metadata": {"uid": uid}, "status": {"phase": "Running"}})
         self.started.append(name)
 
     def _guess(self, node: str) -> str | None:

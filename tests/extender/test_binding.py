@@ -160,6 +160,23 @@ def test_while_nobody_knows_the_place_is_kept():
     assert world.door.expire(1e12) == []
 
 
+@pytest.mark.parametrize("status", [401, 403, 422, 429])
+def test_a_refusal_of_a_later_try_says_nothing_about_the_first(status):
+    answers = [ConnectionLostError("reset"), *[StatusError(status, "No", "")] * 3]
+    world = World(api=Api(*answers, pods={"p": shown(on="a")})).filter()
+    with pytest.raises(BindUnknownError):
+        world.bind()
+    assert world.kept is State.BINDING
+    assert list(world.cluster.reserved) == ["default/p"]
+
+
+def test_a_pod_that_is_gone_at_a_later_try_is_not_bound():
+    world = World(api=Api(ConnectionLostError("reset"), StatusError(404, "NotFound", ""))).filter()
+    with pytest.raises(BindError):
+        world.bind()
+    assert not world.cluster.reserved
+
+
 def test_a_place_goes_when_the_pod_turns_out_to_be_gone():
     world = World(api=Api(*[ConnectionLostError("time-out")] * 4)).filter()
     with pytest.raises(BindUnknownError):

@@ -264,6 +264,46 @@ def test_new_nodes_do_not_help_a_pod_over_quota():
     assert answer.result.failed_nodes == {"a": "ResourceQuotaNotFit", "b": "ResourceQuotaNotFit"}
 
 
+# -- pods that the watch has not shown
+
+
+def test_a_pod_that_the_watch_never_showed_does_not_wait_once_its_place_is_given_up():
+    cluster = three()
+    door = placing(cluster)
+    for give_up in (lambda: door.release("default/p"), lambda: door.expire(1000)):
+        door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0)
+        give_up()
+        assert not cluster.reserved
+        assert "default/p" not in cluster.waiting
+    door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0)
+    door.filter(asked(named("p", gpus=1, memory=9000), "a", "b"), 0)
+    assert "default/p" not in cluster.pods()
+
+
+@pytest.mark.parametrize("shown", ["before", "meanwhile"])
+def test_a_pod_that_the_watch_showed_waits_again(shown):
+    cluster, wanted = three(), named("p", gpus=1, memory=1000)
+    door = placing(cluster)
+    if shown == "before":
+        cluster.upsert_pod(wanted)
+    door.filter(asked(wanted, "a", "b"), 0)
+    if shown == "meanwhile":
+        cluster.upsert_pod(wanted)
+    door.filter(asked(wanted, "a", "b"), 1)
+    door.release("default/p")
+    assert "default/p" in cluster.waiting
+
+
+def test_a_question_about_another_pod_of_the_same_name_does_not_make_a_place_last_for_ever():
+    cluster = three()
+    door = placing(cluster)
+    door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0)
+    assert door.reservation("default/p", "another") is None
+    assert door.reservation("default/p", "1") is not None
+    door.expire(1000)
+    assert not cluster.reserved
+
+
 def test_a_question_about_nodes_that_do_not_exist_changes_no_answer_about_those_that_do():
     def answers(door):
         wanted = [named(f"p{memory}", gpus=1, memory=memory) for memory in (1000, 3000, 7500, 9000)]

@@ -199,12 +199,13 @@ class Binder:
                 reservation.state = State.BOUND
                 return
             except StatusError as error:
-                if error.is_definite and not (failure is not None and error.status == _CONFLICT):
+                # Once a try may have succeeded, a refusal of the next says nothing, unless the pod is gone.
+                if error.is_definite and (failure is None or error.status == _NOT_FOUND):
                     self.conflicts[REFUSED] += error.status == _CONFLICT
                     raise BindError(f"the API server refuses to bind {task.key} to {node}: {error}") from error
                 failure = error
                 if error.status == _CONFLICT:
-                    # An earlier try may have been the one that succeeded.
+                    # That may have been the one that bound the pod.
                     break
             except ConnectionLostError as error:
                 failure = error

@@ -54,12 +54,14 @@ class State(Enum):
 class Reservation:
     """A place that is kept for a pod."""
 
-    __slots__ = ("decided", "decision", "state")
+    __slots__ = ("decided", "decision", "state", "was_known")
 
-    def __init__(self, decision: Decision, decided: float) -> None:
+    def __init__(self, decision: Decision, decided: float, was_known: bool) -> None:
         self.decision = decision
         self.decided = decided
         self.state = State.HELD
+        self.was_known = was_known
+        """Whether the watch had shown the pod by then."""
 
     @property
     def task(self) -> Task:
@@ -105,11 +107,9 @@ class Placing:
             if kept.node in names:
                 return Filtered(FilterResult(node_names=[kept.node]), kept.decision)
             return Filtered(FilterResult(node_names=[], error=f"a bind of {task.key} to {kept.node} is on its way"))
-        decision = self._session.place(task, self._among(names))
+        decision = self._place(task, self._among(names), now)
         if decision.node is None:
-            self._reservations.pop(task.key, None)
             return Filtered(self._failed(task, names), decision)
-        self._reservations[task.key] = Reservation(decision, now)
         return Filtered(FilterResult(node_names=[decision.node]), decision)
 
     def _among(self, names: Sequence[str]) -> Array | None:
@@ -198,21 +198,40 @@ class Placing:
         if found is None:
             return None
         held = self._cluster.reserved.get(key)
-        if held is None or held.uid != found.task.uid or (uid and found.task.uid and uid != found.task.uid):
-            # The pod is bound, gone, or another one of the same name.
+        if held is None or held.uid != found.task.uid:
+            # The pod is bound or gone.
             del self._reservations[key]
             return None
-        return found
+        # Another pod of the same name has no place here, but whoever has one keeps it.
+        return None if uid and found.task.uid and uid != found.task.uid else found
 
     def decide_on(self, pod: Pod, node: str, now: float) -> Decision:
         """Decide anew for a pod whose node is given, and keep the place."""
-        task = make_task(pod, self._cluster.vendors)
-        decision = self._session.place(task, self._cluster.mask([node]))
+        return self._place(make_task(pod, self._cluster.vendors), self._cluster.mask([node]), now)
+
+    def _place(self, task: Task, among: Array | None, now: float) -> Decision:
+        """Decide and keep the place; one that was kept before is given up."""
+        was_known = self._is_known(task)
+        decision = self._session.place(task, among)
+        self._reservations.pop(task.key, None)
         if decision.node is not None:
-            self._reservations[task.key] = Reservation(decision, now)
-        else:
-            self._reservations.pop(task.key, None)
+            self._reservations[task.key] = Reservation(decision, now, was_known)
+        elif not was_known:
+            self._forget(task.key)
         return decision
+
+    def _is_known(self, task: Task) -> bool:
+        """Whether the watch has shown the pod."""
+        kept = self._reservations.get(task.key)
+        if kept is not None and kept.task.uid == task.uid:
+            return kept.was_known or self._cluster.reserved.get(task.key) is not kept.task
+        waiting = self._cluster.waiting.get(task.key)
+        return waiting is not None and waiting.uid == task.uid
+
+    def _forget(self, key: str) -> None:
+        """A pod that the watch has not shown may be gone already, and nobody would tell: it does not wait here."""
+        if key in self._cluster.waiting:
+            self._cluster.remove_pod(key)
 
     def obstacle(self, kept: Reservation) -> str:
         """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
@@ -237,8 +256,13 @@ class Placing:
 
     def release(self, key: str) -> None:
         """Give a place up: the bind was refused for certain."""
-        if self._reservations.pop(key, None) is not None:
+        kept = self._reservations.get(key)
+        if kept is not None:
+            was_known = self._is_known(kept.task)
+            del self._reservations[key]
             self._session.unplace(key)
+            if not was_known:
+                self._forget(key)
 
     def expire(self, now: float) -> list[Reservation]:
         """Give up places that nobody bound in time; the result are those."""

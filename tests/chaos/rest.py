@@ -1,0 +1,57 @@
+"""Waiting until a cluster has come to rest after a fault, and saying what is wrong then."""
+
+import time
+from http.client import HTTPException
+from urllib.error import URLError
+
+from tests.chaos.arena import Arena
+from tests.chaos.traffic import Traffic
+from tests.cluster.checker import findings, overlooked
+from tests.cluster.extending import SCHEDULER
+from tonnage.lab.api import ApiError
+
+PATIENCE = 45.0
+
+
+class Rest:
+    """Judges one arena, again and again."""
+
+    def __init__(self, arena: Arena, traffic: Traffic) -> None:
+        self._arena = arena
+        self._traffic = traffic
+        self.seconds: list[float] = []
+        """How long each rest took to come."""
+
+    def wait(self, patience: float = PATIENCE) -> list[str]:
+        """What is wrong once nothing changes any more; what does not come to rest is wrong too."""
+        started = time.monotonic()
+        lost = self._traffic.settle()
+        while unrest := self._unrest():
+            if time.monotonic() - started > patience:
+                restless = [f"no rest after {patience:.0f} s: {one}" for one in unrest]
+                return [*lost, *findings(self._arena.api), *restless]
+            time.sleep(0.1)
+        self.seconds.append(time.monotonic() - started)
+        return [*lost, *findings(self._arena.api)]
+
+    def _unrest(self) -> list[str]:
+        """Why the cluster is not at rest."""
+        pods = self._arena.pods().values()
+        bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+        unrest = [f"{pod['metadata']['name']} does not run" for pod in bound if pod["status"]["phase"] != "Running"]
+        unrest += overlooked(self._arena.api, SCHEDULER)
+        nodes = len(self._arena.api.get("/api/v1/nodes")["items"])
+        try:
+            said = self._arena.metrics()
+        except (URLError, OSError, HTTPException, ApiError) as error:
+            return [*unrest, f"the extender does not tell its figures: {error}"]
+        kept = {state: said["tonnage_reservations", state] for state in ("held", "binding", "bound")}
+        if any(kept.values()):
+            unrest.append(f"places are kept: {kept}")
+        expected = {"bound": len(bound), "waiting": len(pods) - len(bound), "reserved": 0}
+        shown = {state: said["tonnage_pods", state] for state in expected}
+        if shown != expected:
+            unrest.append(f"the extender's picture has pods {shown} where there are {expected}")
+        if said["tonnage_nodes", ""] != nodes:
+            unrest.append(f"the extender's picture has {said['tonnage_nodes', '']:.0f} nodes of {nodes}")
+        return unrest
