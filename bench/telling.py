@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Message
 
 from bench.workload import bench_pod
 from tonnage.cluster.cluster import Cluster
+from tonnage.doors.events import Events
+from tonnage.doors.gates import Gates
+from tonnage.doors.logs import JsonLines
 from tonnage.extender.binding import Binder
-from tonnage.extender.events import Events
-from tonnage.extender.gates import Gates
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.logs import JsonLines
 from tonnage.extender.metrics import PATH, Metrics
 from tonnage.extender.placing import Placing
 from tonnage.extender.protocol import BindArgs, FilterArgs

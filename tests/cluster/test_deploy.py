@@ -21,7 +21,7 @@ from tests.scenario import node, pod
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
 
-DEPLOY = ROOT / "deploy" / "extender"
+DEPLOY = ROOT / "deploy"
 PATHS = {
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
@@ -37,12 +37,13 @@ PATHS = {
 }
 
 
-def objects() -> list[dict[str, Any]]:
-    return [thing for path in sorted(DEPLOY.glob("*.yaml")) for thing in yaml.safe_load_all(path.read_text())]
+def objects(door: str = "extender") -> list[dict[str, Any]]:
+    files = sorted((DEPLOY / door).glob("*.yaml"))
+    return [thing for path in files for thing in yaml.safe_load_all(path.read_text())]
 
 
-def apply(plane: ControlPlane, *kinds: str) -> None:
-    for thing in objects():
+def apply(plane: ControlPlane, door: str, *kinds: str) -> None:
+    for thing in objects(door):
         if not kinds or thing["kind"] in kinds:
             namespace = thing["metadata"].get("namespace", "")
             # A field that the API server does not know would be dropped without a word.
@@ -53,7 +54,7 @@ def apply(plane: ControlPlane, *kinds: str) -> None:
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane() as made:
-        apply(made, *(kind for kind in PATHS if kind != "MutatingWebhookConfiguration"))
+        apply(made, "extender", *(kind for kind in PATHS if kind != "MutatingWebhookConfiguration"))
         made.api.create_nodes([node("a", gpus=2, nvidia__com__gpu=20), node("b", gpus=2, nvidia__com__gpu=20)])
         yield made
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.kube.live import run, until
 from tests.scenario import pod
-from tonnage.extender.events import BINDING_SUCCEED, FILTERING_FAILED, Events, PodRef
+from tonnage.doors.events import BINDING_SUCCEED, FILTERING_FAILED, Events, PodRef
 from tonnage.extender.metrics import Metrics
 from tonnage.kube.client import connect
 from tonnage.lab.api import Api, pods_path

@@ -13,11 +13,11 @@ from tests.extender.telling import Api
 from tests.extender.test_review import review
 from tests.scenario import node, running, scenario
 from tonnage.devices.catalog import default_vendors
+from tonnage.doors.events import Events
+from tonnage.doors.gates import Gates
 from tonnage.extender.admission import PodAdmission, Rules
 from tonnage.extender.app import Extender
 from tonnage.extender.binding import Binder
-from tonnage.extender.events import Events
-from tonnage.extender.gates import Gates
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.placing import Placing
 from tonnage.extender.review import answer, decide, read_review

@@ -7,8 +7,9 @@ import pytest
 
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.binding import Binder, BindError, BindUnknownError
-from tonnage.extender.gates import Gates
+from tonnage.doors.binding import BindError, BindUnknownError
+from tonnage.doors.gates import Gates
+from tonnage.extender.binding import Binder
 from tonnage.extender.placing import State
 from tonnage.extender.protocol import BindArgs
 from tonnage.kube.errors import ConnectionLostError, StatusError

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from tests.extender.fuzzing import ENDPOINTS, Door, body
-from tests.extender.test_serving import until_listening
+from tests.doors.test_serving import until_listening
 from tests.properties.worlds import examples
+from tonnage.doors.serve import Place, serve
 from tonnage.extender import app
-from tonnage.extender.serve import Place, serve
 from tonnage.lab.program import free_ports
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"

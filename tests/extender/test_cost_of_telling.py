@@ -9,8 +9,8 @@ import pytest
 from tests.extender.telling import Api
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import node, scenario
-from tonnage.extender.events import Events
-from tonnage.extender.logs import JsonLines
+from tonnage.doors.events import Events
+from tonnage.doors.logs import JsonLines
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.voice import Voice

@@ -13,10 +13,11 @@ from tests.extender.test_placing import asked, named, placing
 from tests.plugins.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
 from tonnage import __version__
-from tonnage.extender import cardmetrics, events, podmetrics, quotametrics
+from tonnage.doors import events
+from tonnage.doors.gates import SILENCE_SECONDS, Gates
+from tonnage.extender import cardmetrics, podmetrics, quotametrics
 from tonnage.extender.binding import Binder
 from tonnage.extender.exposition import SLICE
-from tonnage.extender.gates import SILENCE_SECONDS, Gates
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import MOST_REASONS, Metrics, cluster_text, resource_of
 from tonnage.extender.placing import State

@@ -8,8 +8,9 @@ import pytest
 from tests.extender.test_placing import asked, named
 from tests.kube.live import run
 from tests.scenario import REGISTER, gpu, node, running, scenario, usage
-from tonnage.extender.binding import Binder, BindError
-from tonnage.extender.gates import Gates
+from tonnage.doors.binding import BindError
+from tonnage.doors.gates import Gates
+from tonnage.extender.binding import Binder
 from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs
 from tonnage.framework.session import Session

@@ -10,11 +10,11 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tests.extender.test_serving import certificate, until_listening
+from tests.doors.test_serving import certificate, until_listening
+from tonnage.doors.serve import Place, serve
 from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
 from tonnage.extender.replicas import Duties, Election, NobodyLeadsError, Replicas
-from tonnage.extender.serve import Place, serve
 from tonnage.kube.errors import StatusError
 from tonnage.lab.program import free_ports
 

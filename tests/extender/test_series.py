@@ -8,7 +8,7 @@ from tests.extender.telling import Api, parsed
 from tests.extender.test_metrics import follower, parts_of
 from tests.extender.test_placing import asked, named
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.events import Events
+from tonnage.doors.events import Events
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.voice import Voice

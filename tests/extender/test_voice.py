@@ -10,8 +10,8 @@ from prometheus_client import generate_latest
 from tests.extender.telling import Api, parsed, values
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import container, node, pod, running, scenario
-from tonnage.extender.events import Events
-from tonnage.extender.logs import JsonLines
+from tonnage.doors.events import Events
+from tonnage.doors.logs import JsonLines
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult

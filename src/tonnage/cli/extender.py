@@ -31,8 +31,8 @@ def command(options: "ExtenderOptions") -> None:
     """
     import uvloop
 
-    from tonnage.extender.logs import log_to_stderr
-    from tonnage.extender.serve import ServeError
+    from tonnage.doors.logs import log_to_stderr
+    from tonnage.doors.serve import ServeError
     from tonnage.kube.errors import KubeError
 
     log_to_stderr(options.debug)
@@ -110,11 +110,11 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     import random
     import time
 
+    from tonnage.doors.events import Events
+    from tonnage.doors.serve import Place, serve
     from tonnage.extender.admission import PodAdmission, Rules
-    from tonnage.extender.events import Events
     from tonnage.extender.metrics import Metrics
     from tonnage.extender.review import answer, decide, read_review
-    from tonnage.extender.serve import Place, serve
     from tonnage.extender.service import Service
     from tonnage.extender.voice import Voice
     from tonnage.kube.client import connect

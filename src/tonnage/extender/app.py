@@ -14,7 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tonnage.extender.binding import Binder, BindError, BindUnknownError
+from tonnage.doors.binding import BindError, BindUnknownError
+from tonnage.extender.binding import Binder
 from tonnage.extender.forwarding import FORWARDED
 from tonnage.extender.placing import Filtered, Placing
 from tonnage.extender.preempting import PreemptArgs, PreemptResult, preempt

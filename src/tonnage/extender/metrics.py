@@ -29,12 +29,12 @@ from starlette.routing import Route
 
 from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
+from tonnage.doors.events import DROPPED, REFUSED, REPEATED, WRITTEN
+from tonnage.doors.gates import Gates
 from tonnage.extender.binding import Binder
 from tonnage.extender.cardmetrics import card_text, columns_now
-from tonnage.extender.events import DROPPED, REFUSED, REPEATED, WRITTEN
 from tonnage.extender.exposition import CONTENT_TYPE
 from tonnage.extender.fragmentmetrics import FragmentMetrics
-from tonnage.extender.gates import Gates
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing
 from tonnage.extender.podmetrics import pod_text

@@ -15,7 +15,7 @@ from tonnage.cluster.holding import CardUse
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import MIG_MODE
-from tonnage.extender.binding import BIND_TIME
+from tonnage.doors.binding import BIND_TIME
 from tonnage.extender.telling import Telling
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError

@@ -13,7 +13,7 @@ import msgspec
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
-from tonnage.devices.base import MIG_MODE
+from tonnage.doors.obstacle import obstacle
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
@@ -235,24 +235,7 @@ class Placing:
 
     def obstacle(self, kept: Reservation) -> str:
         """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
-        state = self._cluster.nodes.get(kept.node)
-        if state is None:
-            return f"node {kept.node} is gone"
-        for vendor, uses in kept.decision.grant:
-            for use in (use for container in uses for use in container):
-                name = f"{self._cluster.vendors[vendor].name} card {use.uuid} of {kept.node}"
-                position = state.positions.get(use.uuid)
-                if position is None or state.vendors[position] != vendor:
-                    return f"{name} is gone"
-                if not state.devices[position].healthy:
-                    return f"{name} is unhealthy"
-                if use.uuid in state.cordoned:
-                    return f"{name} is cordoned"
-                free = self._cluster.columns.card_free[:, position, state.row]
-                # The compute of MIG instances adds up to more than the card's.
-                if state.devices[position].mode != MIG_MODE and (free < 0).any():
-                    return f"{name} has less room than when the place was decided"
-        return ""
+        return obstacle(self._cluster, kept.decision)
 
     def release(self, key: str) -> None:
         """Give a place up: the bind was refused for certain."""

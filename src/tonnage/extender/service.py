@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
+from tonnage.doors.binding import always
+from tonnage.doors.gates import BIND_PHASE, FAILED, Gates
 from tonnage.extender.app import Extender, Review
-from tonnage.extender.binding import TURN_SECONDS, Binder, always
-from tonnage.extender.gates import BIND_PHASE, FAILED, Gates
+from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.overlaps import Overlaps
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.extender.gates import Gates
+from tonnage.doors.gates import Gates
 from tonnage.kube.picture import PODS, Kind, Picture
 from tonnage.kube.resource import Change
 

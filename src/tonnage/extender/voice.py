@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from tonnage.extender.events import (
+from tonnage.doors.events import (
     BINDING_FAILED,
     BINDING_SUCCEED,
     DEVICE_OVERLAP,
@@ -19,7 +19,7 @@ from tonnage.extender.events import (
     Events,
     PodRef,
 )
-from tonnage.extender.logs import FIELDS
+from tonnage.doors.logs import FIELDS
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs

@@ -8,7 +8,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tonnage.extender import binding, handshake
+from tonnage.doors import binding
+from tonnage.extender import handshake
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing

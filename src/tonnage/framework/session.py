@@ -5,7 +5,7 @@ the pod's cards assigned there, and records why other nodes were not taken. Ever
 undoing of each, is told to the plugins' event handlers; a `Statement` collects several that belong together.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple
@@ -55,6 +55,8 @@ class Session(Extensions):
         """Jobs that were let in during this session, in that order."""
         self.not_enqueued: dict[str, Shares] = {}
         """Jobs that were not, with what they would start with."""
+        self.passed_over: Container[str] = frozenset()
+        """Waiting pods that actions leave alone, because nothing has changed for them since they were looked at."""
         self._open: list[Plugin] = []
         try:
             for plugin in plugins:
@@ -87,6 +89,12 @@ class Session(Extensions):
             except Exception as error:
                 Guard(plugin.name, self.report).failed("close", "the session", error)
 
+    def start_anew(self) -> None:
+        """Forget what was concluded in a cycle, before the next one."""
+        for concluded in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
+            concluded.clear()
+        self.queue_changes.clear()
+
     # -- decisions
 
     def class_key(self, task: Task) -> Hashable:
@@ -95,7 +103,7 @@ class Session(Extensions):
 
     def waiting_jobs(self, wants: Callable[[Task], bool] | None = None) -> list[Job]:
         """Jobs with a waiting pod, or with one that is wanted."""
-        waiting = self.cluster.waiting.values()
+        waiting = [task for key, task in self.cluster.waiting.items() if key not in self.passed_over]
         return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
 
     def fitting(self, task: Task) -> Array:

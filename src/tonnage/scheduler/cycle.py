@@ -32,12 +32,13 @@ class CycleDocument(msgspec.Struct, frozen=True):
 
 
 def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
-    """Run the actions; the result is what was decided about every pod that waited."""
+    """Run the actions; the result is what was decided about every pod that waited and was not passed over."""
     for action in actions:
         action.run(session)
     names = ", ".join(action.name for action in actions)
     reason = Reason("NotConsidered", f"none of the actions looks at the pod: {names or 'there are none'}")
-    for key in sorted(session.cluster.waiting.keys() - session.decisions.keys()):
+    left = [key for key in session.cluster.waiting if key not in session.decisions and key not in session.passed_over]
+    for key in sorted(left):
         session.decisions[key] = session.refuse(session.cluster.waiting[key], "", reason)
     return list(session.decisions.values())
 

@@ -12,18 +12,12 @@ from typing import NamedTuple
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.framework import points
 from tonnage.framework.action import Action
 from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.scheduler.cycle import run_cycle
-
-_ABOUT_QUEUES = {
-    point.name for point in (points.QUEUE_ORDER, points.OVERUSED, points.ALLOCATABLE, points.JOB_ENQUEUEABLE)
-}
-_ORDERS_OF_JOBS = {("priority", points.JOB_ORDER.name), ("gang", points.JOB_ORDER.name)}
-"""Orders of jobs that depend on the jobs alone."""
+from tonnage.scheduler.sessions import Sessions
 
 
 @dataclass(slots=True)
@@ -53,17 +47,6 @@ class Desk(ABC):
     @abstractmethod
     def place(self, departed: bool) -> Outcome:
         """Give places, which pods hold from here on; `departed` says whether any have left since the last time."""
-
-
-def may_stay_open(session: Session, plugins: Sequence[Plugin]) -> bool:
-    """Whether what plugins know is kept current by the cluster's own events, so that one session does for all time.
-
-    What is worked out about queues when a session opens is not, and about plugins of others nothing is known.
-    """
-    if not all(type(plugin).__module__.startswith("tonnage.plugins.") for plugin in plugins):
-        return False
-    orders = {entry for entry in session.registered if entry[1] == points.JOB_ORDER.name}
-    return not _ABOUT_QUEUES & {point for _, point in session.registered} and orders <= _ORDERS_OF_JOBS
 
 
 @dataclass(slots=True)
@@ -131,17 +114,16 @@ class Cycles(Desk):
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
         self._cluster = cluster
-        self._plugins = plugins
+        self._sessions = Sessions(cluster, plugins)
         self._actions = actions
         self._fates: dict[str, Fate] = {}
-        self._kept: Session | None = None
 
     def arrive(self, task: Task) -> Fate:
         fate = self._fates[task.key] = Fate()
         return fate
 
     def place(self, departed: bool) -> Outcome:
-        session = self._open()
+        session = self._sessions.open()
         decisions = run_cycle(session, self._actions)
         self.decisions += len(decisions)
         stopped = [self._cluster.running[eviction.pod] for eviction in session.evictions]
@@ -160,16 +142,5 @@ class Cycles(Desk):
         # What is held for pods that will come in the place of stopped ones: these come now, and find it.
         for key in [*self._cluster.reserved]:
             self._cluster.remove_pod(key)
-        if session is not self._kept:
-            session.close()
+        self._sessions.done(session)
         return Outcome(placed, stopped)
-
-    def _open(self) -> Session:
-        if self._kept is not None:
-            self._kept.decisions.clear()
-            self._kept.evictions.clear()
-            return self._kept
-        session = Session(self._cluster, self._plugins)
-        if may_stay_open(session, self._plugins):
-            self._kept = session
-        return session

@@ -3,8 +3,8 @@
 from tonnage.actions.catalog import make_actions
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
+from tonnage.scheduler.sessions import may_stay_open
 from tonnage.settings.load import Settings
-from tonnage.simulator.desk import may_stay_open
 from tonnage.simulator.scene import Scene
 
 _SIMPLE = {"enqueue", "allocate", "backfill"}

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.extender.telling import Api
-from tonnage.extender import events as module
-from tonnage.extender.events import (
+from tonnage.doors import events as module
+from tonnage.doors.events import (
     BINDING_FAILED,
     BINDING_SUCCEED,
     FILTERING_FAILED,

@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tonnage.extender import serve as serving
-from tonnage.extender.serve import Place, ServeError, serve
+from tonnage.doors import serve as serving
+from tonnage.doors.serve import Place, ServeError, serve
 from tonnage.lab.program import free_ports
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.scenario import pod
-from tonnage.extender.gates import Gates
+from tonnage.doors.gates import Gates
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""Kubernetes Events about pods, with HAMi's reasons: they show in `kubectl describe pod`.
+"""Kubernetes Events about pods, with HAMi's or Kubernetes' reasons: they show in `kubectl describe pod`.
 
 They are core/v1 Events, as HAMi writes them: those have a count, so that what is told again changes one object instead
 of making another. Nothing waits for an Event. They are written one after another, why pods wait first, at a rate that
@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 FILTERING_SUCCEED, FILTERING_FAILED = "FilteringSucceed", "FilteringFailed"
 BINDING_SUCCEED, BINDING_FAILED = "BindingSucceed", "BindingFailed"
 DEVICE_OVERLAP = "DeviceOverlap"
-WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP))
+SCHEDULED, FAILED_SCHEDULING = "Scheduled", "FailedScheduling"
+"""Kubernetes' own reasons, for doors that take kube-scheduler's place."""
+WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP, FAILED_SCHEDULING))
 WRITTEN, REPEATED, DROPPED, REFUSED = "written", "repeated", "dropped", "refused"
 
 LONGEST_MESSAGE = 1024

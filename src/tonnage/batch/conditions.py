@@ -1,0 +1,106 @@
+"""The condition PodScheduled=False on pods that wait, with the reason in words.
+
+It is written only when the words have changed, at a limited rate, and a little later than it became known: a gang whose
+pods come one after another is complete a moment later, and nobody needs to read that it was not.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+
+from tonnage.cluster.task import Task
+from tonnage.doors.binding import pod_path
+from tonnage.doors.events import shortened
+from tonnage.kube.client import Client
+from tonnage.kube.errors import KubeError, StatusError
+from tonnage.model.moment import rfc3339
+
+log = logging.getLogger(__name__)
+
+PER_SECOND, BURST = 50.0, 50
+SETTLING = 0.1
+"""Seconds between the knowledge and its first writing."""
+UNSCHEDULABLE = "Unschedulable"
+_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+
+class Conditions:
+    """Writes conditions while `run` runs."""
+
+    def __init__(
+        self, client: Client, now: Callable[[], float], per_second: float = PER_SECOND, burst: int = BURST
+    ) -> None:
+        self._client = client
+        self._now = now
+        self._per_second = per_second
+        self._burst = burst
+        self._said: dict[str, tuple[str | None, str]] = {}
+        """What each pod's condition says, with the pod's UID."""
+        self._queue: OrderedDict[str, tuple[Task, str]] = OrderedDict()
+        self._filled = asyncio.Event()
+        self.written = 0
+
+    @property
+    def queued(self) -> int:
+        """How many conditions wait to be written."""
+        return len(self._queue)
+
+    def tell(self, task: Task, message: str) -> bool:
+        """A pod waits, for that reason; whether it says otherwise so far."""
+        if task.pod.spec.schedulingGates:
+            # The API server says so itself.
+            return False
+        if self._said.get(task.key) == (task.uid, message):
+            self._queue.pop(task.key, None)
+            return False
+        self._queue[task.key] = task, message
+        self._filled.set()
+        return True
+
+    def forget(self, key: str) -> None:
+        """A pod has a place, or is gone."""
+        self._queue.pop(key, None)
+        self._said.pop(key, None)
+
+    async def run(self) -> None:
+        """Write what is told, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        allowance, since = float(self._burst), clock()
+        while True:
+            await self._filled.wait()
+            await asyncio.sleep(SETTLING)
+            while self._queue:
+                now = clock()
+                allowance, since = min(self._burst, allowance + (now - since) * self._per_second), now
+                if allowance < 1:
+                    await asyncio.sleep((1 - allowance) / self._per_second)
+                    continue
+                allowance -= 1
+                _, (task, message) = self._queue.popitem(last=False)
+                await self._write(task, message)
+            self._filled.clear()
+
+    async def _write(self, task: Task, message: str) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": UNSCHEDULABLE,
+            "message": shortened(message),
+        }
+        said = self._said.get(task.key)
+        if said is None or said[0] != task.uid:
+            condition["lastTransitionTime"] = rfc3339(self._now())
+        body = {"metadata": {"uid": task.uid}, "status": {"conditions": [condition]}}
+        path = f"{pod_path(task.namespace, task.name)}/status"
+        self._said[task.key] = task.uid, message
+        try:
+            await self._client.request("PATCH", path, body=body, type_=_STRATEGIC_MERGE_PATCH, timeout=10)
+            self.written += 1
+        except StatusError as error:
+            self._said.pop(task.key, None)
+            if not error.is_definite:
+                log.warning("%s: its condition could not be written: %s", task.key, error)
+        except KubeError as error:
+            self._said.pop(task.key, None)
+            log.warning("%s: its condition could not be written: %s", task.key, error)

@@ -1,0 +1,140 @@
+"""The batch scheduler of one cluster: the live picture, a cycle whenever something changed that matters, and binds.
+
+Everything that touches the picture runs on one event loop. A cycle decides in one go about all pods that wait, and
+reserves their places; writing is left to others, so that the next cycle need not wait for it.
+"""
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Sequence
+
+from tonnage.batch.attention import Attention
+from tonnage.batch.backlog import Backlog
+from tonnage.batch.binds import AT_ONCE, Binds
+from tonnage.batch.conditions import Conditions
+from tonnage.batch.deciding import Deciding
+from tonnage.batch.metrics import Metrics
+from tonnage.batch.sentences import Sentences
+from tonnage.batch.voice import Voice
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.base import Vendor
+from tonnage.doors.binding import BindingWriter
+from tonnage.doors.events import Events
+from tonnage.doors.gates import Gates
+from tonnage.framework.action import Action
+from tonnage.framework.decision import Decision
+from tonnage.framework.plugin import Plugin
+from tonnage.kube.client import Client
+from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.picture import PODS, Kind, Picture
+from tonnage.kube.resource import Change
+from tonnage.kube.watch import Pace
+
+log = logging.getLogger(__name__)
+
+LONGEST_REST = 0.25
+"""Seconds between cycles at most: important pods may have come meanwhile."""
+
+
+class Service:
+    """Schedules the pods that name it, while `run` runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        vendors: Sequence[Vendor],
+        plugins: Sequence[Plugin],
+        actions: Sequence[Action],
+        pace: Pace,
+        metrics: Metrics,
+        scheduler_name: str,
+        binds_at_once: int = AT_ONCE,
+    ) -> None:
+        self.cluster = Cluster(vendors)
+        self.backlog = Backlog(time.monotonic)
+        self._changed = asyncio.Event()
+        self._attention = Attention(scheduler_name, self.backlog, self._changed.set)
+        self.picture = Picture(client, self.cluster, pace, self._attention.kinds(BATCH_KINDS))
+        self.picture.listeners.append(self._seen)
+        self._metrics = metrics
+        self._events = Events(client, time.time, scheduler_name, metrics.event)
+        self.conditions = Conditions(client, time.time)
+        self._voice = Voice(metrics, self._events, self.conditions)
+        self._deciding = Deciding(self.cluster, plugins, actions)
+        self._gates = Gates(time.monotonic)
+        writer = BindingWriter(client, self.cluster, time.time, time.monotonic)
+        self.binds = Binds(
+            writer, self.cluster, self._gates, self._deciding.release, self, time.monotonic, binds_at_once
+        )
+        self.ready = asyncio.Event()
+        """Set once the picture is complete and nothing that takes long is left to do for it."""
+        self.cycles = 0
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for work in (self.picture.run(), self._events.run(), self.conditions.run(), self.binds.run()):
+                    tasks.create_task(work)
+                tasks.create_task(self._decide())
+        finally:
+            self._deciding.close()
+
+    async def _decide(self) -> None:
+        """A cycle for each burst of changes; after it others have as much time as it took, up to a limit."""
+        await self.picture.synced.wait()
+        self.cluster.settle()
+        gc.collect()
+        gc.freeze()
+        self.ready.set()
+        log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            started = time.monotonic()
+            self._cycle()
+            took = time.monotonic() - started
+            self._metrics.cycle_seconds.observe(took)
+            await asyncio.sleep(min(took, LONGEST_REST))
+
+    def _cycle(self) -> None:
+        self.cycles += 1
+        cycle = self._deciding.run(self.backlog, time.time())
+        self.backlog.found_nothing(cycle.waiting)
+        for decision in cycle.placed:
+            self.backlog.found_place(decision.task.key)
+            self.conditions.forget(decision.task.key)
+            if self.backlog.look_beside(decision.task):
+                self._changed.set()
+        self.binds.add(cycle.placed)
+        sentences = Sentences(cycle.waits)
+        for decision in cycle.waiting:
+            self._voice.waits(decision, sentences.why_not(decision))
+
+    # -- told by binds
+
+    def bound(self, decision: Decision, seconds: float) -> None:
+        self._voice.bound(decision, seconds)
+
+    def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        """Their places are free for others at once; they themselves are looked at after a pause."""
+        pause = self.backlog.failed(released)
+        asyncio.get_running_loop().call_later(pause + 0.01, self._end_pauses)
+        self._attention.room_came_free()
+        self._voice.not_bound(decision, why, released)
+
+    def _end_pauses(self) -> None:
+        if self.backlog.end_pauses():
+            self._changed.set()
+
+    # -- told by the picture
+
+    def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+        if kind.resource.kind != PODS.resource.kind:
+            return
+        for change in changes:
+            self._gates.seen(change.key, change.object, change.is_gone)
+            if change.is_gone:
+                self.conditions.forget(change.key)

@@ -1,0 +1,59 @@
+"""Tells the outside what became of pods: metrics, Events with Kubernetes' own reasons, conditions, and the log."""
+
+import logging
+from collections.abc import Sequence
+
+from tonnage.batch.conditions import Conditions
+from tonnage.batch.metrics import Metrics
+from tonnage.cluster.task import Task
+from tonnage.doors.events import FAILED_SCHEDULING, SCHEDULED, Events, PodRef
+from tonnage.doors.logs import FIELDS
+from tonnage.framework.decision import Decision
+
+log = logging.getLogger(__name__)
+
+BOUND, NOT_BOUND, WAITS = "bound", "not bound", "waits"
+
+
+class Voice:
+    """What is told of each pod."""
+
+    def __init__(self, metrics: Metrics, events: Events, conditions: Conditions) -> None:
+        self._metrics = metrics
+        self._events = events
+        self._conditions = conditions
+
+    def bound(self, decision: Decision, seconds: float) -> None:
+        """A pod has its node."""
+        task = decision.task
+        self._metrics.bind_seconds.observe(seconds)
+        self._metrics.pods.labels(BOUND).inc()
+        self._conditions.forget(task.key)
+        self._events.tell(_ref(task), SCHEDULED, f"Successfully assigned {task.key} to {decision.node}")
+        if log.isEnabledFor(logging.INFO):
+            _say(logging.INFO, BOUND, task, node=decision.node, seconds=round(seconds, 6), devices=decision.devices)
+
+    def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        """A pod was not bound, and its place and perhaps others' are free again."""
+        self._metrics.pods.labels(NOT_BOUND).inc()
+        self._events.tell(_ref(decision.task), FAILED_SCHEDULING, why)
+        _say(logging.WARNING, NOT_BOUND, decision.task, node=decision.node, message=why, released=released)
+
+    def waits(self, decision: Decision, why: str) -> None:
+        """A pod found no place."""
+        task = decision.task
+        self._metrics.pods.labels(WAITS).inc()
+        if not self._conditions.tell(task, why):
+            return
+        reasons = ",".join(sorted({rejected.reason for rejected in decision.rejected}))
+        self._events.tell(_ref(task), FAILED_SCHEDULING, why, reasons)
+        if log.isEnabledFor(logging.DEBUG):
+            _say(logging.DEBUG, WAITS, task, message=why)
+
+
+def _ref(task: Task) -> PodRef:
+    return PodRef(task.namespace, task.name, task.uid or "")
+
+
+def _say(level: int, event: str, task: Task, **fields: object) -> None:
+    log.log(level, event, extra={FIELDS: {"pod": task.key, **fields}})

@@ -1,0 +1,234 @@
+"""The Binding: one write gives a pod its node and its devices.
+
+When the outcome of a write is not known (time-out, reset, an error of the server's) it is repeated: it can only succeed
+once, and its answer then says what happened.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task, containers_of
+from tonnage.devices.base import PLAIN_MODE, Handover
+from tonnage.doors.gates import ALLOCATING, BIND_PHASE, PENDING
+from tonnage.framework.decision import Decision
+from tonnage.kube.client import MERGE_PATCH, Client
+from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.model.moment import rfc3339
+from tonnage.model.pod import Pod
+from tonnage.model.wire import WireError, decode
+
+NODE_ANNOTATION = "hami.io/vgpu-node"
+TIME_ANNOTATION = "hami.io/vgpu-time"
+BIND_TIME = "hami.io/bind-time"
+LOCK = "hami.io/mutex.lock"
+CONFLICT, NOT_FOUND = 409, 404
+REFUSED, FOUND_BOUND, FOUND_NOT_BOUND = "refused", "found bound", "found not bound"
+TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"
+_LONGEST_LABEL = 63
+_TRIES = 4
+_WRITE_SECONDS = 10.0
+_LATE_SECONDS = 10.0
+"""How long a write without an answer may still take effect."""
+
+
+Fence = Callable[[], tuple[float, float]]
+"""For how many seconds writes are still allowed, and the least for which one is begun."""
+
+
+def always() -> tuple[float, float]:
+    """Writes are always allowed."""
+    return inf, 0.0
+
+
+class BindError(Exception):
+    """Why a pod was not bound, in words for its event."""
+
+    def __init__(self, message: str, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+        """Whether trying again makes no sense: the pod is gone or has a node."""
+
+
+class BindUnknownError(Exception):
+    """The outcome of a bind is not known; the pod's place is to be kept until it is."""
+
+
+class BindingWriter:
+    """Writes Bindings, and what HAMi's plugins need around them."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        now: Callable[[], float],
+        clock: Callable[[], float],
+        fence: Fence = always,
+    ) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._now = now
+        """Seconds since 1970, for what is written."""
+        self._clock = clock
+        """Seconds that never go back, for how long things take."""
+        self._fence = fence
+        self.conflicts: Counter[str] = Counter()
+        """Bindings that met a conflict, or whose outcome was not known, by what became of them."""
+        self.locks: Counter[str] = Counter()
+        """Locks of nodes that were written, by what became of that."""
+
+    def is_handed_over(self, decision: Decision) -> bool:
+        """Whether a device plugin is to be told which cards the pod has; a kubelet chooses plain ones itself."""
+        state = self._cluster.nodes.get(decision.node or "")
+        uuids = [use.uuid for _, uses in decision.grant for container in uses for use in container]
+        if state is None:
+            return bool(uuids)
+        positions = [state.positions.get(uuid) for uuid in uuids]
+        return any(position is None or state.devices[position].mode != PLAIN_MODE for position in positions)
+
+    async def write(self, decision: Decision, handed_over: bool = True) -> None:
+        """BindError if the pod is certainly not bound; BindUnknownError if that is not known."""
+        task, node = decision.task, decision.node
+        assert node is not None
+        if handed_over and self._needs_lock(task, node):
+            await self._lock(task, node, self._seconds_for(task))
+        body = self._binding(decision, node, handed_over)
+        failure: Exception | None = None
+        for attempt in range(_TRIES):
+            if attempt:
+                await asyncio.sleep(0.1 * 2**attempt)
+            try:
+                seconds = self._seconds_for(task)
+            except BindError:
+                if failure is None:
+                    raise
+                break
+            try:
+                path = f"{pod_path(task.namespace, task.name)}/binding"
+                await self._client.request("POST", path, body=body, timeout=seconds)
+                return
+            except StatusError as error:
+                # Once a try may have succeeded, a refusal of the next says nothing, unless the pod is gone.
+                if error.is_definite and (failure is None or error.status == NOT_FOUND):
+                    self.conflicts[REFUSED] += error.status == CONFLICT
+                    message = f"the API server refuses to bind {task.key} to {node}: {error}"
+                    raise BindError(message, error.status in (CONFLICT, NOT_FOUND)) from error
+                failure = error
+                if error.status == CONFLICT:
+                    # An earlier try may have been the one that succeeded.
+                    break
+            except ConnectionLostError as error:
+                failure = error
+        raise BindUnknownError(f"whether {task.key} is bound to {node} is not known yet: {failure}")
+
+    def _seconds_for(self, task: Task) -> float:
+        """How long a write may take; BindError if it must not be begun."""
+        left, least = self._fence()
+        if left < least:
+            raise BindError(f"{task.key} is not bound: this replica leads no longer")
+        return min(left, _WRITE_SECONDS)
+
+    def _binding(self, decision: Decision, node: str, handed_over: bool) -> dict[str, Any]:
+        task = decision.task
+        seconds = int(self._now())
+        annotations: dict[str, str] = {}
+        if handed_over:
+            annotations = {
+                NODE_ANNOTATION: node,
+                TIME_ANNOTATION: str(seconds),
+                BIND_PHASE: ALLOCATING,
+                BIND_TIME: str(seconds),
+            }
+        if handed_over or _shares(task):
+            annotations |= self._devices(decision, node, seconds)
+        metadata: dict[str, Any] = {"name": task.name, "namespace": task.namespace, "annotations": annotations}
+        if task.uid:
+            metadata["uid"] = task.uid
+        return {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+
+    def _devices(self, decision: Decision, node: str, seconds: int) -> dict[str, str]:
+        """The annotations that say which devices the pod has."""
+        state = self._cluster.nodes.get(node)
+        handover = Handover(
+            node=node,
+            devices={device.uuid: device for device in state.devices} if state is not None else {},
+            containers=tuple([container for container, _ in containers_of(decision.task.pod)]),
+            now=seconds,
+        )
+        annotations: dict[str, str] = {}
+        for vendor, uses in decision.grant:
+            annotations |= self._cluster.vendors[vendor].encode_pod(uses, handover)
+        return annotations
+
+    # -- the node's lock
+
+    def _needs_lock(self, task: Task, node: str) -> bool:
+        """Whether the node's plugin could take another pod for this one."""
+        state = self._cluster.nodes.get(node)
+        if state is None:
+            return False
+        lock = state.node.annotations.get(LOCK, "")
+        if lock and not lock.endswith(f",{task.namespace},{task.name}"):
+            return True
+        others = (self._cluster.running.get(key) for key in state.holdings if key != task.key)
+        return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
+
+    async def _lock(self, task: Task, node: str, seconds: float) -> None:
+        stamp = rfc3339(self._now())
+        body = {"metadata": {"annotations": {LOCK: f"{stamp},{task.namespace},{task.name}"}}}
+        try:
+            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=seconds)
+        except KubeError as error:
+            self.locks[NOT_TAKEN] += 1
+            raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
+        state = self._cluster.nodes.get(node)
+        is_free = state is None or not state.node.annotations.get(LOCK)
+        self.locks[TAKEN if is_free else TAKEN_OVER] += 1
+
+    # -- afterwards
+
+    async def is_bound(self, task: Task, goes_on: Callable[[], bool]) -> bool | None:
+        """Read a pod until it is certain whether it was bound; nothing if that does not matter any more."""
+        delay, trusted = 0.5, self._clock() + _LATE_SECONDS
+        while goes_on():
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, 10.0)
+            try:
+                pod = decode(await self._client.get(pod_path(task.namespace, task.name)), Pod)
+            except StatusError as error:
+                if error.status == NOT_FOUND:
+                    return False
+                continue
+            except (KubeError, WireError):
+                continue
+            if pod.metadata.uid == task.uid and pod.node is not None:
+                return True
+            if pod.metadata.uid != task.uid or self._clock() >= trusted:
+                return False
+        return None
+
+    async def label(self, task: Task, node: str) -> None:
+        """HAMi's monitor finds its pods by this label; KubeError if it cannot be set."""
+        if len(node) > _LONGEST_LABEL:
+            return
+        body = {"metadata": {"uid": task.uid, "labels": {NODE_ANNOTATION: node}}}
+        path = pod_path(task.namespace, task.name)
+        await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
+
+
+def _shares(task: Task) -> bool:
+    """Whether the pod has a part of a card, which the record must name whatever the card is."""
+    return any(request.shares for demand in task.demands for request in demand.requests)
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{namespace or 'default'}/pods/{name}"

@@ -1,0 +1,28 @@
+"""What came between a decision and its Binding: the node or a card may have changed or gone meanwhile."""
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.base import MIG_MODE
+from tonnage.framework.decision import Decision
+
+
+def obstacle(cluster: Cluster, decision: Decision) -> str:
+    """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
+    assert decision.node is not None
+    state = cluster.nodes.get(decision.node)
+    if state is None:
+        return f"node {decision.node} is gone"
+    for vendor, uses in decision.grant:
+        for use in (use for container in uses for use in container):
+            name = f"{cluster.vendors[vendor].name} card {use.uuid} of {decision.node}"
+            position = state.positions.get(use.uuid)
+            if position is None or state.vendors[position] != vendor:
+                return f"{name} is gone"
+            if not state.devices[position].healthy:
+                return f"{name} is unhealthy"
+            if use.uuid in state.cordoned:
+                return f"{name} is cordoned"
+            free = cluster.columns.card_free[:, position, state.row]
+            # The compute of MIG instances adds up to more than the card's.
+            if state.devices[position].mode != MIG_MODE and (free < 0).any():
+                return f"{name} has less room than when the place was decided"
+    return ""

@@ -1,0 +1,64 @@
+"""Sessions for cycles one after another over a living cluster: one that stays open where that is the same."""
+
+from collections.abc import Sequence
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.framework import points
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+
+_ABOUT_QUEUES = {
+    point.name for point in (points.QUEUE_ORDER, points.OVERUSED, points.ALLOCATABLE, points.JOB_ENQUEUEABLE)
+}
+_ORDERS_OF_JOBS = {("priority", points.JOB_ORDER.name), ("gang", points.JOB_ORDER.name)}
+"""Orders of jobs that depend on the jobs alone."""
+
+
+def may_stay_open(session: Session, plugins: Sequence[Plugin]) -> bool:
+    """Whether what plugins know is kept current by the cluster's own events, so that one session does for all time.
+
+    What is worked out about queues when a session opens is not, and about plugins of others nothing is known.
+    """
+    if not all(type(plugin).__module__.startswith("tonnage.plugins.") for plugin in plugins):
+        return False
+    orders = {entry for entry in session.registered if entry[1] == points.JOB_ORDER.name}
+    return not _ABOUT_QUEUES & {point for _, point in session.registered} and orders <= _ORDERS_OF_JOBS
+
+
+class Sessions:
+    """Hands out a session for each cycle."""
+
+    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False) -> None:
+        self.cluster = cluster
+        self.plugins = plugins
+        self._brief = brief
+        """Whether decisions about pods with a node say nothing of other nodes."""
+        self._kept: Session | None = None
+
+    def open(self) -> Session:
+        """A session that has concluded nothing yet; to be given back with `done`."""
+        if self._kept is not None:
+            self._kept.start_anew()
+            return self._kept
+        session = Session(self.cluster, self.plugins, brief=self._brief)
+        if may_stay_open(session, self.plugins):
+            self._kept = session
+        return session
+
+    def done(self, session: Session) -> None:
+        """A cycle is over."""
+        if session is not self._kept:
+            session.close()
+
+    def unplace(self, key: str) -> None:
+        """Give up a place between two cycles."""
+        if self._kept is not None:
+            self._kept.unplace(key)
+        else:
+            self.cluster.release(key)
+
+    def close(self) -> None:
+        """Close what stayed open."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None

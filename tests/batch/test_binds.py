@@ -1,0 +1,120 @@
+"""Binds on their way: the order in which they go, and what becomes of a gang when one of them fails."""
+
+import asyncio
+from collections.abc import Sequence
+
+from tests.groups import add, group, members
+from tests.scenario import node, pod, scenario
+from tonnage.actions.catalog import make_actions
+from tonnage.batch.binds import TRIES, Binds
+from tonnage.batch.deciding import Deciding
+from tonnage.cluster.cluster import Cluster
+from tonnage.doors.binding import BindError, BindUnknownError
+from tonnage.doors.gates import Gates
+from tonnage.framework.decision import Decision
+from tonnage.plugins.stock import stock_plugins
+
+
+class Writer:
+    """Remembers the order of Bindings; answers with what is planned for a pod, then with success."""
+
+    def __init__(self, **planned: list[Exception]) -> None:
+        self.planned = planned
+        self.written: list[str] = []
+
+    def is_handed_over(self, decision: Decision) -> bool:
+        return False
+
+    async def write(self, decision: Decision, handed_over: bool = True) -> None:
+        self.written.append(decision.task.name)
+        await asyncio.sleep(0)
+        planned = self.planned.get(decision.task.name.replace("-", "_"))
+        if planned:
+            raise planned.pop(0)
+
+    async def is_bound(self, task: object, goes_on: object) -> bool:
+        return False
+
+
+class World:
+    def __init__(self, cluster: Cluster, writer: Writer, at_once: int = 1) -> None:
+        self.cluster = cluster
+        self.writer = writer
+        self.at_once = at_once
+        self.were_bound: list[str] = []
+        self.released: list[list[str]] = []
+
+    def bound(self, decision: Decision, seconds: float) -> None:
+        self.were_bound.append(decision.task.name)
+
+    def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        self.released.append([key.partition("/")[2] for key in released])
+
+    def run(self) -> None:
+        async def main() -> None:
+            deciding = Deciding(self.cluster, stock_plugins(), make_actions())
+            binds = Binds(
+                self.writer,  # type: ignore[arg-type]
+                self.cluster,
+                Gates(lambda: 0.0),
+                deciding.release,
+                self,
+                lambda: 0.0,
+                self.at_once,
+            )
+            binds.add(deciding.run(frozenset(), 0.0).placed)
+            running = asyncio.create_task(binds.run())
+            while len(binds):
+                await asyncio.sleep(0.01)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        asyncio.run(main())
+
+
+def refused(lasting: bool = False) -> BindError:
+    return BindError("no", lasting)
+
+
+def gang_of_three() -> Cluster:
+    cluster = scenario(node("a", cpu="4"), *members("g", 3, cpu=1), pod("z", cpu="1"))
+    add(cluster, group("g", 3))
+    return cluster
+
+
+def test_important_pods_go_first_and_places_stay_reserved_until_the_watch_shows_them() -> None:
+    cluster = scenario(node("a", cpu="4"), pod("a", cpu="1"), pod("b", cpu="1", priority=5))
+    world = World(cluster, Writer())
+    world.run()
+    assert world.writer.written == ["b", "a"]
+    assert cluster.reserved.keys() == {"default/a", "default/b"}
+
+
+def test_a_refusal_that_passes_is_tried_again() -> None:
+    world = World(gang_of_three(), Writer(g_1=[refused()]))
+    world.run()
+    assert sorted(world.were_bound) == ["g-0", "g-1", "g-2", "z"]
+    assert not world.released
+
+
+def test_a_member_that_cannot_be_bound_frees_the_places_of_those_not_begun() -> None:
+    world = World(gang_of_three(), Writer(g_0=[refused(lasting=True)]))
+    world.run()
+    assert world.were_bound == ["z"]
+    assert world.released == [["g-0", "g-1", "g-2"]]
+    assert world.cluster.waiting.keys() == {"default/g-0", "default/g-1", "default/g-2"}
+
+
+def test_members_that_are_bound_by_then_stay() -> None:
+    world = World(gang_of_three(), Writer(g_2=[refused() for _ in range(TRIES)]))
+    world.run()
+    assert sorted(world.were_bound) == ["g-0", "g-1", "z"]
+    assert world.released == [["g-2"]]
+    assert world.cluster.reserved.keys() == {"default/g-0", "default/g-1", "default/z"}
+
+
+def test_a_place_is_kept_until_the_outcome_is_known() -> None:
+    world = World(scenario(node("a", cpu="1"), pod("p", cpu="1")), Writer(p=[BindUnknownError("no answer")]))
+    world.run()
+    assert world.released == [["p"]]
+    assert world.cluster.waiting.keys() == {"default/p"}

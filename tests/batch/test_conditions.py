@@ -1,0 +1,102 @@
+"""Conditions of pods that wait: what is written, and how seldom."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tests.scenario import pod
+from tonnage.batch import conditions
+from tonnage.batch.conditions import Conditions
+from tonnage.cluster.task import Task, make_task
+from tonnage.devices.catalog import default_vendors
+from tonnage.kube.errors import StatusError
+from tonnage.model.pod import SchedulingGate
+
+
+class Api:
+    def __init__(self, *planned: Exception) -> None:
+        self.planned = list(planned)
+        self.written: list[tuple[str, Any]] = []
+
+    async def request(self, method: str, path: str, *, body: Any, type_: str, timeout: float) -> bytes:
+        self.written.append((path, body))
+        if self.planned:
+            raise self.planned.pop(0)
+        return b"{}"
+
+
+def task(name: str = "p", gates: bool = False) -> Task:
+    made = pod(name, 1)
+    if gates:
+        gated = msgspec.structs.replace(made.spec, schedulingGates=[SchedulingGate("later")])
+        made = msgspec.structs.replace(made, spec=gated)
+    return make_task(made, default_vendors())
+
+
+def run(api: Api, *steps: Callable[[Conditions], None], per_second: float = 1000.0, burst: int = 100) -> None:
+    """Tell one thing after the other, each when all before it is written."""
+
+    async def main() -> None:
+        made = Conditions(api, lambda: 0.0, per_second, burst)  # type: ignore[arg-type]
+        running = asyncio.create_task(made.run())
+        for step in steps:
+            step(made)
+            await asyncio.sleep(conditions.SETTLING + 0.1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def messages(api: Api) -> list[str]:
+    return [body["status"]["conditions"][0]["message"] for _, body in api.written]
+
+
+def test_the_reason_is_written_once_and_again_when_it_changes() -> None:
+    api = Api()
+    run(api, *(lambda made, words=words: made.tell(task(), words) for words in ("one", "one", "two")))
+    assert messages(api) == ["one", "two"]
+    path, body = api.written[0]
+    assert path == "/api/v1/namespaces/default/pods/p/status"
+    assert body["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "one",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }
+    ]
+    assert "lastTransitionTime" not in api.written[1][1]["status"]["conditions"][0], "the pod waited before"
+
+
+def test_what_does_not_last_is_not_written() -> None:
+    def tell(made: Conditions) -> None:
+        made.tell(task(), "one")
+        made.tell(task(), "two")
+        made.tell(task("q"), "placed a moment later")
+        made.forget("default/q")
+
+    api = Api()
+    run(api, tell)
+    assert messages(api) == ["two"]
+
+
+def test_gated_pods_are_not_spoken_of() -> None:
+    api = Api()
+    run(api, lambda made: made.tell(task(gates=True), "waits"))
+    assert api.written == []
+
+
+def test_a_condition_that_could_not_be_written_is_written_the_next_time() -> None:
+    api = Api(StatusError(500, "InternalError", ""))
+    run(api, lambda made: made.tell(task(), "one"), lambda made: made.tell(task(), "one"))
+    assert messages(api) == ["one", "one"]
+
+
+def test_many_are_written_at_a_limited_rate() -> None:
+    api = Api()
+    run(api, lambda made: [made.tell(task(f"p{number}"), "full") for number in range(10)], per_second=1.0, burst=3)  # type: ignore[arg-type, func-returns-value]
+    assert len(api.written) == 3

@@ -1,0 +1,34 @@
+"""`tonnage scheduler` at its command line: what is wrong is said, and how to mend it."""
+
+from pathlib import Path
+
+from tests.cli.command import tonnage
+
+
+def test_a_configuration_that_is_wrong_is_refused_with_its_place(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("actions: allocate, alocate\ntiers: []\n")
+    done = tonnage("scheduler", "--config", config)
+    assert done.returncode == 2
+    assert "config.yaml:1:20" in done.stderr
+    assert "there is no action alocate" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cluster_that_is_not_configured_is_named(tmp_path: Path) -> None:
+    done = tonnage("scheduler", "--kubeconfig", tmp_path / "none")
+    assert done.returncode == 1
+    assert "there is no such file; give the path of a kubeconfig file" in done.stderr
+
+
+def test_actions_that_stop_pods_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("actions: allocate, preempt\ntiers:\n- plugins:\n  - name: gang\n")
+    done = tonnage("scheduler", "--config", config, "--kubeconfig", tmp_path / "none")
+    assert "warning: preempt: no pods are stopped yet; left out" in done.stderr
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    done = tonnage("scheduler", "--http-bind", "8080")
+    assert done.returncode == 2
+    assert "'8080' is no address" in done.stderr
