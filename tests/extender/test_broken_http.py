@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tests.extender.fuzzing import ENDPOINTS, Door, body
 from tests.doors.test_serving import until_listening
+from tests.extender.fuzzing import ENDPOINTS, Door, body
 from tests.properties.worlds import examples
 from tonnage.doors.serve import Place, serve
 from tonnage.extender import app
