@@ -1,5 +1,6 @@
 """A few faults of the kinds that `make chaos` has, and a short soak, on a small cluster."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,10 @@ from tests.chaos.arena import Arena, arena
 from tests.chaos.faults import KINDS
 from tests.chaos.run import Run
 from tests.chaos.soak import Soak
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("TONNAGE_CHAOS"), reason="takes a minute; TONNAGE_CHAOS=1 runs it, and `make chaos` many more"
+)
 
 OFTEN = [
     "extender killed before filter's answer",

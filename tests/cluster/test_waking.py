@@ -27,7 +27,7 @@ WOKEN = "tonnage.io/woken"
 QUIET = 2.5
 SOON = 10.0
 """Far less than the five minutes after which kube-scheduler would come by itself, and much for a busy machine."""
-TIMES = 5
+TIMES = 3
 
 
 @pytest.fixture
