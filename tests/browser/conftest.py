@@ -28,8 +28,9 @@ class Seen:
         return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For one file only, because as long as it is there other tests cannot run an event loop."""
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=system.find(), args=["--no-sandbox"])
         yield running
