@@ -45,16 +45,19 @@ def reclaimable(
     """For each loss whether it may be taken for a job of the queue that asks for so much.
 
     The queue's turn comes with the job that it would run next, which may be another one and asks for `following`.
+    A loss that is given back is one that others may have counted on, so they are asked again without it.
     """
-    reclaim = _Reclaim(standing, queue, request)
-    allowed = [reclaim.take(loss) for loss in losses]
-    for number, loss in enumerate(losses):
-        allowed[number] = allowed[number] and not reclaim.would_come_back(loss, following)
-    for branch in reclaim.less_saturated(multiplier):
-        for number, loss in enumerate(losses):
-            if branch in standing.table.path(loss.row):
-                allowed[number] = False
-    return allowed
+    allowed = [True] * len(losses)
+    while True:
+        reclaim = _Reclaim(standing, queue, request)
+        taken = [may and reclaim.take(loss) for may, loss in zip(allowed, losses, strict=True)]
+        spared = set(reclaim.less_saturated(multiplier))
+        allowed = [
+            may and not reclaim.would_come_back(loss, following) and spared.isdisjoint(standing.table.path(loss.row))
+            for may, loss in zip(taken, losses, strict=True)
+        ]
+        if allowed == taken:
+            return allowed
 
 
 class _Reclaim:
