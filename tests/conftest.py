@@ -1,13 +1,22 @@
-"""Tests that need more than Python run where it is; where it is not, the last lines of the run say so."""
+"""Tests that need more than Python run where it is; where it is not, the last lines of the run say so.
 
+Examples are drawn in the same way in every run, so that a change lands or not for what it is. Who looks for more
+(TONNAGE_EXAMPLES) gets others each time.
+"""
+
+import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.browser import system
 from tonnage.lab import parts
+
+settings.register_profile("tonnage", derandomize="TONNAGE_EXAMPLES" not in os.environ, deadline=None)
+settings.load_profile("tonnage")
 
 _SKIPPED = pytest.StashKey[list[tuple[str, str]]]()
 

@@ -172,7 +172,7 @@ def test_patterns_that_could_take_for_ever_or_mean_something_else_are_refused(te
         name_pattern(text)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.text(st.sampled_from("ab1()[]|*+?{},\\^$.:-"), max_size=12))
 def test_whatever_the_pattern_it_matches_or_is_refused(text: str) -> None:
     with suppress(PatternError):
@@ -182,7 +182,7 @@ def test_whatever_the_pattern_it_matches_or_is_refused(text: str) -> None:
 SMALL = st.integers(0, 5)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(st.dictionaries(SMALL, st.lists(st.tuples(st.booleans(), SMALL), max_size=4), max_size=6))
 def test_whatever_is_in_what_every_hypernode_gets_its_own_nodes(drawn: dict[int, list[tuple[bool, int]]]) -> None:
     """Against a search from every HyperNode, where there are no circles; with circles only nothing is invented."""

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.worlds import examples
 from tests.scenario import cards, container, node, part, place, plain, pod, problems, reasons, running, scenario, usage
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.node import Node
@@ -166,7 +167,7 @@ def events() -> st.SearchStrategy[list[Node | Pod | str | bool]]:
 
 
 @given(events())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 def test_in_any_history_cards_are_given_once_kept_and_counted(history):
     cluster = scenario(plain("a", 4))
     for event in history:

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.devices.objects import container, node, pod
+from tests.properties.worlds import examples
 from tonnage.devices.base import AdmissionError, DecodeError, RequestError
 from tonnage.devices.catalog import default_vendors
 from tonnage.devices.nvidia import MIG_ALLOCATIONS
 
 VENDORS = default_vendors()
 each_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
-a_few = settings(max_examples=40, deadline=None)
+a_few = settings(max_examples=examples(40))
 
 REGISTRATIONS = (
     "GPU-0055,10,32768,100,NVIDIA-Tesla V100-PCIE-32GB,0,true:GPU-0fc3,10,32768,100,P4,-1,false,1,mig:",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.devices.objects import pod
+from tests.properties.worlds import examples
 from tonnage.devices.base import Device, DeviceUse, Handover
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.pod import Container
@@ -24,7 +25,7 @@ POD_USES = st.lists(st.lists(USES, max_size=3).map(tuple), min_size=1, max_size=
 
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(uses=POD_USES, cards=st.lists(st.text(max_size=8), min_size=len(UUIDS), max_size=len(UUIDS)), init=st.booleans())
 def test_a_record_is_read_as_it_was_written(vendor, uses, cards, init):
     devices = {uuid: replace(CARDS[uuid], type=type_) for uuid, type_ in zip(UUIDS, cards, strict=True)}

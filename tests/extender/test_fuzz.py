@@ -44,7 +44,7 @@ def check(endpoint: str, status: int, answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@settings(max_examples=examples(300), deadline=None, database=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(300), database=None, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**64 - 1))
 def test_any_request_is_answered_and_hurts_nobody(door, endpoint, seed):
     asked = body(endpoint, random.Random(seed))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.extender.json_patch import apply
 from tests.extender.pods import OURS, judge, operations
+from tests.properties.worlds import examples
 from tonnage.devices.ascend import CHIPS, Ascend
 from tonnage.devices.base import AdmissionError, Change, Vendor
 from tonnage.devices.cambricon import Cambricon
@@ -133,7 +134,7 @@ def change_in(pod, container, change):
             amounts[change.key] = change.value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(POD, st.sampled_from(VENDORS))
 def test_a_patched_pod_is_what_the_rules_say(pod, vendors):
     verdict = judge(pod, vendors=vendors)
@@ -150,7 +151,7 @@ def test_a_patched_pod_is_what_the_rules_say(pod, vendors):
     assert not operations(judge(expected, vendors=vendors))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),

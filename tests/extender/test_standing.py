@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.properties.worlds import examples
 from tonnage.extender.standing import Standing, host_of
 from tonnage.kube.lease import Lease
 
@@ -231,7 +232,7 @@ SPARSE = [
 """One renews while the other does not look, and hands over."""
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @example(begins=(0, 0), deeds=[(deed, *looks) for deed, looks in SPARSE])
 @given(
     begins=st.tuples(st.integers(0, 20), st.integers(0, 20)),

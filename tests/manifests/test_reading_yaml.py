@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.manifests.texts import NODE_YAML, POD_YAML, listed, names, node, pod, read
+from tests.properties.worlds import examples
 from tonnage.manifests import yaml_text
 from tonnage.manifests.read import ManifestError
 
@@ -225,7 +226,7 @@ PIECES = ["a: ", "- ", "&x ", "*x ", "{", "}", "[", "]", "\n", "  ", "'", "<<: "
 PIECES += ["kind: Pod\n", "kind: List\n", "apiVersion: v1\n", "items: ", "metadata: ", "name: x\n"]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_any_text_is_read_or_a_manifest_error(text):
     with suppress(ManifestError):

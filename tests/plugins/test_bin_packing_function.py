@@ -209,7 +209,7 @@ def one_by_one(weights, requests, used, offered):
     return total / weight_sum * 10
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=5),
     st.lists(AMOUNTS, min_size=1, max_size=3),

@@ -305,7 +305,7 @@ def one_by_one(requests, used, offered, weights, weight):
     return score / weight_sum * (100 * weight) if weight_sum else 0.0
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(AMOUNTS, st.lists(AMOUNTS, max_size=2)), min_size=1, max_size=6),
     st.lists(AMOUNTS, min_size=1, max_size=3),

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.plugins.fragmentation import SOME_WITHOUT, WITH_CARDS, Pods, free_shares, naive_fragments, workload
+from tests.properties.worlds import examples
 from tests.scenario import gpu, node, part, plain, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
@@ -127,7 +128,7 @@ def world() -> Cluster:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(KINDS, st.integers(1, 50)), min_size=1, max_size=8),
     st.lists(st.tuples(st.sampled_from(["place", "place", "remove", "grow"]), TASKS), max_size=25),

@@ -252,6 +252,28 @@ def test_without_queues_there_is_nothing_to_say():
 # -- the argument
 
 
+def departments(cards: int, *pods: Any, weight: float = 0, deserves: float = 0) -> Cluster:
+    """Departments d0 with the teams a and c, and d1 with the team b, on a node that is full."""
+    cluster = scenario(plain("n", cards), *pods, job("wants", "a", 3))
+    add(cluster, team("d0", 3), team("d1", 3), team("a", weight=weight, parentQueue="d0"))
+    return add(cluster, team("b", weight=0, parentQueue="d1"), team("c", deserves, weight=0, parentQueue="d0"))
+
+
+def test_a_pod_that_must_not_be_taken_does_not_make_room_for_others_to_be_taken():
+    """Were c-0 gone, d0 would hold no more than its share with the job, and d1 might lose a pod; but c-0 stays."""
+    cluster = departments(5, *running("b", 1, 1, 1, 1), *running("c", 1))
+    assert Asking(cluster, Proportion()).reclaimable("wants", "b-2", "b-1", "b-0", "c-0", "b-3") == []
+
+
+def test_a_gang_that_keeps_what_it_could_spare_makes_no_room_for_others_to_be_taken():
+    gang = [pod(f"g-{n}", 1, on="n", annotations={KAI_GROUP: "g"}) for n in range(3)]
+    cluster = departments(9, *running("b", 1, 1, 1, 3), *gang, weight=1, deserves=1)
+    add(cluster, kai_group("g", 2, queue="c"))
+    asked = ("b-1", "g-2", "g-1", "g-0", "b-2", "b-0", "b-3")
+    found = Asking(cluster, Proportion()).reclaimable("wants", *asked)
+    assert found == Asking(cluster, Proportion()).reclaimable("wants", *found)
+
+
 @pytest.mark.parametrize("name", ["relcaimerSaturationMultiplier", "reclaimerSaturationMultiplier"])
 @pytest.mark.parametrize(("written", "read"), [("1.5", 1.5), ('"2"', 2.0), ("0.5", 1.0)])
 def test_the_multiplier_is_read_by_both_names_as_a_number_or_a_text(name, written, read):

@@ -350,7 +350,7 @@ def recounted(cluster: Cluster, used, offers, requests, weights, fading):
 AMOUNTS = st.fixed_dictionaries({"cpu": st.integers(0, 8), "memory": st.integers(0, 8), FOO: st.integers(0, 3)})
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(AMOUNTS, min_size=1, max_size=7),
     st.lists(

@@ -428,7 +428,7 @@ def one_by_one(wanted, held, offers, weights):
     return total
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(120))
 @given(
     st.lists(st.tuples(AMOUNTS, st.lists(AMOUNTS, max_size=2)), min_size=1, max_size=2 + FEW),
     st.lists(AMOUNTS, min_size=1, max_size=3),

@@ -484,7 +484,7 @@ def one_by_one(kind, shape, resources, requests, used, offered):
     return int(np.floor(total / weight_sum + 0.5)) if kind == RATIO else total // weight_sum
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(AMOUNTS, st.lists(AMOUNTS, max_size=2)), min_size=1, max_size=5),
     st.lists(AMOUNTS, min_size=1, max_size=3),

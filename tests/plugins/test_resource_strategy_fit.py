@@ -373,7 +373,7 @@ def one_by_one(requests, used, offered, resources, weight):
     return score / weight_sum * (100 * weight) if weight_sum else 0.0
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(AMOUNTS, st.lists(AMOUNTS, max_size=2)), min_size=1, max_size=6),
     st.lists(AMOUNTS, min_size=1, max_size=3),

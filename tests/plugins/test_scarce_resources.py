@@ -264,7 +264,7 @@ def test_several_resources_each_keep_their_own():
     assert verdict(cluster, plugin, wants("p", {"cpu": 25000, A10: 1})).node == "n"
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(*[st.integers(0, 30)] * 4), min_size=1, max_size=8),
     st.tuples(*[st.sampled_from([0, 0.5, 1, 2.5, 4])] * 4),

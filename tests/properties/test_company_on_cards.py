@@ -71,7 +71,7 @@ def check(cluster):
     assert (columns.card_free[(SLOTS, MEMORY, CORES), :, state.row] >= 0).all()
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(steps=STEPS)
 def test_only_those_share_a_card_who_may(steps):
     cluster = scenario(both_kinds())

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.groups import add, cycle, group, member
+from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
@@ -66,7 +67,7 @@ class Never(Plugin):
         session.add_job_pipelined(lambda job: False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(worlds)
 def test_a_gang_is_placed_whole_or_not_at_all_and_nothing_is_given_twice(world):
     cluster = build(world)
@@ -87,7 +88,7 @@ def test_a_gang_is_placed_whole_or_not_at_all_and_nothing_is_given_twice(world):
     assert len(held_cards) == len(set(held_cards))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(worlds)
 def test_jobs_that_are_never_ready_leave_everything_as_it_was(world):
     cluster = build(world)
@@ -98,7 +99,7 @@ def test_jobs_that_are_never_ready_leave_everything_as_it_was(world):
     assert picture(cluster) == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(worlds)
 def test_cycles_take_nothing_away_and_come_to_rest(world):
     """A later cycle may place a gang that an earlier one did not: others have taken places in between, and pods are

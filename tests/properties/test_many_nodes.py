@@ -48,7 +48,7 @@ def wanted(name: str, shape: int) -> Pod:
     return pod(name, about.pop("gpus", None), **about)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.integers(0, len(KINDS) - 1), min_size=10, max_size=90),
     st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.sampled_from("pppppprn")), min_size=5, max_size=40),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.groups import add, group, kai_group, member, queue
 from tests.plugins.test_proportion import job, team
+from tests.properties.worlds import examples
 from tests.scenario import plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.group import KAI_GROUP
@@ -81,7 +82,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(world=worlds)
 def test_the_answer_is_part_of_the_question_in_its_order_and_asking_changes_nothing(kind, world):
     make, by_kai = KINDS[kind]
@@ -106,7 +107,7 @@ def test_the_answer_is_part_of_the_question_in_its_order_and_asking_changes_noth
 
 
 @pytest.mark.parametrize("kind", ["KAI", "Volcano", "capacity"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(world=worlds)
 def test_nobody_within_what_it_deserves_loses_anything(kind, world):
     """Queues side by side: before a loss its queue holds more than it deserves, or than its share if that is due."""
@@ -131,7 +132,7 @@ def test_nobody_within_what_it_deserves_loses_anything(kind, world):
             left[victim.queue] -= dict(task.requests).get(CARD, 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(world=worlds)
 def test_what_may_be_taken_one_by_one_may_be_taken_in_steps(world):
     """To evict the first half and ask about the rest is the same as to ask about all, for pods without gangs."""

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.groups import add, cycle, group, member
+from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.grouptimes import LAST_START, STALE_SINCE
@@ -78,7 +79,7 @@ def ask(cluster: Cluster, order: Any) -> list[str]:
     return [task.key for task in found]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(worlds, st.randoms(use_true_random=False))
 def test_a_young_job_keeps_its_minimum_and_no_more_than_that_is_kept(world, random):
     cluster = build(world, NOW)
@@ -103,7 +104,7 @@ def test_a_young_job_keeps_its_minimum_and_no_more_than_that_is_kept(world, rand
             assert len(lost) == min(max(surplus, 0), len(running))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(worlds)
 def test_without_a_time_nothing_is_evicted_and_nobody_is_spared(world):
     cluster = build(world, None)
@@ -115,7 +116,7 @@ def test_without_a_time_nothing_is_evicted_and_nobody_is_spared(world):
     assert cluster.leaving == before
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(worlds)
 def test_stale_gangs_go_whole_or_not_at_all_and_nobody_else_does(world):
     cluster = build(world, NOW)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.groups import add, cycle, group, member
 from tests.plugins.hypernodes import hypernode
 from tests.properties.test_gangs import Never, picture
+from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.plugins.networktopologyaware import NetworkTopologyAware
@@ -66,7 +67,7 @@ def domains_of(cluster: Cluster, label: str, nodes: set[str]) -> set[str | None]
     return {cluster.nodes[name].node.labels.get(label) for name in nodes}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(worlds)
 def test_with_a_required_level_all_places_of_a_gang_are_in_one_domain(world):
     cluster = build(world)
@@ -93,7 +94,7 @@ def test_with_a_required_level_all_places_of_a_gang_are_in_one_domain(world):
     assert set(done.decisions) == {key.partition("/")[2] for key in {*cluster.waiting, *cluster.reserved}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(worlds)
 def test_sets_that_come_to_nothing_leave_everything_as_it_was(world):
     cluster = build(world)
@@ -103,7 +104,7 @@ def test_sets_that_come_to_nothing_leave_everything_as_it_was(world):
     assert picture(cluster) == before
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(worlds)
 def test_a_preference_never_keeps_a_gang_of_equal_pods_waiting(world):
     """What fits without a preference fits with one; pods that differ may come in another way and then not fit."""
@@ -120,7 +121,7 @@ def test_a_preference_never_keeps_a_gang_of_equal_pods_waiting(world):
     assert counts[0] == counts[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(worlds, st.sampled_from(LABELS))
 def test_what_fits_into_a_domain_by_selector_fits_by_topology(world, label):
     """Whether a domain may hold a gang is estimated; an estimate that is too low would keep gangs waiting."""

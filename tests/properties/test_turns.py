@@ -97,7 +97,7 @@ def happen(session: Session, order: QueueOrder, left: list[str], what: str, whic
         order.drop(left.pop(which % len(left)))
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.sampled_from([KAI_DEFAULT, VOLCANO_BUILT_IN, CAPACITY]), queues, jobs, steps)
 def test_the_queue_served_next_is_the_first_of_all(text, given_queues, given_jobs, given_steps):
     cluster = build(text == KAI_DEFAULT, given_queues, given_jobs)
@@ -111,7 +111,7 @@ def test_the_queue_served_next_is_the_first_of_all(text, given_queues, given_job
             happen(session, order, left, what, which)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(st.booleans(), jobs)
 def test_jobs_are_in_the_order_that_comparing_them_gives(by_kai, given_jobs):
     cluster = build(by_kai, [{"parent": 0, "quota": 1, "weight": 1, "priority": 100}], given_jobs)
@@ -120,7 +120,7 @@ def test_jobs_are_in_the_order_that_comparing_them_gives(by_kai, given_jobs):
         assert session.ordered_jobs(found) == sorted(found, key=cmp_to_key(session.compare_jobs))
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(jobs, steps)
 def test_a_warm_session_decides_as_a_new_one_does(given_jobs, given_steps):
     cluster = build(True, [{"parent": 0, "quota": 1, "weight": 1, "priority": 100}], given_jobs)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.devices.objects import container
+from tests.properties.worlds import examples
 from tests.settings.device_texts import FULL, NVIDIA, OLD_LIST, errors, vendors, warnings
 from tonnage.devices.base import Admission, Change, DeviceRequest, Handover
 from tonnage.settings.deviceconfig import is_device_configuration
@@ -280,7 +281,7 @@ class TestErrors:
         text = NVIDIA + "  overwriteEnv: 1\n  defaultCore: 5\nhygn: {}\nvnpus: [{templates: [{nam: a}]}]\n"
         assert [line.split(": ")[0] for line in errors(text)] == ["FILE:4:17", "FILE:5:3", "FILE:6:1", "FILE:7:23"]
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150))
     @given(st.data())
     def test_no_edit_of_a_file_is_more_than_an_error(self, data):
         lines = FULL.splitlines()

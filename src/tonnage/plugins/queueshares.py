@@ -109,14 +109,31 @@ class QueueShares(Plugin):
         row = rules.table.rows.get(job.queue)
         if row is None:
             return []
-        losses, numbers, cores = self._losses(rules, victims)
-        allowed = rules.reclaimable(row, self._request(job), losses)
-        for task, number in zip(victims, numbers, strict=True):
+        remaining = list(victims)
+        while True:
+            losses, numbers, cores = self._losses(rules, remaining)
+            allowed = rules.reclaimable(row, self._request(job), losses)
+            spared = self._spared(remaining, numbers, cores, allowed)
+            answer = [
+                task
+                for task, number in zip(remaining, numbers, strict=True)
+                if number is not None and allowed[number] and number not in spared
+            ]
+            if not spared:
+                return answer
+            # What others may give up was found with these gone: ask again without them.
+            remaining = answer
+
+    def _spared(
+        self, victims: Sequence[Task], numbers: Sequence[int | None], cores: Mapping[str, int], allowed: Sequence[bool]
+    ) -> set[int]:
+        """Losses that would stop a gang although it keeps pods that it could spare."""
+        spared = set()
+        for task, number in zip(victims, numbers, strict=True) if cores else ():
             core = cores.get(self._pod(task).job.key)
-            if core is not None and number is not None and not allowed[number]:
-                # A job that keeps what it could spare keeps the rest.
-                allowed[core] = False
-        return [task for task, number in zip(victims, numbers, strict=True) if number is not None and allowed[number]]
+            if core is not None and number is not None and allowed[core] and not allowed[number]:
+                spared.add(core)
+        return spared
 
     def victim_queues(self) -> VictimQueues:
         """In which order queues give up pods: the reverse of the order in which they are served."""
