@@ -12,6 +12,7 @@ from functools import cmp_to_key
 from typing import NamedTuple
 
 from tonnage.cluster.job import LEAVING, RUNNING, Job
+from tonnage.cluster.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 
@@ -116,26 +117,9 @@ def _batches(session: Session, job: Job) -> list[Batch]:
     if len(tasks) == 1 and job.preemptible:
         return [Batch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.ordered(tasks)
-    spare = _spare(job, tasks)
+    surplus = Surplus()
+    spare = [task for task in reversed(tasks) if job.lets_go(task) and surplus.take(job, task)]
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])
     batches = [Batch(job, (task,), False) for task in spare]
     return [*batches, Batch(job, rest, True)] if rest and all(map(job.lets_go, rest)) else batches
-
-
-def _spare(job: Job, tasks: list[Task]) -> list[Task]:
-    """The pods that a job can lose one after another without falling below its minimum, in all and of each role."""
-    left = job.started() - job.minimum
-    roles = {role: job.started(role) - least for role, least in job.roles.items()}
-    spare: list[Task] = []
-    for task in reversed(tasks):
-        role = job.group.role(task.pod) if job.group is not None and roles else None
-        if left <= 0:
-            break
-        if (role in roles and roles[role] <= 0) or not job.lets_go(task):
-            continue
-        left -= 1
-        if role in roles:
-            roles[role] -= 1
-        spare.append(task)
-    return spare

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.surplus import Surplus
 
 _USABLE = (WAITING, PLACED, PIPELINED, RUNNING, SUCCEEDED)
 """Where pods stand that can be part of a gang; those that are leaving cannot."""

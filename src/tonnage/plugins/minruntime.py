@@ -6,7 +6,8 @@ How long is said by queues and, where they do not say, by the arguments. It only
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tonnage.cluster.job import RUNNING, SUCCEEDED, Job
+from tonnage.cluster.job import RUNNING, Job
+from tonnage.cluster.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
@@ -62,14 +63,14 @@ class MinRuntime(Plugin):
         now = self._session.cluster.now
         if now is None:
             return None
-        young: dict[Job, _Surplus | None] = {}
+        is_young: dict[str, bool] = {}
+        surplus = Surplus()
         allowed: list[Task] = []
         for task in victims:
             job = self._session.job_of(task)
-            if job not in young:
-                young[job] = _Surplus(job) if _age(job, now) < minimum(job) else None
-            surplus = young[job]
-            if surplus is None or surplus.take(task):
+            if job.key not in is_young:
+                is_young[job.key] = _age(job, now) < minimum(job)
+            if not is_young[job.key] or surplus.take(job, task):
                 allowed.append(task)
         return allowed
 
@@ -97,28 +98,6 @@ class MinRuntime(Plugin):
             if said is not None:
                 return said
         return seconds(default)
-
-
-class _Surplus:
-    """How many pods a job can lose before it has fewer than its minimum, in all and of each role."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._left: dict[str | None, int] = {None: job.count(RUNNING, SUCCEEDED) - job.minimum}
-        for role, minimum in job.roles.items():
-            self._left[role] = job.count(RUNNING, SUCCEEDED, role=role) - minimum
-
-    def take(self, task: Task) -> bool:
-        """Count a pod as lost, if it can be."""
-        group = self._job.group
-        parts: list[str | None] = [None]
-        if group is not None and group.role(task.pod) in self._job.roles:
-            parts.append(group.role(task.pod))
-        if any(self._left[part] <= 0 for part in parts):
-            return False
-        for part in parts:
-            self._left[part] -= 1
-        return True
 
 
 def _age(job: Job, now: float) -> float:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tonnage.cluster.job import Job
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
+from tonnage.cluster.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import QueueRecord, QueueShare, Reason
 from tonnage.framework.plugin import Plugin
@@ -19,7 +20,6 @@ from tonnage.plugins.promises import Promises
 from tonnage.plugins.queuecounts import Counts
 from tonnage.plugins.queuerules import Loss, QueueRules
 from tonnage.plugins.queuetable import Amounts, QueueTable, QueueTerms, plus
-from tonnage.plugins.surplus import Surplus
 
 _ALONE = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
 """The queues of a cluster for which none are given."""
