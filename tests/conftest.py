@@ -18,8 +18,6 @@ from tonnage.lab import parts
 settings.register_profile("tonnage", derandomize="TONNAGE_EXAMPLES" not in os.environ, deadline=None)
 settings.load_profile("tonnage")
 
-_SKIPPED = pytest.StashKey[list[tuple[str, str]]]()
-
 
 def missing_parts() -> str | None:
     try:
@@ -47,21 +45,26 @@ NEEDS = (
 )
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    skipped = config.stash[_SKIPPED] = []
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs real parts comes first and stays together, so that the rest can run beside it."""
     for need in NEEDS:
         concerned = [item for item in items if need.folder in item.path.parents]
-        if concerned and (reason := need.missing()):
-            skipped.append((need.headline, f"{len(concerned)} {need.what} were skipped: {reason}"))
-            for item in concerned:
-                item.add_marker(pytest.mark.skip(reason=reason.splitlines()[0]))
+        reason = need.missing() if concerned else None
+        for item in concerned:
+            item.add_marker(pytest.mark.xdist_group("real parts"))
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=f"{need.what}: {reason.splitlines()[0]}"))
+    items.sort(key=lambda item: not any(need.folder in item.path.parents for need in NEEDS))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     result = yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    for headline, sentence in session.config.stash.get(_SKIPPED, []) if reporter else []:
-        reporter.write_sep("!", headline, red=True, bold=True)
-        reporter.write_line(sentence, red=True)
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    for need in NEEDS:
+        number = sum(need.what in str(report.longrepr) for report in skipped)
+        if number:
+            reporter.write_sep("!", need.headline, red=True, bold=True)
+            reporter.write_line(f"{number} {need.what} were skipped: {need.missing()}", red=True)
     return result
