@@ -463,3 +463,15 @@ def test_kais_plugins_place_parts_of_cards_on_nodes_without_hami(tmp_path: Path)
     assert "b scores 10009 (gpusharingorder 10000, nodeplacement 9)" in schedule(
         "-f", "-", "--config", config, "-o", "wide", stdin=text
     )
+
+
+def test_cards_go_by_the_names_of_a_device_configuration(tmp_path: Path) -> None:
+    devices = tmp_path / "devices.yaml"
+    devices.write_text("nvidia: {resourceCountName: acme.com/gpu, resourceMemoryName: acme.com/gpumem}\n")
+    asks = container(gpus=None, **{"acme.com/gpu": 1, "acme.com/gpumem": 1000})
+    given = manifest(node("a", gpus=1), pod("p", containers=[asks]))
+    assert places("-f", "-", "--device-config-file", devices, stdin=given) == {"default/p": ["a/0"]}
+    devices.write_text("nvidia: 7\n")
+    done = tonnage("schedule", "-f", "-", "--device-config-file", devices, stdin=given)
+    assert done.returncode == 2
+    assert "the device configuration is not valid" in done.stderr

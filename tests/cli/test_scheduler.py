@@ -32,3 +32,9 @@ def test_an_address_that_is_none_is_refused() -> None:
     done = tonnage("scheduler", "--http-bind", "8080")
     assert done.returncode == 2
     assert "'8080' is no address" in done.stderr
+
+
+def test_a_config_map_that_is_named_in_no_way_is_refused() -> None:
+    done = tonnage("scheduler", "--config", "configmap:batch")
+    assert done.returncode == 2
+    assert "'configmap:batch' names no ConfigMap; expected configmap:NAMESPACE/NAME" in done.stderr

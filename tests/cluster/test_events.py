@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.kube.live import run, until
 from tests.scenario import pod
-from tonnage.doors.events import BINDING_SUCCEED, FILTERING_FAILED, Events, PodRef
+from tonnage.doors.events import BINDING_SUCCEED, FILTERING_FAILED, Events, ObjectRef
 from tonnage.extender.metrics import Metrics
 from tonnage.kube.client import connect
 from tonnage.lab.api import Api, pods_path
@@ -34,15 +34,15 @@ def test_events_are_written_for_pods_of_any_name_and_counted_up(control_plane: C
         client.observer = metrics.wrote
         events = Events(client, time.time, "hami-scheduler", lambda outcome: outcomes.update([outcome]))
         running = asyncio.create_task(events.run())
-        events.tell(PodRef("default", "train-0", uid), FILTERING_FAILED, "no available node: " + "é" * 1000, "alike")
-        events.tell(PodRef("default", LONGEST, ""), BINDING_SUCCEED, "bound")
+        events.tell(ObjectRef("default", "train-0", uid), FILTERING_FAILED, "no available node: " + "é" * 1000, "alike")
+        events.tell(ObjectRef("default", LONGEST, ""), BINDING_SUCCEED, "bound")
         await until(lambda: outcomes.total() == 2)
         for number in range(3):
             events.tell(
-                PodRef("default", "train-0", uid), FILTERING_FAILED, f"no available node, try {number}", "alike"
+                ObjectRef("default", "train-0", uid), FILTERING_FAILED, f"no available node, try {number}", "alike"
             )
         await until(lambda: outcomes.total() == 3)
-        events.tell(PodRef("nowhere", "lost", ""), BINDING_SUCCEED, "bound")
+        events.tell(ObjectRef("nowhere", "lost", ""), BINDING_SUCCEED, "bound")
         await until(lambda: outcomes.total() == 4)
         running.cancel()
         await client.close()

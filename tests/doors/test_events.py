@@ -16,14 +16,14 @@ from tonnage.doors.events import (
     FILTERING_FAILED,
     LONGEST_MESSAGE,
     Events,
-    PodRef,
+    ObjectRef,
     event_name,
     shortened,
 )
 from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError
 
-P = PodRef("team", "p", "uid-1")
-Q = PodRef("team", "q", "uid-2")
+P = ObjectRef("team", "p", "uid-1")
+Q = ObjectRef("team", "q", "uid-2")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -192,14 +192,14 @@ def test_an_api_server_that_stays_away_costs_events_and_nothing_else(failure):
 def test_a_full_queue_drops_and_keeps_room_for_warnings():
     desk = Desk(most=10)
     for number in range(10):
-        desk.events.tell(PodRef("team", f"well-{number}", ""), BINDING_SUCCEED, "bound")
+        desk.events.tell(ObjectRef("team", f"well-{number}", ""), BINDING_SUCCEED, "bound")
     assert desk.events.queued == 5
     for number in range(10):
-        desk.events.tell(PodRef("team", f"ill-{number}", ""), FILTERING_FAILED, "no")
+        desk.events.tell(ObjectRef("team", f"ill-{number}", ""), FILTERING_FAILED, "no")
     assert desk.events.queued == 10
     assert desk.outcomes == {"dropped": 10}
     # What is queued already may be counted up.
-    desk.events.tell(PodRef("team", "ill-0", ""), FILTERING_FAILED, "no")
+    desk.events.tell(ObjectRef("team", "ill-0", ""), FILTERING_FAILED, "no")
     assert desk.outcomes == {"dropped": 10}
     desk.until(20)
     assert desk.outcomes == {"dropped": 10, "written": 10}
@@ -208,7 +208,7 @@ def test_a_full_queue_drops_and_keeps_room_for_warnings():
 def test_no_more_than_the_burst_is_written_at_once():
     desk = Desk(per_second=0.001, burst=3)
     for number in range(10):
-        desk.events.tell(PodRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
+        desk.events.tell(ObjectRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
 
     async def main():
         running = asyncio.create_task(desk.events.run())
@@ -224,10 +224,10 @@ def test_what_was_told_long_ago_is_forgotten(monkeypatch):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
     desk = Desk()
     for number in range(4):
-        desk.events.tell(PodRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
+        desk.events.tell(ObjectRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
     desk.until(4)
-    desk.events.tell(PodRef("team", "p0", ""), BINDING_FAILED, "busy")
-    desk.events.tell(PodRef("team", "p3", ""), BINDING_FAILED, "busy")
+    desk.events.tell(ObjectRef("team", "p0", ""), BINDING_FAILED, "busy")
+    desk.events.tell(ObjectRef("team", "p3", ""), BINDING_FAILED, "busy")
     desk.until(6)
     assert [method for method, _, _ in desk.api.written[4:]] == ["POST", "PATCH"]
 
@@ -238,16 +238,16 @@ POD_NAMES = st.lists(LABEL, min_size=1, max_size=6).map(lambda parts: ".".join(p
 
 @given(POD_NAMES)
 def test_every_name_of_a_pod_gives_the_name_of_an_event(name):
-    made = event_name((PodRef("team", name, "u"), BINDING_FAILED, "m"), 1.0)
+    made = event_name((ObjectRef("team", name, "u"), BINDING_FAILED, "m"), 1.0)
     assert len(made) <= 253
     assert SUBDOMAIN.fullmatch(made)
-    assert made != event_name((PodRef("team", name, "u"), BINDING_FAILED, "m"), 2.0)
+    assert made != event_name((ObjectRef("team", name, "u"), BINDING_FAILED, "m"), 2.0)
 
 
 def test_the_longest_names_are_cut_where_that_is_allowed():
     for tail in ("a", "-a", ".a", "--a"):
         name = ("x" * (236 - 1) + tail + "y" * 40)[:253]
-        assert SUBDOMAIN.fullmatch(event_name((PodRef("team", name, "u"), BINDING_FAILED, "m"), 1.0))
+        assert SUBDOMAIN.fullmatch(event_name((ObjectRef("team", name, "u"), BINDING_FAILED, "m"), 1.0))
 
 
 @given(st.text(max_size=3000))

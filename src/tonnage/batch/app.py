@@ -1,17 +1,19 @@
-"""What the batch scheduler answers over HTTP: whether it lives, whether it is ready, and its metrics."""
+"""What the batch scheduler answers over HTTP: whether it lives, whether it is ready, its metrics, and what it sees."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tonnage.batch.debug import debug_routes
 from tonnage.batch.metrics import CONTENT_TYPE, Metrics
+from tonnage.batch.reloading import Reloading
 from tonnage.batch.service import Service
 
 _UNAVAILABLE = 503
 
 
-def app(service: Service, metrics: Metrics) -> Starlette:
+def app(service: Service, metrics: Metrics, reloading: Reloading) -> Starlette:
     """The routes of one scheduler."""
     cluster = service.cluster
     metrics.show(
@@ -43,5 +45,10 @@ def app(service: Service, metrics: Metrics) -> Starlette:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
     return Starlette(
-        routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show_metrics)],
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", show_metrics),
+            *debug_routes(service, reloading),
+        ],
     )

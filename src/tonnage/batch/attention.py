@@ -32,6 +32,10 @@ class Attention:
         self._seen: dict[tuple[str, str], Any] = {}
         """What was last heard of objects other than nodes and pods, by path and name."""
 
+    def others(self) -> list[Any]:
+        """All objects but nodes and pods, as they were last heard of."""
+        return list(self._seen.values())
+
     def kinds(self, kinds: Sequence[Kind]) -> list[Kind]:
         """The same kinds, listened to."""
         return [self._listened_to(kind) for kind in kinds]

@@ -30,6 +30,8 @@ class Deciding:
         self._cluster = cluster
         self._sessions = Sessions(cluster, plugins, brief=True)
         self._actions = actions
+        self.placed: dict[str, Decision] = {}
+        """Decisions about pods whose place is reserved, by pod; what is over is forgotten by the next cycle."""
 
     def run(self, passed_over: Container[str], now: float) -> Cycle:
         """Decide about all waiting pods but those that are passed over."""
@@ -41,9 +43,19 @@ class Deciding:
             placed = [decision for decision in decisions if decision.outcome == PLACED]
             waiting = [decision for decision in decisions if decision.outcome != PLACED]
             _forget_promises(session, waiting)
+            self.placed = {key: made for key, made in self.placed.items() if key in self._cluster.reserved}
+            self.placed |= {decision.task.key: decision for decision in placed}
             return Cycle(placed, waiting, {job: dict(reasons) for job, reasons in session.waits.items()})
         finally:
             self._sessions.done(session)
+
+    def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action], now: float) -> None:
+        """Decide by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
+        self._cluster.now = now
+        sessions = Sessions(self._cluster, plugins, brief=True)
+        sessions.done(sessions.open())
+        self._sessions.close()
+        self._sessions, self._actions = sessions, actions
 
     def release(self, key: str) -> None:
         """Give up a reserved place."""

@@ -34,6 +34,14 @@ class Metrics:
         self.events = Counter(
             "tonnage_events", "Kubernetes Events, by what became of them.", ("outcome",), registry=registry
         )
+        self.config_reloads = Counter(
+            "tonnage_config_reloads", "New configurations, by what became of them.", ("outcome",), registry=registry
+        )
+        self.config_taken = Gauge(
+            "tonnage_config_last_taken_timestamp_seconds",
+            "Since when the configuration is in force.",
+            registry=registry,
+        )
         Gauge("tonnage_build_info", "1, with the version of Tonnage.", ("version",), registry=registry).labels(
             __version__
         ).set(1)

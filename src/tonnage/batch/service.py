@@ -8,7 +8,8 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from tonnage.batch.attention import Attention
 from tonnage.batch.backlog import Backlog
@@ -17,6 +18,7 @@ from tonnage.batch.conditions import Conditions
 from tonnage.batch.deciding import Deciding
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.sentences import Sentences
+from tonnage.batch.snapshot import collect
 from tonnage.batch.voice import Voice
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
@@ -59,9 +61,9 @@ class Service:
         self.picture = Picture(client, self.cluster, pace, self._attention.kinds(BATCH_KINDS))
         self.picture.listeners.append(self._seen)
         self._metrics = metrics
-        self._events = Events(client, time.time, scheduler_name, metrics.event)
+        self.events = Events(client, time.time, scheduler_name, metrics.event)
         self.conditions = Conditions(client, time.time)
-        self._voice = Voice(metrics, self._events, self.conditions)
+        self._voice = Voice(metrics, self.events, self.conditions)
         self._deciding = Deciding(self.cluster, plugins, actions)
         self._gates = Gates(time.monotonic)
         writer = BindingWriter(client, self.cluster, time.time, time.monotonic)
@@ -72,13 +74,23 @@ class Service:
         """Set once the picture is complete and nothing that takes long is left to do for it."""
         self.cycles = 0
 
-    async def run(self) -> None:
-        """Schedule until cancelled."""
+    def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
+        """Go by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
+        self._deciding.configure(plugins, actions, time.time())
+        self._attention.room_came_free()
+
+    def snapshot(self) -> list[Any]:
+        """Every object that decisions depend on, as it counts now."""
+        return collect(self.cluster, self._attention.others(), self._deciding.placed, time.time())
+
+    async def run(self, *besides: Coroutine[Any, Any, None]) -> None:
+        """Schedule until cancelled, and do what else is to be done meanwhile."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for work in (self.picture.run(), self._events.run(), self.conditions.run(), self.binds.run()):
+                for work in (self.picture.run(), self.events.run(), self.conditions.run(), self.binds.run()):
                     tasks.create_task(work)
-                tasks.create_task(self._decide())
+                for work in (self._decide(), *besides):
+                    tasks.create_task(work)
         finally:
             self._deciding.close()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tonnage.batch.conditions import Conditions
 from tonnage.batch.metrics import Metrics
 from tonnage.cluster.task import Task
-from tonnage.doors.events import FAILED_SCHEDULING, SCHEDULED, Events, PodRef
+from tonnage.doors.events import FAILED_SCHEDULING, SCHEDULED, Events, ObjectRef
 from tonnage.doors.logs import FIELDS
 from tonnage.framework.decision import Decision
 
@@ -51,8 +51,8 @@ class Voice:
             _say(logging.DEBUG, WAITS, task, message=why)
 
 
-def _ref(task: Task) -> PodRef:
-    return PodRef(task.namespace, task.name, task.uid or "")
+def _ref(task: Task) -> ObjectRef:
+    return ObjectRef(task.namespace, task.name, task.uid or "")
 
 
 def _say(level: int, event: str, task: Task, **fields: object) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 if TYPE_CHECKING:
+    from tonnage.devices.base import Vendor
     from tonnage.settings.finder import PluginFinder
     from tonnage.settings.load import Settings
 
@@ -44,6 +45,23 @@ def load_settings(file: str, finder: "PluginFinder") -> "Settings":
     return load_file(file, finder)
 
 
+def device_vendors(file: str | None) -> "Sequence[Vendor]":
+    """The vendors of HAMi's device configuration, or of its defaults; what is doubtful about it is said."""
+    from tonnage.devices.catalog import default_vendors
+    from tonnage.settings.deviceconfig import load_devices_file
+    from tonnage.settings.notes import SettingsError
+
+    if file is None:
+        return default_vendors()
+    try:
+        found = load_devices_file(file)
+    except SettingsError as error:
+        raise BadInput(f"the device configuration is not valid\n{error}") from error
+    for note in found.warnings:
+        click.echo(note.shown(found.source, "warning"), err=True)
+    return found.vendors
+
+
 def configuration(file: str) -> tuple[str, str]:
     """The text of a file, or of standard input, and how messages name it; SettingsError if it cannot be read."""
     from tonnage.settings.source import text_of, text_of_file
@@ -53,6 +71,9 @@ def configuration(file: str) -> tuple[str, str]:
     return text_of_file(file), file
 
 
+device_config_file = click.option(
+    "--device-config-file", metavar="FILE", help="HAMi's device configuration; without one, its defaults."
+)
 plugin_files = click.option(
     "--plugin",
     "plugins",

@@ -11,6 +11,8 @@ from click.core import ParameterSource
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
+    device_config_file,
+    device_vendors,
     find_plugins,
     load_settings,
     plugin_files,
@@ -64,6 +66,7 @@ Examples:
     help="A scheduler configuration of Volcano or KAI: actions, tiers, plugins. The flags below count more than it.",
 )
 @plugin_files
+@device_config_file
 @click.option(
     "--node-scheduler-policy",
     type=click.Choice(["binpack", "spread"]),
@@ -99,6 +102,7 @@ def command(
     files: tuple[str, ...],
     config: str | None,
     plugins: tuple[str, ...],
+    device_config_file: str | None,
     now: float,
     output: str,
     fail_on_unschedulable: bool,
@@ -113,7 +117,6 @@ def command(
     from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
-    from tonnage.devices.catalog import default_vendors
     from tonnage.framework.session import Session, SessionError
     from tonnage.manifests.read import ManifestError, read_files
     from tonnage.model.wire import encode_pretty
@@ -125,7 +128,7 @@ def command(
     except ManifestError as error:
         raise BadInput(str(error)) from error
     _say_skipped(manifests)
-    cluster = Cluster(default_vendors())
+    cluster = Cluster(device_vendors(device_config_file))
     cluster.now = now
     manifests.put_into(cluster)
     try:

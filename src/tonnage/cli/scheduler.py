@@ -2,20 +2,29 @@
 
 import asyncio
 import logging
+import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import BadInput, find_plugins, load_settings
+from tonnage.cli.inputs import (
+    STANDARD_INPUT,
+    BadInput,
+    configuration,
+    device_config_file,
+    device_vendors,
+    find_plugins,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from tonnage.batch.reloading import Configuration
+    from tonnage.batch.sources import ConfigMapSource, MapName, Source
     from tonnage.devices.base import Vendor
     from tonnage.extender.flagvalues import Address
-    from tonnage.framework.action import Action
-    from tonnage.framework.plugin import Plugin
 
 log = logging.getLogger("tonnage.batch")
 
@@ -29,9 +38,24 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
         raise click.BadParameter(str(error)) from error
 
 
+def _config(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "str | MapName | None":
+    from tonnage.batch.sources import map_name
+
+    try:
+        return text if text is None else map_name(text) or text
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command("scheduler")
-@click.option("--config", "config", metavar="FILE", help="The scheduler configuration; without one, HAMi's policies.")
-@click.option("--device-config-file", metavar="FILE", help="HAMi's device configuration; without one, its defaults.")
+@click.option(
+    "--config",
+    callback=_config,
+    metavar="FILE",
+    help="The scheduler configuration, or configmap:NAMESPACE/NAME[/KEY] for one that a ConfigMap holds; "
+    "changes are taken over. Without one, HAMi's policies.",
+)
+@device_config_file
 @click.option(
     "--scheduler-name",
     default="tonnage",
@@ -57,11 +81,11 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     show_default=True,
     callback=_address,
     metavar="HOST:PORT",
-    help="Where to answer /healthz, /readyz and /metrics.",
+    help="Where to answer /healthz, /readyz, /metrics and /debug.",
 )
 @click.option("--debug", is_flag=True, help="Log every decision.")
 def command(
-    config: str | None,
+    config: "str | MapName | None",
     device_config_file: str | None,
     scheduler_name: str,
     kubeconfig: str | None,
@@ -81,50 +105,63 @@ def command(
     from tonnage.kube.errors import KubeError
 
     log_to_stderr(debug)
-    vendors = _vendors(device_config_file)
-    chosen, actions = _configured(config)
+    vendors = device_vendors(device_config_file)
+    first = _from_file(config) if isinstance(config, str) else _default()
     try:
-        uvloop.run(_serve(vendors, chosen, actions, scheduler_name, kubeconfig, bind_workers, http_bind))
+        uvloop.run(_serve(vendors, config, first, scheduler_name, kubeconfig, bind_workers, http_bind))
     except (KubeError, ServeError, SessionError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _vendors(file: str | None) -> "Sequence[Vendor]":
-    from tonnage.devices.catalog import default_vendors
-    from tonnage.settings.deviceconfig import load_devices_file
-    from tonnage.settings.notes import SettingsError
-
-    if file is None:
-        return default_vendors()
-    try:
-        found = load_devices_file(file)
-    except SettingsError as error:
-        raise BadInput(f"the device configuration is not valid\n{error}") from error
-    for note in found.warnings:
-        click.echo(note.shown(found.source, "warning"), err=True)
-    return found.vendors
-
-
-def _configured(file: str | None) -> "tuple[Sequence[Plugin], Sequence[Action]]":
-    """The plugins and actions of the configuration; actions that stop pods are left out for now."""
+def _loaded(text: str, name: str) -> "Configuration":
+    """The configuration in a text; SettingsError with all that is wrong. Actions that stop pods are left out."""
     from tonnage.actions.catalog import make_actions
+    from tonnage.batch.reloading import Configuration
+    from tonnage.settings.load import load_text
+
+    settings = load_text(text, name, find_plugins(()))
+    warnings = [note.shown(settings.source, "warning") for note in settings.warnings]
+    stopping = [action for action in settings.actions if action in _STOPS_PODS]
+    if stopping:
+        warnings.append(f"warning: {', '.join(stopping)}: no pods are stopped yet; left out")
+    actions = make_actions([action for action in settings.actions if action not in _STOPS_PODS])
+    return Configuration(text, settings.plugins, actions, warnings)
+
+
+def _default() -> "Configuration":
+    from tonnage.actions.catalog import make_actions
+    from tonnage.batch.reloading import Configuration
     from tonnage.plugins.stock import stock_plugins
-    from tonnage.settings.defaults import DEFAULT_ACTIONS
+    from tonnage.settings.defaults import DEFAULT_ACTIONS, default_text
+
+    return Configuration(default_text(), stock_plugins(), make_actions(DEFAULT_ACTIONS))
+
+
+@contextmanager
+def _wrong_is_the_end() -> "Iterator[None]":
+    """At the start there is nothing else to go by."""
     from tonnage.settings.notes import SettingsError
 
-    plugins, names = stock_plugins(), list(DEFAULT_ACTIONS)
-    if file is not None:
-        try:
-            settings = load_settings(file, find_plugins(()))
-        except SettingsError as error:
-            raise BadInput(f"the configuration is not valid\n{error}") from error
-        for note in settings.warnings:
-            click.echo(note.shown(settings.source, "warning"), err=True)
-        plugins, names = settings.plugins, settings.actions
-    stopping = [name for name in names if name in _STOPS_PODS]
-    if stopping:
-        click.echo(f"warning: {', '.join(stopping)}: no pods are stopped yet; left out", err=True)
-    return plugins, make_actions([name for name in names if name not in _STOPS_PODS])
+    try:
+        yield
+    except SettingsError as error:
+        raise BadInput(f"the configuration is not valid\n{error}") from error
+
+
+def _from_file(file: str) -> "Configuration":
+    with _wrong_is_the_end():
+        return _said(_loaded(*configuration(file)))
+
+
+async def _from_config_map(source: "ConfigMapSource") -> "Configuration":
+    with _wrong_is_the_end():
+        return _said(_loaded(await source.read(), source.name))
+
+
+def _said(found: "Configuration") -> "Configuration":
+    for warning in found.warnings:
+        click.echo(warning, err=True)
+    return found
 
 
 _STOPS_PODS = frozenset({"preempt", "reclaim", "consolidation", "stalegangeviction"})
@@ -132,8 +169,8 @@ _STOPS_PODS = frozenset({"preempt", "reclaim", "consolidation", "stalegangevicti
 
 async def _serve(
     vendors: "Sequence[Vendor]",
-    plugins: "Sequence[Plugin]",
-    actions: "Sequence[Action]",
+    config: "str | MapName | None",
+    first: "Configuration",
     scheduler_name: str,
     kubeconfig: str | None,
     bind_workers: int,
@@ -143,7 +180,9 @@ async def _serve(
 
     from tonnage.batch.app import app
     from tonnage.batch.metrics import Metrics
+    from tonnage.batch.reloading import Reloading
     from tonnage.batch.service import Service
+    from tonnage.batch.sources import ConfigMapSource, FileSource, MapName
     from tonnage.doors.serve import Place, serve
     from tonnage.kube.client import connect
     from tonnage.kube.watch import Pace
@@ -151,17 +190,28 @@ async def _serve(
     client = await connect(kubeconfig)
     metrics = Metrics()
     pace = Pace(draw=random.random)
-    service = Service(client, vendors, plugins, actions, pace, metrics, scheduler_name, bind_workers)
+    source: Source | None = FileSource(config) if isinstance(config, str) and config != STANDARD_INPUT else None
+    if isinstance(config, MapName):
+        source = held = ConfigMapSource(client, config, pace)
+        try:
+            first = await _from_config_map(held)
+        except BaseException:
+            await client.close()
+            raise
+    service = Service(client, vendors, first.plugins, first.actions, pace, metrics, scheduler_name, bind_workers)
+    namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
+    pod = f"{namespace}/{name}" if namespace and name else ""
+    reloading = Reloading(first, source, _loaded, service, metrics, pod)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     place = Place(http_bind.host, http_bind.port)
-    running = asyncio.create_task(service.run())
+    running = asyncio.create_task(service.run(reloading.run()))
     running.add_done_callback(lambda _: stop.set())
     try:
         log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
-        await serve([(app(service, metrics), place)], stop)
+        await serve([(app(service, metrics, reloading), place)], stop)
     finally:
         running.cancel()
         (failure,) = await asyncio.gather(running, return_exceptions=True)

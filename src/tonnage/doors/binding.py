@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.task import Task, containers_of
 from tonnage.devices.base import PLAIN_MODE, Handover
 from tonnage.doors.gates import ALLOCATING, BIND_PHASE, PENDING
@@ -143,7 +143,7 @@ class BindingWriter:
                 BIND_TIME: str(seconds),
             }
         if handed_over or _shares(task):
-            annotations |= self._devices(decision, node, seconds)
+            annotations |= device_annotations(self._cluster, task, node, decision.grant, seconds)
         metadata: dict[str, Any] = {"name": task.name, "namespace": task.namespace, "annotations": annotations}
         if task.uid:
             metadata["uid"] = task.uid
@@ -153,20 +153,6 @@ class BindingWriter:
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-
-    def _devices(self, decision: Decision, node: str, seconds: int) -> dict[str, str]:
-        """The annotations that say which devices the pod has."""
-        state = self._cluster.nodes.get(node)
-        handover = Handover(
-            node=node,
-            devices={device.uuid: device for device in state.devices} if state is not None else {},
-            containers=tuple([container for container, _ in containers_of(decision.task.pod)]),
-            now=seconds,
-        )
-        annotations: dict[str, str] = {}
-        for vendor, uses in decision.grant:
-            annotations |= self._cluster.vendors[vendor].encode_pod(uses, handover)
-        return annotations
 
     # -- the node's lock
 
@@ -222,6 +208,21 @@ class BindingWriter:
         body = {"metadata": {"uid": task.uid, "labels": {NODE_ANNOTATION: node}}}
         path = pod_path(task.namespace, task.name)
         await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
+
+
+def device_annotations(cluster: Cluster, task: Task, node: str, grant: Grant, seconds: int) -> dict[str, str]:
+    """The annotations that say which devices of a node a pod has."""
+    state = cluster.nodes.get(node)
+    handover = Handover(
+        node=node,
+        devices={device.uuid: device for device in state.devices} if state is not None else {},
+        containers=tuple([container for container, _ in containers_of(task.pod)]),
+        now=seconds,
+    )
+    annotations: dict[str, str] = {}
+    for vendor, uses in grant:
+        annotations |= cluster.vendors[vendor].encode_pod(uses, handover)
+    return annotations
 
 
 def _shares(task: Task) -> bool:

@@ -1,4 +1,4 @@
-"""Kubernetes Events about pods, with HAMi's or Kubernetes' reasons: they show in `kubectl describe pod`.
+"""Kubernetes Events, with HAMi's or Kubernetes' reasons: they show in `kubectl describe pod`.
 
 They are core/v1 Events, as HAMi writes them: those have a count, so that what is told again changes one object instead
 of making another. Nothing waits for an Event. They are written one after another, why pods wait first, at a rate that
@@ -25,7 +25,8 @@ BINDING_SUCCEED, BINDING_FAILED = "BindingSucceed", "BindingFailed"
 DEVICE_OVERLAP = "DeviceOverlap"
 SCHEDULED, FAILED_SCHEDULING = "Scheduled", "FailedScheduling"
 """Kubernetes' own reasons, for doors that take kube-scheduler's place."""
-WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP, FAILED_SCHEDULING))
+CONFIGURATION_REFUSED = "ConfigurationRefused"
+WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP, FAILED_SCHEDULING, CONFIGURATION_REFUSED))
 WRITTEN, REPEATED, DROPPED, REFUSED = "written", "repeated", "dropped", "refused"
 
 LONGEST_MESSAGE = 1024
@@ -40,21 +41,22 @@ _NOT_FOUND, _CONFLICT, _OVERLOADED = 404, 409, 429
 _END_OF_LABEL = re.compile(r"[-.]+$")
 
 
-class PodRef(NamedTuple):
-    """The pod that an Event is about."""
+class ObjectRef(NamedTuple):
+    """What an Event is about: a pod, or another object of the core's kinds in a namespace."""
 
     namespace: str
     name: str
     uid: str
+    kind: str = "Pod"
 
 
 class Told:
-    """Something that happened to a pod, perhaps several times."""
+    """Something that happened to an object, perhaps several times."""
 
-    __slots__ = ("first", "last", "message", "name", "pod", "reason", "times", "written")
+    __slots__ = ("about", "first", "last", "message", "name", "reason", "times", "written")
 
-    def __init__(self, pod: PodRef, reason: str, name: str, now: float) -> None:
-        self.pod = pod
+    def __init__(self, about: ObjectRef, reason: str, name: str, now: float) -> None:
+        self.about = about
         self.reason = reason
         self.name = name
         self.message = ""
@@ -64,7 +66,7 @@ class Told:
         """How many of the times the API server knows of."""
 
 
-Key = tuple[PodRef, str, str]
+Key = tuple[ObjectRef, str, str]
 
 
 class Events:
@@ -99,13 +101,13 @@ class Events:
         """How many Events wait to be written."""
         return len(self._queue)
 
-    def tell(self, pod: PodRef, reason: str, message: str, alike: str | None = None) -> None:
+    def tell(self, about: ObjectRef, reason: str, message: str, alike: str | None = None) -> None:
         """Queue an Event.
 
-        What is told again about a pod counts up its Event, which shows the latest message; `alike` says what makes two
-        the same, if that is not the message.
+        What is told again about an object counts up its Event, which shows the latest message; `alike` says what makes
+        two the same, if that is not the message.
         """
-        key = (pod, reason, message if alike is None else alike)
+        key = (about, reason, message if alike is None else alike)
         # What went well may use half of the queue: why a pod waits is more important.
         room = self._most if reason in WARNINGS else self._most // 2
         if key not in self._queue and len(self._queue) >= room:
@@ -114,7 +116,7 @@ class Events:
         now = self._now()
         told = self._known.get(key)
         if told is None:
-            told = Told(pod, reason, event_name(key, now), now)
+            told = Told(about, reason, event_name(key, now), now)
             self._remember(key, told)
         self._known.move_to_end(key)
         told.message, told.last = message, now
@@ -143,7 +145,7 @@ class Events:
                 await self._write(key, told)
             except Exception:
                 # One Event that we do wrong must not end all others.
-                log.exception("an event about %s/%s could not be written", told.pod.namespace, told.pod.name)
+                log.exception("an event about %s/%s could not be written", told.about.namespace, told.about.name)
                 self._count(DROPPED)
 
     async def _write(self, key: Key, told: Told) -> None:
@@ -161,7 +163,7 @@ class Events:
                 if error.status != _CONFLICT or told.written:
                     if not error.is_definite or error.status == _OVERLOADED:
                         continue
-                    log.info("an event about %s/%s is refused: %s", told.pod.namespace, told.pod.name, error)
+                    log.info("an event about %s/%s is refused: %s", told.about.namespace, told.about.name, error)
                     self._known.pop(key, None)
                     self._count(REFUSED)
                     return
@@ -177,17 +179,17 @@ class Events:
         self._count(DROPPED)
 
     async def _create(self, told: Told) -> None:
-        pod, namespace = told.pod, told.pod.namespace
+        about, namespace = told.about, told.about.namespace
         body = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": told.name, "namespace": namespace},
             "involvedObject": {
                 "apiVersion": "v1",
-                "kind": "Pod",
+                "kind": about.kind,
                 "namespace": namespace,
-                "name": pod.name,
-                "uid": pod.uid,
+                "name": about.name,
+                "uid": about.uid,
             },
             "reason": told.reason,
             "message": shortened(told.message),
@@ -202,7 +204,7 @@ class Events:
 
     async def _repeat(self, told: Told) -> None:
         body = {"count": told.times, "lastTimestamp": rfc3339(told.last), "message": shortened(told.message)}
-        path = f"/api/v1/namespaces/{told.pod.namespace}/events/{told.name}"
+        path = f"/api/v1/namespaces/{told.about.namespace}/events/{told.name}"
         await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
 
     def _remember(self, key: Key, told: Told) -> None:
@@ -212,7 +214,7 @@ class Events:
 
 
 def event_name(key: Key, now: float) -> str:
-    """A name that no other Event has: the pod's, as far as there is room, and a number in hexadecimal."""
+    """A name that no other Event has: the object's, as far as there is room, and a number in hexadecimal."""
     number = blake2b(repr((key, now)).encode(), digest_size=8).hexdigest()
     room = LONGEST_NAME - len(number) - 1
     # A cut must not leave a part of the name that ends with a dash.

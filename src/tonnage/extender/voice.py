@@ -17,7 +17,7 @@ from tonnage.doors.events import (
     FILTERING_FAILED,
     FILTERING_SUCCEED,
     Events,
-    PodRef,
+    ObjectRef,
 )
 from tonnage.doors.logs import FIELDS
 from tonnage.extender.metrics import Metrics
@@ -154,12 +154,12 @@ def _place(decision: Decision) -> dict[str, object]:
     return {"node": decision.node, "devices": decision.devices, "reasons": rejections(decision)}
 
 
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid or "")
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid or "")
 
 
-def _bound_ref(args: BindArgs) -> PodRef:
-    return PodRef(args.namespace or "default", args.name, args.uid)
+def _bound_ref(args: BindArgs) -> ObjectRef:
+    return ObjectRef(args.namespace or "default", args.name, args.uid)
 
 
 def _say(level: int, event: str, pod: str, seconds: float, **fields: object) -> None:

@@ -34,6 +34,8 @@ class Resource(msgspec.Struct, frozen=True):
     """Whether it comes with a CustomResourceDefinition, which need not be installed."""
     faults: Callable[[Any], Sequence[Fault]] | None = None
     """What is wrong with an object that has the right form."""
+    only: str = ""
+    """The name of the one object that is meant; empty for all."""
 
     @property
     def group(self) -> str:
@@ -45,6 +47,11 @@ class Resource(msgspec.Struct, frozen=True):
     def plural(self) -> str:
         """What the path and access rules call it."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def selection(self) -> dict[str, str | int]:
+        """What lists and watches are asked for besides."""
+        return {"fieldSelector": f"metadata.name={self.only}"} if self.only else {}
 
     @property
     def name(self) -> str:

@@ -167,6 +167,7 @@ class Follower:
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": seconds,
+            **self.resource.selection,
         }
         splitter = Lines()
         with _outdated_if_gone():
@@ -199,7 +200,7 @@ async def listing(client: Client, resource: Resource, size: int = PAGE) -> Async
 
 
 async def _read_page(client: Client, resource: Resource, following: str, size: int) -> Page:
-    query: dict[str, str | int] = {"limit": size} if size else {}
+    query = {"limit": size, **resource.selection} if size else resource.selection
     if following:
         query["continue"] = following
     with _outdated_if_gone():

@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.model.wire import encode
+from tonnage.model.wire import encode, manifest
 
 AT_ONCE = 8
 _TIMEOUT = 30.0
@@ -136,27 +136,22 @@ def pods_path(namespace: str | None = None) -> str:
 
 def node_manifest(node: Node) -> dict[str, Any]:
     """A node as the API server takes it."""
-    return {"apiVersion": "v1", "kind": "Node", **_plain(node)}
+    return _new(node)
 
 
 def pod_manifest(pod: Pod) -> dict[str, Any]:
     """A pod as the API server takes it: every container needs an image, and only classes give priorities."""
-    manifest = {"apiVersion": "v1", "kind": "Pod", **_plain(pod)}
-    spec = manifest["spec"]
+    plain = _new(pod)
+    spec = plain["spec"]
     spec.pop("priority", None)
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         container["image"] = _IMAGE
-    return manifest
-
-
-def _plain(thing: Node | Pod) -> dict[str, Any]:
-    plain: dict[str, Any] = _without_nothing(json.loads(encode(thing)))
-    for name in ("uid", "creationTimestamp", "deletionTimestamp"):
-        plain["metadata"].pop(name, None)
     return plain
 
 
-def _without_nothing(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nothing(below) for name, below in value.items() if below is not None}
-    return [_without_nothing(below) for below in value] if isinstance(value, list) else value
+def _new(thing: Node | Pod) -> dict[str, Any]:
+    """An object without what the API server gives it."""
+    plain = manifest(thing)
+    for name in ("uid", "creationTimestamp", "deletionTimestamp"):
+        plain["metadata"].pop(name, None)
+    return plain

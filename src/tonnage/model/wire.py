@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -79,6 +79,7 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("storage.k8s.io/v1", "CSINode"): CSINode,
 }
 """The objects that are read, by version and kind."""
+_HEADERS = {type_: header for header, type_ in KINDS.items()}
 NAMESPACED = ("Pod", "PersistentVolumeClaim", "PodGroup", "ResourceQuota")
 """Kinds of objects that belong to a namespace."""
 
@@ -155,6 +156,13 @@ def convert(data: object, kind: type[T]) -> T:
         return msgspec.convert(data, type=kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise _wire_error(error) from error
+
+
+def manifest(thing: object) -> dict[str, Any]:
+    """An object of the model as manifests have it, without fields that say nothing; decoded, it is the same object."""
+    version, kind = _HEADERS[type(thing)]  # type: ignore[index]
+    plain: Any = without_nulls(msgspec.to_builtins(thing))
+    return {"apiVersion": version, "kind": kind, **plain}
 
 
 def encode(data: object) -> bytes:

@@ -1,0 +1,31 @@
+"""What the batch scheduler tells those who want to know why: the state it decides on, and what it goes by."""
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tonnage import __version__
+from tonnage.batch.reloading import Reloading
+from tonnage.batch.service import Service
+from tonnage.batch.snapshot import written
+from tonnage.model.moment import rfc3339
+
+_UNAVAILABLE = 503
+
+
+def debug_routes(service: Service, reloading: Reloading) -> list[Route]:
+    """The routes under /debug."""
+
+    async def snapshot(_: Request) -> Response:
+        if not service.ready.is_set():
+            return PlainTextResponse("the picture of the cluster is not complete yet", _UNAVAILABLE)
+        goes_by = {"config.yaml": reloading.in_force.text, "now": rfc3339(time.time()), "version": __version__}
+        note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tonnage-snapshot"}, "data": goes_by}
+        return StreamingResponse(written([note, *service.snapshot()]), media_type="application/json")
+
+    async def config(_: Request) -> Response:
+        return PlainTextResponse(reloading.in_force.text)
+
+    return [Route("/debug/snapshot", snapshot), Route("/debug/config", config)]

@@ -1,0 +1,114 @@
+"""The configuration in force, and those that come after it while the scheduler runs.
+
+A new one is tried out on the picture as it is; if it cannot be used, the one in force stays, and that is told: by an
+Event, in metrics and in the log, once for each content.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import NamedTuple
+
+from tonnage.batch.metrics import Metrics
+from tonnage.batch.service import Service
+from tonnage.batch.sources import Content, Source
+from tonnage.doors.events import CONFIGURATION_REFUSED, ObjectRef
+from tonnage.framework.action import Action
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import SessionError
+from tonnage.settings.notes import SettingsError
+
+log = logging.getLogger(__name__)
+
+TAKEN, REFUSED = "taken", "refused"
+
+
+class Configuration(NamedTuple):
+    """What a scheduler goes by, and the text that says so."""
+
+    text: str
+    plugins: Sequence[Plugin]
+    actions: Sequence[Action]
+    warnings: Sequence[str] = ()
+
+
+class Reloading:
+    """Takes over new configurations while `run` runs; without a source there are none."""
+
+    def __init__(
+        self,
+        first: Configuration,
+        source: Source | None,
+        load: Callable[[str, str], Configuration],
+        service: Service,
+        metrics: Metrics,
+        pod: str = "",
+    ) -> None:
+        self.in_force = first
+        self._source = source
+        self._load = load
+        """From a text and how messages name it; SettingsError with all that is wrong."""
+        self._service = service
+        self._metrics = metrics
+        self._pod = pod
+        """The namespace and name of this process's own pod, if they are known."""
+        self._seen = first.text, ""
+        """The last text, or why there was none."""
+        for outcome in (TAKEN, REFUSED):
+            metrics.config_reloads.labels(outcome)
+        metrics.config_taken.set(time.time())
+
+    async def run(self) -> None:
+        """Follow the source until cancelled, from when there is a picture on which to try out what it holds."""
+        if self._source is None:
+            return
+        await self._service.ready.wait()
+        async with aclosing(self._source.contents()) as contents:
+            async for content in contents:
+                self.look_at(content, self._source)
+
+    def look_at(self, content: Content, source: Source) -> None:
+        """Take over what the source holds now, if that is new and can be used."""
+        seen = (content, "") if isinstance(content, str) else ("", str(content))
+        if seen == self._seen:
+            return
+        self._seen = seen
+        if content == self.in_force.text:
+            log.info("%s holds the configuration in force again", source.name)
+            return
+        try:
+            if isinstance(content, SettingsError):
+                raise content
+            found = self._load(content, source.name)
+            self._service.configure(found.plugins, found.actions)
+        except SettingsError as error:
+            self._refuse(str(error), source)
+        except SessionError as error:
+            self._refuse(f"{source.name}: {error}", source)
+        except Exception as error:
+            # Plugins of others may do anything while they are made.
+            log.exception("%s: the configuration cannot be loaded", source.name)
+            self._refuse(f"{source.name}: {type(error).__name__}: {error}", source)
+        else:
+            self.in_force = found
+            self._metrics.config_reloads.labels(TAKEN).inc()
+            self._metrics.config_taken.set(time.time())
+            for warning in found.warnings:
+                log.warning("%s", warning)
+            log.info("%s: the new configuration is in force", source.name)
+
+    def _refuse(self, why: str, source: Source) -> None:
+        self._metrics.config_reloads.labels(REFUSED).inc()
+        log.error("the new configuration is refused, the one in force stays: %s", why)
+        about = source.about or self._own_pod()
+        if about is not None:
+            self._service.events.tell(about, CONFIGURATION_REFUSED, f"the configuration in force stays: {why}")
+
+    def _own_pod(self) -> ObjectRef | None:
+        """The pod around this process, with its identity if it is in the picture."""
+        if not self._pod:
+            return None
+        namespace, _, name = self._pod.partition("/")
+        task = self._service.cluster.running.get(self._pod)
+        return ObjectRef(namespace, name, (task.uid if task is not None else None) or "")

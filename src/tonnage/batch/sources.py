@@ -1,0 +1,172 @@
+"""Where the configuration comes from: a file or a ConfigMap, each followed for as long as somebody listens.
+
+A file is looked at every second, because a ConfigMap that is mounted as a volume changes by a link that is swapped. A
+ConfigMap of the API server is watched.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import NamedTuple, Protocol
+
+from tonnage.doors.events import ObjectRef
+from tonnage.kube.client import Client
+from tonnage.kube.configmap import ConfigMap, one_config_map
+from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.watch import NOT_FOUND, Follower, Pace
+from tonnage.model.wire import WireError, decode_object
+from tonnage.settings.document import SCHEDULER
+from tonnage.settings.notes import Note, SettingsError
+from tonnage.settings.source import text_of_file
+
+LOOK_SECONDS = 1.0
+PREFIX = "configmap:"
+
+Content = str | SettingsError
+"""The text of a configuration, or why there is none."""
+
+
+class Source(Protocol):
+    """Something that holds a configuration."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def about(self) -> ObjectRef | None:
+        """The object that Events about it concern; nothing if it is none."""
+        ...
+
+    def contents(self) -> AsyncGenerator[Content, None]:
+        """What it holds, and again whenever that may have changed, without end."""
+        ...
+
+
+class FileSource:
+    """A file."""
+
+    about = None
+
+    def __init__(self, path: str, seconds: float = LOOK_SECONDS) -> None:
+        self.name = path
+        self._seconds = seconds
+
+    def read(self) -> str:
+        """The text; SettingsError if it cannot be read."""
+        return text_of_file(self.name)
+
+    async def contents(self) -> AsyncGenerator[Content, None]:
+        read = last = self._stamp()
+        yield self._content()
+        while True:
+            await asyncio.sleep(self._seconds)
+            now = self._stamp()
+            # One that is being written is left alone until it has come to rest.
+            if now == last and now != read:
+                read = now
+                yield self._content()
+            last = now
+
+    def _content(self) -> Content:
+        try:
+            return self.read()
+        except SettingsError as error:
+            return error
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What is different after a change, seen without reading."""
+        try:
+            found = os.stat(self.name)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class MapName(NamedTuple):
+    """A ConfigMap as `--config` names it; without a key it holds the configuration under one of the usual ones."""
+
+    namespace: str
+    map: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return PREFIX + "/".join(part for part in self if part)
+
+
+def map_name(text: str) -> MapName | None:
+    """The ConfigMap that `configmap:NAMESPACE/NAME[/KEY]` names; nothing if it names a file; ValueError."""
+    if not text.startswith(PREFIX):
+        return None
+    parts = text.removeprefix(PREFIX).split("/")
+    if len(parts) not in (2, 3) or not all(parts):
+        raise ValueError(f"{text!r} names no ConfigMap; expected {PREFIX}NAMESPACE/NAME or {PREFIX}NAMESPACE/NAME/KEY")
+    return MapName(*parts)
+
+
+class ConfigMapSource:
+    """A ConfigMap of the API server."""
+
+    def __init__(self, client: Client, name: MapName, pace: Pace) -> None:
+        self.name = str(name)
+        self._client = client
+        self._named = name
+        self._resource = one_config_map(name.namespace, name.map)
+        self._pace = pace
+        self._uid = ""
+
+    @property
+    def about(self) -> ObjectRef:
+        return ObjectRef(self._named.namespace, self._named.map, self._uid, "ConfigMap")
+
+    async def read(self) -> str:
+        """The text; SettingsError if there is none, KubeError if that cannot be found out."""
+        try:
+            body = await self._client.get(f"{self._resource.path}/{self._named.map}")
+            return self._text(decode_object(body, ConfigMap))
+        except StatusError as error:
+            if error.status != NOT_FOUND:
+                raise KubeError(f"{self.name} cannot be read: {error}") from error
+            raise self._wrong(self._missing) from error
+        except WireError as error:
+            raise self._wrong(f"{error.path}: {error.message}") from error
+
+    async def contents(self) -> AsyncGenerator[Content, None]:
+        async with aclosing(Follower(self._client, self._resource, self._pace).batches()) as batches:
+            async for batch in batches:
+                for change in batch.changes:
+                    if change.is_gone:
+                        yield self._wrong(self._missing)
+                    elif change.object is not None:
+                        yield self._content(change.object)
+                    elif change.problem is not None:
+                        yield self._wrong(f"{change.problem.field}: {change.problem.message}")
+                if batch.listed is not None and not batch.listed:
+                    yield self._wrong(self._missing)
+
+    def _content(self, found: ConfigMap) -> Content:
+        try:
+            return self._text(found)
+        except SettingsError as error:
+            return error
+
+    def _text(self, found: ConfigMap) -> str:
+        self._uid = found.metadata.uid or ""
+        data = found.data or {}
+        keys = [key for key in ((self._named.key,) if self._named.key else SCHEDULER.keys) if key in data]
+        if len(keys) == 1:
+            return data[keys[0]]
+        if self._named.key:
+            held = f"; it holds {', '.join(sorted(data))}" if data else ""
+            raise self._wrong(f"the ConfigMap has no key {self._named.key}{held}")
+        which = "only one of" if keys else "one of"
+        raise self._wrong(f"the ConfigMap must hold {which} {' and '.join(SCHEDULER.keys)}, or its key be named")
+
+    @property
+    def _missing(self) -> str:
+        return f"there is no ConfigMap {self._named.map} in namespace {self._named.namespace}"
+
+    def _wrong(self, message: str) -> SettingsError:
+        return SettingsError(self.name, [Note(None, message)], [])

@@ -1,0 +1,18 @@
+"""ConfigMaps: texts by key."""
+
+import msgspec
+
+from tonnage.kube.resource import Resource
+from tonnage.model.meta import ObjectMeta
+
+
+class ConfigMap(msgspec.Struct, gc=False, frozen=True):
+    """A ConfigMap, as far as it holds text."""
+
+    metadata: ObjectMeta
+    data: dict[str, str] | None = None
+
+
+def one_config_map(namespace: str, name: str) -> Resource:
+    """That one ConfigMap, which need not exist."""
+    return Resource("ConfigMap", f"/api/v1/namespaces/{namespace}/configmaps", ConfigMap, only=name)

@@ -1,0 +1,93 @@
+"""A scheduler without an API server: told of objects as the watch tells them; its decisions come true when asked."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from tonnage.actions.catalog import make_actions
+from tonnage.batch.attention import DEFAULT_SCHEDULER, Attention
+from tonnage.batch.backlog import Backlog
+from tonnage.batch.deciding import Deciding
+from tonnage.batch.snapshot import collect, written
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
+from tonnage.doors.binding import BindingWriter
+from tonnage.framework.decision import Decision
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.manifests.read import Manifests, read_bytes
+from tonnage.model.pod import Pod
+from tonnage.scheduler.cycle import run_cycle
+
+NOW = 1_800_000_000.0
+Said = dict[str, object]
+"""What was decided about each pod: outcome, node, devices, and why it waits."""
+
+
+class Watching:
+    """A picture of a cluster, and cycles over it."""
+
+    def __init__(self, plugins: Sequence[Plugin], actions: Sequence[str] = ("allocate",), things: Iterable[Any] = ()):
+        self.cluster = Cluster(default_vendors())
+        self.backlog = Backlog(lambda: 0.0)
+        self.woken = 0
+        self.attention = Attention(DEFAULT_SCHEDULER, self.backlog, self._wake)
+        self._kinds = {kind.resource.type: kind for kind in self.attention.kinds(BATCH_KINDS)}
+        self.deciding = Deciding(self.cluster, plugins, make_actions(actions))
+        self.tell(*things)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def tell(self, *things: Any) -> None:
+        for thing in things:
+            self._kinds[type(thing)].put(self.cluster, thing)
+
+    def gone(self, pod: Pod) -> None:
+        self._kinds[Pod].drop(self.cluster, pod.key, pod)
+
+    def decide(self) -> list[Decision]:
+        cycle = self.deciding.run(frozenset(), NOW)
+        return [*cycle.placed, *cycle.waiting]
+
+    def bound(self, decision: Decision) -> Pod:
+        """A pod as the watch shows it after its Binding; a kubelet chooses plain cards itself."""
+        writer = BindingWriter(None, self.cluster, lambda: NOW, lambda: NOW)  # type: ignore[arg-type]
+        assert decision.node is not None
+        body = writer._binding(decision, decision.node, writer.is_handed_over(decision))
+        pod = decision.task.pod
+        notes = {**pod.annotations, **body["metadata"]["annotations"]}
+        return msgspec.structs.replace(
+            pod,
+            metadata=msgspec.structs.replace(pod.metadata, annotations=notes),
+            spec=msgspec.structs.replace(pod.spec, nodeName=decision.node),
+        )
+
+    def objects(self) -> list[Any]:
+        return collect(self.cluster, self.attention.others(), self.deciding.placed, NOW)
+
+
+async def text_of(things: Sequence[Any]) -> bytes:
+    return b"".join([part async for part in written(things)])
+
+
+def manifests_in(text: bytes) -> Manifests:
+    found = Manifests()
+    read_bytes(text, "the snapshot", found)
+    return found
+
+
+def replayed(text: bytes, plugins: Sequence[Plugin], actions: Sequence[str] = ("allocate",)) -> list[Decision]:
+    """What `tonnage schedule` decides."""
+    cluster = Cluster(default_vendors())
+    cluster.now = NOW
+    manifests_in(text).put_into(cluster)
+    with Session(cluster, plugins) as session:
+        return run_cycle(session, make_actions(actions))
+
+
+def said(decisions: Iterable[Decision]) -> Said:
+    records = [decision.record() for decision in decisions]
+    return {r.pod: (r.outcome, r.node, r.devices, r.message, r.rejected if r.node is None else []) for r in records}
