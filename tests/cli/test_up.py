@@ -22,12 +22,16 @@ from tonnage.cli.live import Caption, asks, bar, clock, render, span
 from tonnage.cli.up import Run, _invent
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
+from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.usablecards import FreeCards
+from tonnage.settings.defaults import DEFAULT_ACTIONS
 from tonnage.simulator.desk import Alikes
 from tonnage.simulator.invent import Arrival
 from tonnage.simulator.replay import Replay
 
 COMMAND = [sys.executable, "-m", "tonnage.cli.main", "up"]
-CAPTION = Caption(duration=8 * 3600, speed=240, policy="binpack/spread", seed=0, rate=12.3, pace=239.0)
+FREE = FreeCards(9.5, 7.25)
+CAPTION = Caption(duration=8 * 3600, speed=240, policy="binpack/spread", seed=0, rate=12.3, pace=239.0, cards=FREE)
 LINE = re.compile(
     r"^\d\d:\d\d:\d\d  running +\d+  waiting +\d+  finished +\d+"
     r"  GPU memory +[\d.]+%  fragmentation +[\d.]+%  decisions +\d+$"
@@ -37,6 +41,10 @@ _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])")
 
 def up(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def invented(nodes: int, gpus: int, seed: int) -> Replay:
+    return _invent(nodes, gpus, seed, stock_plugins(), DEFAULT_ACTIONS)
 
 
 def wait_until_it_listens(pid: int) -> None:
@@ -64,6 +72,64 @@ def first_number(pattern: str, text: str) -> float:
 
 
 # -- for machines
+
+
+def test_a_configuration_decides_as_it_does_for_schedule(tmp_path):
+    """One line in a configuration: pods are placed otherwise than by the default, and by it alone."""
+    config = tmp_path / "fgd.yaml"
+    config.write_text("actions: allocate\ntiers:\n- plugins:\n  - name: fragmentation\n")
+    options = ("--nodes", "6", "--gpus", "4", "--duration", "2h", "-o", "json")
+    default, configured = up(*options), up(*options, "--config", str(config))
+    assert configured.returncode == 0, configured.stderr
+    assert json.loads(configured.stdout)["policy"] == str(config)
+    assert json.loads(configured.stdout)["gpu_memory_percent"] != json.loads(default.stdout)["gpu_memory_percent"]
+    both = up(*options, "--config", str(config), "--policy", "spread")
+    assert json.loads(both.stdout)["policy"] == f"{config}, spread/spread"
+    assert json.loads(both.stdout)["gpu_memory_percent"] != json.loads(configured.stdout)["gpu_memory_percent"]
+
+
+def test_a_configuration_with_other_actions_runs_in_cycles(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("actions: allocate, preempt\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n")
+    outcome = up("--nodes", "1", "--gpus", "2", "--duration", "2h", "-o", "json", "--config", str(config))
+    assert outcome.returncode == 0, outcome.stderr
+    document = json.loads(outcome.stdout)
+    assert document["pods"]["placed"] > 0
+    assert document["problems"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("actions: allocate\ntiers:\n- plugins:\n  - name: fragmentaton\n", "4:11: there is no plugin"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_configuration_that_is_not_valid_is_told_as_schedule_tells_it(tmp_path, text, told):
+    config = tmp_path / "config.yaml"
+    if text is not None:
+        config.write_text(text)
+    outcome = up("--config", str(config))
+    manifests = tmp_path / "none.yaml"
+    manifests.write_text("")
+    schedule = [*COMMAND[:-1], "schedule", "-f", str(manifests), "--config", str(config)]
+    told_there = subprocess.run(schedule, capture_output=True, text=True, timeout=60, check=False)
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    assert told in outcome.stderr
+    assert outcome.stderr == told_there.stderr
+
+
+def test_what_usual_pods_can_use_of_the_free_cards_is_told():
+    options = ("--nodes", "4", "--gpus", "4", "--duration", "2h", "--speed", "0")
+    document = json.loads(up(*options, "-o", "json").stdout)
+    assert 0 < document["gpus_free_usable"] < document["gpus_free"] < 16
+    free, usable = document["gpus_free"], document["gpus_free_usable"]
+    assert (
+        f"free GPUs        {free:.1f} in all at the end, of which a usual pod can use {usable:.1f}"
+        in up(*options).stdout
+    )
+    wide = "\n".join(screen(invented(2, 2, 0), 160, 36))
+    assert "free GPUs 9.5, 7.2 usable" in wide
 
 
 def test_the_same_seed_gives_the_same_summary_at_any_speed():
@@ -124,7 +190,7 @@ class Watch:
 def test_virtual_time_keeps_to_the_speed():
     watch = Watch()
     run = Run(240.0, watch.read, watch.sleep)
-    run.replay = _invent(2, 2, 0, ("binpack", "spread"))
+    run.replay = invented(2, 2, 0)
     assert run.until(1200.0)
     assert watch.now == pytest.approx(1005.0)
     assert not run.until(9999.0, deadline=watch.now + 0.5)
@@ -134,7 +200,7 @@ def test_virtual_time_keeps_to_the_speed():
 def test_after_a_long_sleep_virtual_time_does_not_chase_what_it_missed():
     watch = Watch()
     run = Run(240.0, watch.read, watch.sleep)
-    run.replay = _invent(2, 2, 0, ("binpack", "spread"))
+    run.replay = invented(2, 2, 0)
     run.until(240.0)
     watch.now += 3600
     run.until(99999.0, deadline=watch.now + 0.1)
@@ -314,7 +380,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines():
 
 @pytest.mark.parametrize("cluster", [(1, 1), (12, 8), (12, 16), (70, 8)])
 def test_the_view_fits_the_screen_it_is_made_for(cluster):
-    replay = _invent(*cluster, 1, ("binpack", "spread"))
+    replay = invented(*cluster, 1)
     for hour in (0.0, 1.0):
         replay.advance(hour * 3600)
         for width, height in ((120, 36), (80, 24), (200, 60), (60, 15), (33, 9), (10, 3), (1, 1)):
@@ -343,23 +409,23 @@ def test_the_view_says_what_runs_what_waits_and_why():
 
 @pytest.mark.parametrize(("speed", "pace", "shown"), [(240, 235, "240×"), (240, 90, "90×"), (0, 5123.4, "5,123×")])
 def test_the_view_shows_the_speed_that_is_kept(speed, pace, shown):
-    caption = Caption(duration=60, speed=speed, policy="binpack/spread", seed=0, rate=0, pace=pace)
-    header = render(_invent(1, 1, 0, ("binpack", "spread")), caption, 120, 36).renderables[0]
+    caption = Caption(duration=60, speed=speed, policy="binpack/spread", seed=0, rate=0, pace=pace, cards=FREE)
+    header = render(invented(1, 1, 0), caption, 120, 36).renderables[0]
     assert f"  {shown} real time" in str(header)
 
 
 def test_when_nothing_waits_the_view_says_so():
-    replay = _invent(2, 2, 0, ("binpack", "spread"))
+    replay = invented(2, 2, 0)
     assert "nothing waits" in "\n".join(screen(replay, 100, 30))
 
 
 def test_nodes_stand_side_by_side_when_there_are_many():
-    lines = screen(_invent(40, 8, 0, ("binpack", "spread")), 120, 36)
+    lines = screen(invented(40, 8, 0), 120, 36)
     assert any(len(re.findall(r"-\d\d\d +········ ", line)) == 4 for line in lines)
 
 
 def test_pools_are_summed_up_when_there_are_too_many_nodes():
-    text = "\n".join(screen(_invent(400, 8, 0, ("binpack", "spread")), 120, 36))
+    text = "\n".join(screen(invented(400, 8, 0), 120, 36))
     assert re.search(r"H100 80GB HBM3 .+ 180 nodes +1,440 GPUs +1,440 idle", text)
     shown = len(re.findall(r"[a-z0-9]+-\d\d\d +········ ", text))
     assert first_number(r"… and ([\d,]+) more nodes", text) == 400 - shown

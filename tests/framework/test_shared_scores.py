@@ -3,7 +3,7 @@
 import pytest
 
 from tests.plugins.resource_scores import host, wants
-from tests.scenario import node, pod, scenario
+from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.columns import FEW, Columns
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
@@ -48,6 +48,33 @@ def test_pods_that_differ_only_in_where_they_fit_are_scored_together():
     assert set(second.scores) == {"a"}
     assert set(third.scores) == {"a", "b", "c"}
     assert third.scores["a"]["binpack"] == pytest.approx(100 * 6 / 64)
+
+
+def test_nodes_that_will_not_do_are_scored_when_they_do():
+    """Two full nodes: nobody asks how good they are, until somebody leaves one of them."""
+    asked = []
+
+    class Counting(Binpack):
+        def _score(self, task, nodes):
+            asked.append(len(nodes))
+            return super()._score(task, nodes)
+
+    full = [running(f"on-{name}", on=name, gpu=0, memory=8000) for name in ("a", "b")]
+    cluster = scenario(node("a", gpus=1), node("b", gpus=1), *full)
+    task = make_task(pod("p", 1, cpu=2), cluster.vendors)
+    with Session(cluster, [*stock_plugins(), Counting()]) as session:
+        assert session.decide(task).node is None
+        assert not session.may_fit(task)
+        cluster.upsert_pod(pod("small", cpu=1, on="a"))
+        assert session.decide(task).node is None
+        assert asked == []
+        cluster.remove_pod("default/on-b")
+        assert session.may_fit(task)
+        decision = session.decide(task)
+        with Session(cluster, [*stock_plugins(), Binpack()]) as cold:
+            assert decision.record() == cold.decide(task).record()
+    assert decision.node == "b"
+    assert asked == [2]
 
 
 def test_rows_that_changed_are_known_however_long_ago():

@@ -17,7 +17,7 @@ from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.plugins.stock import stock_plugins
-from tonnage.simulator.desk import Alikes, Cycles, Desk, Fate, Outcome
+from tonnage.simulator.desk import Alikes, Cycles, Desk, Outcome
 from tonnage.simulator.invent import Arrival, invent_arrivals, invent_nodes
 from tonnage.simulator.measure import Waits, measure, waits
 from tonnage.simulator.objects import EPOCH
@@ -51,7 +51,7 @@ def runs(simulated: Replay, name: str) -> bool:
 
 
 def waits_for(simulated: Replay, name: str) -> str:
-    return simulated.waiting[f"default/{name}"].why
+    return simulated.why(simulated.waiting[f"default/{name}"].task)
 
 
 # -- arriving, waiting and leaving
@@ -160,6 +160,33 @@ def test_pods_that_are_told_apart_only_by_an_annotation_do_not_share_their_fate(
     assert not runs(simulated, "alone")
 
 
+# -- pods that are moved
+
+
+def test_a_pod_that_is_moved_for_another_runs_where_there_was_found_to_be_room():
+    """One pod on each of two nodes, and one that wants two cards: somebody joins the other, and all three run."""
+    cluster = scenario(node("n1", gpus=2), node("n2", gpus=2))
+    desk = Cycles(cluster, stock_plugins("spread"), make_actions(["allocate", "consolidation"]))
+    preemptible = {"volcano.sh/preemptable": "true"}
+    small = [Arrival(when, 100.0, whole(name, annotations=preemptible)) for name, when in (("x", 0.0), ("y", 1.0))]
+    large = Arrival(10.0, 50.0, pod("large", 2, annotations=preemptible))
+    simulated = Replay(cluster, desk, [*small, large])
+    simulated.advance(9)
+    before = dict(cluster.holders)
+    assert set(before.values()) == {"n1", "n2"}
+    simulated.advance(10)
+    (moved,) = [key for key in before if cluster.holders[key] != before[key]]
+    assert cluster.holders["default/large"] == before[moved]
+    assert cluster.running.keys() == cluster.holders.keys()
+    assert (simulated.placed, simulated.stopped, simulated.waiting) == (3, 1, {})
+    assert simulated.decisions == 3
+    simulated.advance(109)
+    assert [*cluster.holders] == [moved]
+    simulated.advance(110)
+    assert not cluster.holders
+    assert (cluster.columns.card_free == cluster.columns.card_total).all()
+
+
 # -- the same as without short cuts
 
 
@@ -171,7 +198,10 @@ class Patient(Desk):
         self.session = Session(cluster, stock_plugins())
 
     def arrive(self, task):
-        return Fate()
+        pass
+
+    def about(self, task):
+        return None
 
     def place(self, departed):
         tasks = sorted(self.cluster.waiting.values(), key=lambda task: task.order)

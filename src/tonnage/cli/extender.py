@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import BadInput, find_plugins, load_settings
+from tonnage.cli.inputs import BadInput, find_plugins, valid_settings
 from tonnage.extender.flags import extender_options
 
 if TYPE_CHECKING:
@@ -71,17 +71,10 @@ def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
 def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
     from tonnage.plugins.stock import stock_plugins
     from tonnage.settings.defaults import with_flags
-    from tonnage.settings.notes import SettingsError
 
     plugins = stock_plugins()
     if options.config:
-        try:
-            settings = load_settings(options.config, find_plugins(()))
-        except SettingsError as error:
-            raise BadInput(f"the configuration is not valid\n{error}") from error
-        for note in settings.warnings:
-            click.echo(note.shown(settings.source, "warning"), err=True)
-        plugins = settings.plugins
+        plugins = valid_settings(options.config, find_plugins(())).plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
 
 

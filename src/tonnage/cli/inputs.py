@@ -36,6 +36,19 @@ def find_plugins(files: Sequence[str]) -> "PluginFinder":
         raise BadInput(str(error)) from error
 
 
+def valid_settings(file: str, finder: "PluginFinder") -> "Settings":
+    """The configuration in a file, or on standard input, with warnings told; ends the command if it is not valid."""
+    from tonnage.settings.notes import SettingsError
+
+    try:
+        settings = load_settings(file, finder)
+    except SettingsError as error:
+        raise BadInput(f"the configuration is not valid\n{error}") from error
+    for note in settings.warnings:
+        click.echo(note.shown(settings.source, "warning"), err=True)
+    return settings
+
+
 def load_settings(file: str, finder: "PluginFinder") -> "Settings":
     """The configuration in a file, or on standard input; SettingsError with all that is wrong."""
     from tonnage.settings.load import load_bytes, load_file

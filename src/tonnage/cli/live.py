@@ -15,6 +15,7 @@ from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PERCENTAGE_UNSET
+from tonnage.plugins.usablecards import FreeCards
 from tonnage.simulator.measure import measure, percent
 from tonnage.simulator.replay import SAMPLE_EVERY, Replay
 
@@ -41,6 +42,7 @@ class Caption:
     """Decisions per second of wall-clock time."""
     pace: float
     """Virtual seconds per second as they really passed."""
+    cards: FreeCards
 
 
 def render(replay: Replay, caption: Caption, width: int, height: int) -> Group:
@@ -157,6 +159,7 @@ def _figures(replay: Replay, caption: Caption, width: int) -> list[Text]:
     _append(cards, width, "fragmentation", f"{usage.fragmentation:.1f}%")
     _append(cards, width, "GPUs", f"{usage.full:,} full, {usage.partial:,} partly, {usage.idle:,} idle")
     _append(cards, width, "free nodes", f"{usage.free_nodes:,}")
+    _append(cards, width, "free GPUs", f"{caption.cards.free:,.1f}, {caption.cards.usable:,.1f} usable")
     pods = _row(("pods        ", _TITLE), (f"{replay.running:6,} running", _NAME))
     pods.append(f", {len(replay.waiting):,} waiting, {replay.finished:,} finished, {replay.arrived:,} arrived")
     hint = "Ctrl-C ends "
@@ -331,7 +334,8 @@ def _queue(replay: Replay, width: int, room: int) -> list[Text]:
         )
     ]
     for pod, pod_name, wish in zip(shown, names, wishes, strict=True):
-        reason = pod.why.partition(" nodes fit: ")[2] or pod.why
+        why = replay.why(pod.task)
+        reason = why.partition(" nodes fit: ")[2] or why
         line = _row((_fit(pod_name, name), _NAME), "  ", _fit(wish, wants), "  ")
         line.append(f"{span(replay.now - pod.since):>6}  ", _ALERT).append(reason)
         lines.append(line)

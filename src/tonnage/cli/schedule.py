@@ -14,9 +14,9 @@ from tonnage.cli.inputs import (
     device_config_file,
     device_vendors,
     find_plugins,
-    load_settings,
     plugin_files,
     standard_input,
+    valid_settings,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +155,6 @@ def _settings(
     """
     from tonnage.plugins.stock import stock_plugins
     from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
-    from tonnage.settings.notes import SettingsError
 
     def make(kind: "type[Plugin]") -> "Plugin":
         try:
@@ -169,12 +168,7 @@ def _settings(
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:
             raise BadInput("standard input can be read only once; give - once")
-        try:
-            settings = load_settings(config, finder)
-        except SettingsError as error:
-            raise BadInput(f"the configuration is not valid\n{error}") from error
-        for note in settings.warnings:
-            click.echo(note.shown(settings.source, "warning"), err=True)
+        settings = valid_settings(config, finder)
         plugins, actions = settings.plugins, settings.actions
     named = {plugin.name for plugin in plugins}
     plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]

@@ -10,14 +10,19 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from tonnage.cli.inputs import BadInput, find_plugins, valid_settings
 
 if TYPE_CHECKING:
+    from tonnage.framework.plugin import Plugin
+    from tonnage.plugins.usablecards import FreeCards, UsableCards
     from tonnage.simulator.measure import Summary
     from tonnage.simulator.replay import Replay
 
@@ -89,7 +94,10 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tup
     metavar="NODE[/GPU]",
     default="binpack/spread",
     show_default=True,
-    help="How nodes and the GPUs of a node are chosen; one word sets both.",
+    help="How nodes and the GPUs of a node are chosen; one word sets both. Counts more than a configuration.",
+)
+@click.option(
+    "--config", metavar="FILE", help="A scheduler configuration, as for `tonnage schedule`; - for standard input."
 )
 @click.option(
     "--interval",
@@ -107,6 +115,7 @@ def command(
     speed: float | None,
     duration: float,
     policy: tuple[str, str],
+    config: str | None,
     interval: float,
     output: str,
 ) -> None:
@@ -115,27 +124,45 @@ def command(
     Pods that share GPUs, want whole ones or several of them arrive and finish on nodes of different kinds. On a
     terminal this is a live view; otherwise a line per interval. Ctrl-C ends it with the summary.
     """
+    from tonnage.plugins.usablecards import UsableCards
+
+    name, plugins, actions = _settings(config, policy)
     run = Run(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
-    name = "/".join(policy)
     with run.listening():
-        run.replay = _invent(nodes, gpus, seed, policy)
+        run.replay = _invent(nodes, gpus, seed, plugins, actions)
+        run.cards = UsableCards(run.replay.cluster, plugins)
         if output == "json":
             run.until(duration)
         elif sys.stdout.isatty() and _can_draw():
             _watch(run, duration, name, seed)
         else:
             _log(run, duration, interval)
-    summary = run.replay.summary()
+    summary, cards = run.replay.summary(), run.cards.measure()
     if output == "json":
-        click.echo(_as_json(summary, name, seed, nodes, gpus))
+        click.echo(_as_json(summary, cards, name, seed, nodes, gpus))
     else:
-        click.echo(_as_text(summary, name, seed, nodes, gpus, run))
+        click.echo(_as_text(summary, cards, name, seed, nodes, gpus, run))
+
+
+def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequence[Plugin], Sequence[str]]":
+    """What decides, in a few words, and its plugins and actions: a policy, or a configuration, or both if given."""
+    from tonnage.plugins.stock import stock_plugins
+    from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
+
+    name = "/".join(policy)
+    if config is None:
+        return name, stock_plugins(*policy), DEFAULT_ACTIONS
+    settings = valid_settings(config, find_plugins(()))
+    if click.get_current_context().get_parameter_source("policy") == ParameterSource.DEFAULT:
+        return settings.source, settings.plugins, settings.actions
+    return f"{settings.source}, {name}", with_flags(settings.plugins, *policy, None), settings.actions
 
 
 class Run:
     """Drives a replay by the wall clock, until its end or a signal."""
 
     replay: "Replay"
+    cards: "UsableCards"
 
     def __init__(
         self, speed: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -217,22 +244,31 @@ class Run:
         self.busy += now - begin
 
 
-def _invent(nodes: int, gpus: int, seed: int, policy: tuple[str, str]) -> "Replay":
+def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actions: "Sequence[str]") -> "Replay":
     from random import Random
 
+    from tonnage.actions.catalog import make_actions
     from tonnage.cluster.cluster import Cluster
     from tonnage.devices.catalog import default_vendors
-    from tonnage.framework.session import Session
-    from tonnage.plugins.stock import stock_plugins
-    from tonnage.simulator.desk import Alikes
+    from tonnage.framework.session import Session, SessionError
+    from tonnage.simulator.desk import Alikes, Cycles, Desk
     from tonnage.simulator.invent import invent_arrivals, invent_nodes
     from tonnage.simulator.replay import Replay
+    from tonnage.simulator.standing import goes_by_pods_alone
 
     rng = Random(seed)
     cluster = Cluster(default_vendors())
     for node in invent_nodes(nodes, gpus, rng):
         cluster.upsert_node(node)
-    desk = Alikes(cluster, Session(cluster, stock_plugins(*policy)))
+    try:
+        session = Session(cluster, plugins)
+    except SessionError as error:
+        raise BadInput(str(error)) from error
+    if goes_by_pods_alone(plugins, actions, session, has_priorities=True):
+        desk: Desk = Alikes(cluster, session)
+    else:
+        session.close()
+        desk = Cycles(cluster, plugins, make_actions(actions))
     return Replay(cluster, desk, invent_arrivals(nodes, gpus, rng))
 
 
@@ -257,7 +293,7 @@ def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
     done = False
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not (done or run.stopped):
-            caption = Caption(duration, run.speed, policy, seed, *run.pace())
+            caption = Caption(duration, run.speed, policy, seed, *run.pace(), run.cards.measure())
             live.update(render(run.replay, caption, console.width, console.height), refresh=True)
             done = run.until(duration, run.clock() + 1 / FRAMES_PER_SECOND)
 
@@ -282,16 +318,17 @@ def _log(run: Run, duration: float, interval: float) -> None:
         number += 1
 
 
-def _as_json(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int) -> str:
+def _as_json(summary: "Summary", cards: "FreeCards", policy: str, seed: int, nodes: int, gpus: int) -> str:
     from msgspec.structs import asdict
 
     from tonnage.model.wire import encode_pretty
 
-    document = {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **asdict(summary)}
+    free = {"gpus_free": round(cards.free, 3), "gpus_free_usable": round(cards.usable, 3)}
+    document = {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **asdict(summary), **free}
     return encode_pretty(document).decode()
 
 
-def _as_text(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int, run: Run) -> str:
+def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, nodes: int, gpus: int, run: Run) -> str:
     from tonnage.cli.live import span
 
     pods, waits, cards = summary.pods, summary.wait_seconds, summary.cards
@@ -316,6 +353,7 @@ def _as_text(summary: "Summary", policy: str, seed: int, nodes: int, gpus: int, 
             )
         ),
         ("GPUs at the end", f"{cards.full:,} full, {cards.partial:,} partly used, {cards.idle:,} idle"),
+        ("free GPUs", f"{free.free:,.1f} in all at the end, of which a usual pod can use {free.usable:,.1f}"),
         ("free nodes", f"{summary.free_nodes:,}"),
         ("problems", f"{summary.problems:,}"),
     ]

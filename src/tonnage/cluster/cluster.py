@@ -14,7 +14,7 @@ from tonnage.cluster.rows import Rows
 from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, sit_down
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.surroundings import Surroundings
-from tonnage.cluster.task import Task, make_task
+from tonnage.cluster.task import Task, TaskMaker
 from tonnage.cluster.topology import Membership, membership, topology_problems
 from tonnage.devices.base import DecodeError, PodUses, Vendor
 from tonnage.model.hypernode import HyperNode
@@ -34,6 +34,7 @@ class Cluster(Rows):
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         super().__init__(vendors)
+        self._tasks = TaskMaker(self.vendors)
         self.waiting: dict[str, Task] = {}
         """Pods without a node, which nothing was reserved for."""
         self.reserved: dict[str, Task] = {}
@@ -159,7 +160,7 @@ class Cluster(Rows):
             if pod.has_succeeded:
                 self.groups.finish(pod)
             return
-        task = make_task(pod, self.vendors)
+        task = self._tasks.make(pod)
         if pod.node is None:
             # A device annotation without a node is a left-over of an attempt that came to nothing: it counts nothing.
             self.restore(key)

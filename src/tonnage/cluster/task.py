@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import msgspec
 
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.podrules import PodRules, pod_rules
 from tonnage.devices.base import DeviceRequest, RequestError, Vendor
 from tonnage.model.meta import NOTHING
@@ -29,7 +30,7 @@ Requests = tuple[tuple[str, int], ...]
 """Resource names and amounts, by name."""
 
 
-class Demand(msgspec.Struct, gc=False, frozen=True):
+class Demand(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
     """What one container asks of cards; its position is the one it has in device annotations."""
 
     position: int
@@ -197,6 +198,21 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
         unstated(pod, needs),
         tuple([container.image_name for container, _ in containers if container.image]),
     )
+
+
+class TaskMaker:
+    """Makes tasks; for pods that were made with one and the same specification its needs are worked out once."""
+
+    def __init__(self, vendors: Sequence[Vendor]) -> None:
+        self._vendors = vendors
+        self._known: Memo[int, Task] = Memo()
+        """By the identity of the specification, which lives as long as the task that is kept."""
+
+    def make(self, pod: Pod) -> Task:
+        known = self._known.get(id(pod.spec))
+        if known is not None and known.annotations == pod.annotations and known.rules is None:
+            return msgspec.structs.replace(known, pod=pod, key=pod.key, annotations=pod.annotations)
+        return self._known.keep(id(pod.spec), make_task(pod, self._vendors))
 
 
 def asks(tasks: Sequence[Task]) -> str:

@@ -90,7 +90,7 @@ class Device(msgspec.Struct, gc=False, frozen=True):
     """What only this vendor knows about its card, such as the network group of an Ascend."""
 
 
-class DeviceRequest(msgspec.Struct, gc=False, frozen=True):
+class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
     """What one container asks of one vendor's cards."""
 
     vendor: str

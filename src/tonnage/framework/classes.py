@@ -191,15 +191,11 @@ class PodClass:
 
     def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
         verdicts = self._ask(task, nodes, self._known.kept_predicates)
-        totals = nodes.pick(self.scores.totals)
-        if verdicts is not None:
-            # A view must not be written to.
-            totals = totals.copy()
-            np.copyto(totals, _NOTHING, where=self._known.verdicts.rejects.take(verdicts))
+        totals = self._totals(task, nodes, verdicts)
         if nodes.rows is None:
             verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
             counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self._kept = Standing(verdicts, counts, totals.copy())
+            self._kept = Standing(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
             return
         kept = self._kept
         kept.totals[nodes.rows] = totals
@@ -210,9 +206,32 @@ class PodClass:
         # The bytes of short arrays are compared faster than the arrays, and mostly nothing has changed.
         if after.tobytes() == before.tobytes():
             return
+        if len(after) == 1:
+            kept.counts[before] -= 1
+            kept.counts[after] += 1
+            kept.verdicts[nodes.rows] = after
+            return
         kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
         kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
         kept.verdicts[nodes.rows] = after
+
+    def _totals(self, task: Task, nodes: Nodes, verdicts: Array | None) -> Array | np.float64:
+        """The sum of scores of nodes; minus infinity where the pods do not fit.
+
+        Scores are asked for only if any of the nodes will do: most nodes of a full cluster never will.
+        """
+        known, scores = self._known, self.scores
+        rejected = None if verdicts is None else known.verdicts.rejects.take(verdicts)
+        # Looking at the bytes of a short array is faster than reducing it.
+        if rejected is not None and not known.late_scorers and not rejected.tobytes().count(0):
+            return _NOTHING
+        scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
+        totals = nodes.pick(scores.totals)
+        if rejected is not None:
+            # A view must not be written to.
+            totals = totals.copy()
+            np.copyto(totals, _NOTHING, where=rejected)
+        return totals
 
     def _add_late(self, task: Task, floor: np.float64) -> None:
         """Lay on top what depends on more than the class and a node's row."""
@@ -338,13 +357,10 @@ class Classes:
             if len(self._kept) >= _MOST_CLASSES:
                 self._forget_the_idle()
             scores = self._scores.setdefault(tuple([key(task) for key in self._score_keys]), Scores(self.scorers))
-            scores.update(task, columns)
             kept = self._kept[key] = PodClass(self, scores)
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
-            nodes, scores = columns.nodes_since(kept.version), kept.scores
-            scores.update(task, columns, nodes if scores.version == kept.version else None)
-            kept.refresh(task, nodes)
+            kept.refresh(task, columns.nodes_since(kept.version))
         elif self.every_pod:
             kept.refresh_late(task)
         kept.version = columns.clock

@@ -106,6 +106,11 @@ class Session(Extensions):
         waiting = [task for key, task in self.cluster.waiting.items() if key not in self.passed_over]
         return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
 
+    def may_fit(self, task: Task) -> bool:
+        """Whether plugins that look at nodes leave the pod any; in a fraction of the time of a decision."""
+        self.cluster.settle()
+        return bool(self._classes.current(task).now.best(1))
+
     def fitting(self, task: Task) -> Array:
         """On which nodes the pod fits now, or may fit, as plugins say that look at nodes."""
         self.cluster.settle()

@@ -18,6 +18,11 @@ _AGAIN = " (again)"
 """What the pod is called that will come in place of one that has to go: its own name is not known yet."""
 
 
+def successor(key: str) -> str:
+    """The key of the pod that will come in place of one that has to go, as long as it has not come."""
+    return key + _AGAIN
+
+
 class StatementError(Exception):
     """A step that makes no sense: it would not be possible to undo it."""
 
@@ -70,7 +75,7 @@ class Statement:
 
     def move(self, task: Task) -> Decision:
         """Give the pod that will come in place of one that has to go a place."""
-        return self.place(msgspec.structs.replace(task, key=task.key + _AGAIN))
+        return self.place(msgspec.structs.replace(task, key=successor(task.key)))
 
     def pipeline(self, task: Task, among: NodeSet | None = None) -> Decision:
         """Give a pod a place where it fits once the pods that are leaving have left."""
@@ -108,7 +113,7 @@ class Statement:
         holders = self._session.cluster.holders
         for step in self._steps:
             if step.eviction is not None:
-                to = holders.get(step.task.key + _AGAIN, "")
+                to = holders.get(successor(step.task.key), "")
                 self._session.evictions.append(msgspec.structs.replace(step.eviction, to=to))
 
     def _check(self, task: Task) -> None:

@@ -16,15 +16,9 @@ from tonnage.framework.action import Action
 from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.framework.statement import successor
 from tonnage.scheduler.cycle import run_cycle
 from tonnage.scheduler.sessions import Sessions
-
-
-@dataclass(slots=True)
-class Fate:
-    """What was last decided about a waiting pod, or about all that are like it."""
-
-    decision: Decision | None = None
 
 
 class Outcome(NamedTuple):
@@ -32,6 +26,8 @@ class Outcome(NamedTuple):
 
     placed: Sequence[Task]
     stopped: Sequence[Task] = ()
+    moved: Sequence[Task] = ()
+    """Pods that were stopped too, and have another place already."""
 
 
 class Desk(ABC):
@@ -41,20 +37,27 @@ class Desk(ABC):
     """How many were made."""
 
     @abstractmethod
-    def arrive(self, task: Task) -> Fate:
+    def arrive(self, task: Task) -> None:
         """A pod waits from now on."""
 
     @abstractmethod
     def place(self, departed: bool) -> Outcome:
         """Give places, which pods hold from here on; `departed` says whether any have left since the last time."""
 
+    @abstractmethod
+    def about(self, task: Task) -> Decision | None:
+        """Why a pod waits; nothing if it was not looked at yet."""
+
 
 @dataclass(slots=True)
-class Alike(Fate):
+class Alike:
     """Waiting pods that no plugin can tell apart: where one does not fit, none does."""
 
+    kind: Hashable
     tasks: list[tuple[tuple[int, str, str], Task]] = field(default_factory=list)
     """A heap in the pods' order."""
+    waits: bool = False
+    """Whether the first of them was tried and found no place."""
 
 
 class Alikes(Desk):
@@ -66,14 +69,13 @@ class Alikes(Desk):
         self._alike: dict[Hashable, Alike] = {}
         self._new: list[Alike] = []
 
-    def arrive(self, task: Task) -> Fate:
-        kind = self._likeness(task)
+    def arrive(self, task: Task) -> None:
+        kind = (task.fault, self._session.class_key(task))
         alike = self._alike.get(kind)
         if alike is None:
-            alike = self._alike[kind] = Alike()
+            alike = self._alike[kind] = Alike(kind)
             self._new.append(alike)
         heapq.heappush(alike.tasks, (task.order, task))
-        return alike
 
     def place(self, departed: bool) -> Outcome:
         """Place what fits, in the pods' order; a kind is left alone after its first failure.
@@ -81,6 +83,7 @@ class Alikes(Desk):
         That loses nothing, because placing others only takes room away; and without a departure whatever did not fit
         before does not fit now.
         """
+        session = self._session
         groups = [*self._alike.values()] if departed else self._new
         self._new = []
         placed: list[Task] = []
@@ -89,9 +92,10 @@ class Alikes(Desk):
         while heads:
             group = heads[0][1]
             task = group.tasks[0][1]
-            group.decision = self._session.place(task)
             self.decisions += 1
-            if group.decision.node is None:
+            # Most kinds that wait go on waiting after a departure; that can be seen without asking why.
+            group.waits = (group.waits and not session.may_fit(task)) or session.place(task).node is None
+            if group.waits:
                 heapq.heappop(heads)
                 continue
             heapq.heappop(group.tasks)
@@ -101,12 +105,11 @@ class Alikes(Desk):
                 heapq.heapreplace(heads, (group.tasks[0][0], group))
             else:
                 heapq.heappop(heads)
-                del self._alike[self._likeness(task)]
+                del self._alike[group.kind]
         return Outcome(placed)
 
-    def _likeness(self, task: Task) -> Hashable:
-        """What tells pods apart."""
-        return task.fault, self._session.class_key(task)
+    def about(self, task: Task) -> Decision | None:
+        return self._session.decide(task)
 
 
 class Cycles(Desk):
@@ -116,18 +119,18 @@ class Cycles(Desk):
         self._cluster = cluster
         self._sessions = Sessions(cluster, plugins)
         self._actions = actions
-        self._fates: dict[str, Fate] = {}
+        self._last: dict[str, Decision] = {}
+        """What was last decided about each waiting pod."""
 
-    def arrive(self, task: Task) -> Fate:
-        fate = self._fates[task.key] = Fate()
-        return fate
+    def arrive(self, task: Task) -> None:
+        self._last.pop(task.key, None)
 
     def place(self, departed: bool) -> Outcome:
         session = self._sessions.open()
         decisions = run_cycle(session, self._actions)
         self.decisions += len(decisions)
-        stopped = [self._cluster.running[eviction.pod] for eviction in session.evictions]
-        for task in stopped:
+        evicted = [self._cluster.running[eviction.pod] for eviction in session.evictions]
+        for task in evicted:
             self._cluster.remove_pod(task.key)
         placed: list[Task] = []
         for decision in decisions:
@@ -135,12 +138,26 @@ class Cycles(Desk):
             # Who waits for pods that are stopped need not wait any longer: here they are gone at once.
             if decision.outcome == PLACED or key in self._cluster.promised:
                 self._cluster.confirm(key)
-                self._fates.pop(key, None)
+                self._last.pop(key, None)
                 placed.append(decision.task)
-            elif key in self._fates:
-                self._fates[key].decision = decision
-        # What is held for pods that will come in the place of stopped ones: these come now, and find it.
-        for key in [*self._cluster.reserved]:
-            self._cluster.remove_pod(key)
+            else:
+                self._last[key] = decision
+        moved = [task for task in evicted if self._move(task)]
         self._sessions.done(session)
-        return Outcome(placed, stopped)
+        gone = {task.key for task in moved}
+        return Outcome(placed, [task for task in evicted if task.key not in gone], moved)
+
+    def _move(self, task: Task) -> bool:
+        """Let a pod that was stopped come again, at once, where there is room for it; whether there is any."""
+        cluster, again = self._cluster, successor(task.key)
+        holding = cluster.held(again)
+        if holding is None:
+            return False
+        cluster.remove_pod(again)
+        cluster.upsert_pod(task.pod)
+        cluster.reserve_holding(cluster.waiting[task.key], holding)
+        cluster.confirm(task.key)
+        return True
+
+    def about(self, task: Task) -> Decision | None:
+        return self._last.get(task.key)

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.simulator.desk import Cycles, Desk
@@ -118,13 +119,16 @@ class _ByActions(_Placer):
         self._keep = keep
 
     def place(self, entry: Entry, suffix: str) -> None:
-        fates = {}
+        waiting = self._cluster.waiting
+        tasks: list[Task] = []
         for pod in entry.pods(suffix):
             self._cluster.upsert_pod(pod)
-            fates[pod.key] = self._desk.arrive(self._cluster.waiting[pod.key])
+            tasks.append(waiting[pod.key])
+            self._desk.arrive(tasks[-1])
         self._desk.place(False)
-        for key, fate in fates.items():
-            if key in self._cluster.waiting and fate.decision is not None:
-                self.failures[main_reason(fate.decision)] += 1
+        for task in tasks:
+            decision = self._desk.about(task) if task.key in waiting else None
+            if decision is not None:
+                self.failures[main_reason(decision)] += 1
                 if not self._keep:
-                    self._cluster.remove_pod(key)
+                    self._cluster.remove_pod(task.key)

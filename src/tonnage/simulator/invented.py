@@ -5,6 +5,7 @@ Everything random is drawn from the source that is handed in, so that one seed g
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from tonnage.cluster.job import VOLCANO_KEY
@@ -71,7 +72,7 @@ class _Classes:
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
-        self._weights = [pod.share for pod in workload.pods]
+        self._weights = [*accumulate(pod.share for pod in workload.pods)]
         self._models = sorted({pool.model for pool in workload.nodes})
         cards = [(pool.gpu_memory, pool.count * pool.gpus) for pool in workload.nodes if pool.count * pool.gpus]
         self._usual_memory = sum(memory * count for memory, count in cards) / max(sum(count for _, count in cards), 1)
@@ -103,7 +104,7 @@ class _Classes:
         return sorted(counts.items(), key=lambda item: -item[1])
 
     def _draw(self, rng: random.Random, number: int, time: float) -> Entry:
-        pod = rng.choices(self._workload.pods, self._weights)[0]
+        pod = rng.choices(self._workload.pods, cum_weights=self._weights)[0]
         gpus, memory, size = (rng.choice(choices(value)) for value in (pod.gpus, pod.gpu_memory, pod.gang))
         duration = pod.duration.draw(rng)
         return Entry(f"{pod.name}-{number:06d}", self._shape(pod, gpus, memory), time, duration, size)

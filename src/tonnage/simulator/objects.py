@@ -30,7 +30,8 @@ Amounts = dict[str, str | int | float]
 
 def timestamp(time: float) -> str:
     """A virtual time as Kubernetes writes times."""
-    return (EPOCH + timedelta(seconds=math.floor(time))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Cutting the offset off is much faster than having a format read.
+    return (EPOCH + timedelta(seconds=math.floor(time))).isoformat()[:-6] + "Z"
 
 
 def make_card(uuid: str, index: int, model: str, memory: int, slots: int, numa: int = 0) -> dict[str, object]:

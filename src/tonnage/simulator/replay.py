@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.simulator.desk import Desk, Fate
+from tonnage.simulator.desk import Desk
 from tonnage.simulator.invent import Arrival
 from tonnage.simulator.measure import CardCounts, Course, Pods, Summary, Usage, WaitReason, measure, waits
 from tonnage.simulator.objects import EPOCH
@@ -67,12 +67,6 @@ class Waiting:
     task: Task
     since: float
     duration: float
-    fate: Fate
-
-    @property
-    def why(self) -> str:
-        """Why the pod waits, in one line."""
-        return self.fate.decision.why_not() if self.fate.decision is not None else "not looked at yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,7 @@ class Replay:
         self.runs: dict[str, Running] = {}
         self.arrived = self.placed = self.finished = self.stopped = 0
         self.waited_for: Counter[str] = Counter()
-        """For each reason, the pods that had to wait for it above all when they arrived."""
+        """For each reason, the pods that had to wait for it above all when they arrived; not kept without samples."""
         self.samples: deque[Usage] = deque(maxlen=_SAMPLES_KEPT)
         """The latest figures, one per interval."""
         self.waits = array("d")
@@ -141,7 +135,7 @@ class Replay:
         self.now = self.next_time
         self.cluster.now = EPOCH.timestamp() + self.now
         departed = sampled = False
-        arrived: list[Waiting] = []
+        arrived: list[Task] = []
         while self.next_time == self.now:
             event = heapq.heappop(self._events)[3]
             match event:
@@ -155,15 +149,24 @@ class Replay:
                     self._push(self.now + self._sample_every, event)
         if departed or arrived:
             self._place(departed)
-        for pod in arrived:
-            if pod.task.key in self.waiting and pod.fate.decision is not None:
-                self.waited_for[main_reason(pod.fate.decision)] += 1
+        if self._sample_every < math.inf:
+            self.waited_for.update([self.main_reason(task) for task in arrived if task.key in self.waiting])
         if sampled:
             self._sample()
 
     def queue(self, most: int) -> list[Waiting]:
         """The first of the waiting pods, in the order in which they are tried."""
         return heapq.nsmallest(most, self.waiting.values(), key=lambda pod: pod.task.order)
+
+    def why(self, task: Task) -> str:
+        """Why a pod waits, in one line."""
+        decision = self.desk.about(task)
+        return decision.why_not() if decision is not None else "not looked at yet"
+
+    def main_reason(self, task: Task) -> str:
+        """What a pod waits for above all."""
+        decision = self.desk.about(task)
+        return main_reason(decision) if decision is not None else "NotConsidered"
 
     def summary(self) -> Summary:
         """What came of it up to now."""
@@ -201,29 +204,44 @@ class Replay:
     def _place(self, departed: bool) -> None:
         """Let waiting pods have places; those that were stopped for others wait again, and may find another place."""
         for _ in range(_MOST_ROUNDS):
-            placed, stopped = self.desk.place(departed)
+            placed, stopped, moved = self.desk.place(departed)
             for task in placed:
                 self._start(task)
-            if not stopped:
-                return
+            for task in moved:
+                self._restart(task)
             for task in stopped:
                 self._stop(task)
+            if not (stopped or moved):
+                return
             departed = True
 
-    def _arrive(self, arrival: Arrival) -> Waiting:
+    def _arrive(self, arrival: Arrival) -> Task:
         self.arrived += 1
         self.cluster.upsert_pod(arrival.pod)
         task = self.cluster.waiting[arrival.pod.key]
-        pod = self.waiting[task.key] = Waiting(task, self.now, arrival.duration, self.desk.arrive(task))
-        return pod
+        self._wait(Waiting(task, self.now, arrival.duration))
+        return task
+
+    def _wait(self, pod: Waiting) -> None:
+        self.waiting[pod.task.key] = pod
+        self.desk.arrive(pod.task)
 
     def _start(self, task: Task) -> None:
         pod = self.waiting.pop(task.key)
         self.placed += 1
+        self._run(task, pod.since, pod.duration)
+
+    def _restart(self, task: Task) -> None:
+        """A pod was moved to make room: it runs again from its beginning, in its new place."""
+        pod = self.runs[task.key]
+        self.stopped += 1
+        self._run(task, pod.since, pod.duration)
+
+    def _run(self, task: Task, since: float, duration: float) -> None:
         self._numbers += 1
-        self.runs[task.key] = Running(self._numbers, pod.since, self.now, pod.duration)
-        if pod.duration < math.inf:
-            self._push(self.now + pod.duration, Departure(task.key, self._numbers))
+        self.runs[task.key] = Running(self._numbers, since, self.now, duration)
+        if duration < math.inf:
+            self._push(self.now + duration, Departure(task.key, self._numbers))
 
     def _depart(self, key: str, started: int) -> bool:
         """A pod leaves; not if it was stopped since."""
@@ -243,8 +261,7 @@ class Replay:
         self.placed -= 1
         self.stopped += 1
         self.cluster.upsert_pod(task.pod)
-        waiting = self.cluster.waiting[task.key]
-        self.waiting[task.key] = Waiting(waiting, pod.since, pod.duration, self.desk.arrive(waiting))
+        self._wait(Waiting(self.cluster.waiting[task.key], pod.since, pod.duration))
 
     def _sample(self) -> None:
         usage = measure(self.cluster)

@@ -10,7 +10,7 @@ from tonnage.framework.session import Session
 from tonnage.simulator.desk import Alikes, Cycles, Desk
 from tonnage.simulator.invent import Arrival
 from tonnage.simulator.policies import Policy
-from tonnage.simulator.replay import Replay, main_reason
+from tonnage.simulator.replay import Replay
 from tonnage.simulator.run import Meter, Run
 from tonnage.simulator.scene import Scene, SceneError
 from tonnage.simulator.standing import actions_of, acts_on_single_pods
@@ -39,9 +39,7 @@ def replay(scene: Scene, policy: Policy, seed: int, picture: int = STEPS) -> Run
             meter.look(name, {"pods_waiting": float(len(replayed.waiting))})
         while replayed.next_time < math.inf:
             replayed.step()
-    failures: Counter[str] = Counter()
-    for pod in replayed.waiting.values():
-        failures[main_reason(pod.fate.decision) if pod.fate.decision is not None else "NotConsidered"] += 1
+        failures = Counter([replayed.main_reason(pod.task) for pod in replayed.waiting.values()])
     started = [pod.started - pod.since for pod in replayed.runs.values()]
     return meter.result(failures, replayed.arrived, [*replayed.waits, *started], replayed.completions)
 

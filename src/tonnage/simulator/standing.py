@@ -1,7 +1,10 @@
 """Whether pods may be placed one at a time, with the same result as the actions of a configuration would have."""
 
+from collections.abc import Collection, Sequence
+
 from tonnage.actions.catalog import make_actions
 from tonnage.framework.action import Action
+from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.scheduler.sessions import may_stay_open
 from tonnage.settings.load import Settings
@@ -22,9 +25,18 @@ def acts_on_single_pods(scene: Scene, settings: Settings, session: Session) -> b
     Then allocating goes through them by priority, age and name. Gangs, queues, pods that ask for nothing, and plugins
     with an opinion about any of these are for the actions.
     """
-    if not may_stay_open(session, settings.plugins) or not {_ALLOCATE} <= set(settings.actions) <= _SIMPLE:
-        return False
     if scene.has_gangs or scene.queues or scene.start.groups or any(pod.node is None for pod in scene.start.pods):
         return False
-    orders = any(plugin.name == _PRIORITY for plugin in settings.plugins)
-    return all((orders or not shape.spec.priority) and shape.asks_for_something for shape, _ in scene.popular)
+    if not all(shape.asks_for_something for shape, _ in scene.popular):
+        return False
+    has_priorities = any(shape.spec.priority for shape, _ in scene.popular)
+    return goes_by_pods_alone(settings.plugins, settings.actions, session, has_priorities)
+
+
+def goes_by_pods_alone(
+    plugins: Sequence[Plugin], actions: Collection[str], session: Session, has_priorities: bool
+) -> bool:
+    """Whether pods that stand alone and ask for something are allocated by priority, age and name, and that is all."""
+    if not may_stay_open(session, plugins) or not {_ALLOCATE} <= set(actions) <= _SIMPLE:
+        return False
+    return not has_priorities or any(plugin.name == _PRIORITY for plugin in plugins)

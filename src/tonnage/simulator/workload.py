@@ -6,6 +6,7 @@ This module says what may stand in the file, and what is wrong with one.
 import math
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -217,6 +218,7 @@ class _Check:
                 self._notes.error(part.position, f"{name}: {error}")
 
 
+@lru_cache(maxsize=1024)
 def in_seconds(value: Seconds) -> float:
     """A duration as it may be written; DurationError if it is none."""
     if isinstance(value, str) and value.endswith("d") and value[:-1].replace(".", "", 1).isdigit():
