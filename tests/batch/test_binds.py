@@ -50,18 +50,21 @@ class World:
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         self.released.append([key.partition("/")[2] for key in released])
 
+    def binds(self, deciding: Deciding) -> Binds:
+        return Binds(
+            self.writer,  # type: ignore[arg-type]
+            self.cluster,
+            Gates(lambda: 0.0),
+            deciding.release,
+            self,
+            lambda: 0.0,
+            self.at_once,
+        )
+
     def run(self) -> None:
         async def main() -> None:
             deciding = Deciding(self.cluster, stock_plugins(), make_actions())
-            binds = Binds(
-                self.writer,  # type: ignore[arg-type]
-                self.cluster,
-                Gates(lambda: 0.0),
-                deciding.release,
-                self,
-                lambda: 0.0,
-                self.at_once,
-            )
+            binds = self.binds(deciding)
             binds.add(deciding.run(frozenset(), 0.0).placed)
             running = asyncio.create_task(binds.run())
             while len(binds):
@@ -118,3 +121,71 @@ def test_a_place_is_kept_until_the_outcome_is_known() -> None:
     world.run()
     assert world.released == [["p"]]
     assert world.cluster.waiting.keys() == {"default/p"}
+
+
+def test_one_that_leads_no_longer_keeps_only_the_places_of_bindings_that_were_sent() -> None:
+    class Slow(Writer):
+        async def write(self, decision: Decision, handed_over: bool = True) -> None:
+            self.written.append(decision.task.name)
+            if decision.task.name == "b":
+                raise refused()
+            await answer.wait()
+            if decision.task.name == "c":
+                raise refused()
+
+    async def main() -> None:
+        deciding = Deciding(cluster, stock_plugins(), make_actions())
+        binds = world.binds(deciding)
+        binds.add(deciding.run(frozenset(), 0.0).placed)
+        running = asyncio.create_task(binds.run())
+        while len(world.writer.written) < 3:
+            await asyncio.sleep(0.01)
+        assert not binds.is_idle
+        binds.cease()
+        # b was refused and is to be tried again, d was never sent.
+        assert cluster.waiting.keys() == {"default/b", "default/d"}
+        assert cluster.reserved.keys() == {"default/a", "default/c"}
+        assert not binds.is_idle
+        answer.set()
+        await asyncio.sleep(1.0)
+        assert world.writer.written == ["b", "a", "c"], "nothing is sent any more"
+        assert binds.is_idle
+        assert len(binds) == 0
+        assert cluster.reserved.keys() == {"default/a"}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    cluster = scenario(
+        node("n", cpu="4"), *(pod(name, cpu="1", priority=5 if name == "b" else 1) for name in ("a", "b", "c", "d"))
+    )
+    world, answer = World(cluster, Slow(), at_once=2), asyncio.Event()
+    asyncio.run(main())
+    assert world.were_bound == ["a"]
+    assert world.released == [["c"]]
+
+
+def test_a_place_whose_outcome_is_not_known_is_neither_idle_nor_given_up() -> None:
+    class Unknown(Writer):
+        async def is_bound(self, task: object, goes_on: object) -> bool:
+            await answer.wait()
+            return True
+
+    async def main() -> None:
+        deciding = Deciding(cluster, stock_plugins(), make_actions())
+        binds = world.binds(deciding)
+        binds.add(deciding.run(frozenset(), 0.0).placed)
+        running = asyncio.create_task(binds.run())
+        await asyncio.sleep(0.1)
+        binds.cease()
+        assert not binds.is_idle
+        assert cluster.reserved.keys() == {"default/p"}
+        answer.set()
+        await asyncio.sleep(0.1)
+        assert binds.is_idle
+        assert world.were_bound == ["p"]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    cluster = scenario(node("a", cpu="1"), pod("p", cpu="1"))
+    world, answer = World(cluster, Unknown(p=[BindUnknownError("no answer")])), asyncio.Event()
+    asyncio.run(main())

@@ -84,6 +84,16 @@ def test_what_does_not_last_is_not_written() -> None:
     assert messages(api) == ["two"]
 
 
+def test_one_that_comes_to_lead_again_says_everything_anew() -> None:
+    def forget(made: Conditions) -> None:
+        made.tell(task("q"), "not to be said any more")
+        made.forget_all()
+
+    api = Api()
+    run(api, lambda made: made.tell(task(), "one"), forget, lambda made: made.tell(task(), "one"))
+    assert messages(api) == ["one", "one"]
+
+
 def test_gated_pods_are_not_spoken_of() -> None:
     api = Api()
     run(api, lambda made: made.tell(task(gates=True), "waits"))

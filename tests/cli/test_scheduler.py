@@ -38,3 +38,12 @@ def test_a_config_map_that_is_named_in_no_way_is_refused() -> None:
     done = tonnage("scheduler", "--config", "configmap:batch")
     assert done.returncode == 2
     assert "'configmap:batch' names no ConfigMap; expected configmap:NAMESPACE/NAME" in done.stderr
+
+
+def test_durations_of_the_lease_that_do_not_go_together_are_refused() -> None:
+    done = tonnage("scheduler", "--leader-elect-renew-deadline", "10s")
+    assert done.returncode == 2
+    assert "the renew deadline (10s) must be shorter than the lease duration (9s)" in done.stderr
+    done = tonnage("scheduler", "--leader-elect-retry-period", "soon")
+    assert done.returncode == 2
+    assert "'soon' is no duration" in done.stderr

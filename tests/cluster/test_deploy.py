@@ -42,6 +42,13 @@ def objects(door: str = "extender") -> list[dict[str, Any]]:
     return [thing for path in files for thing in yaml.safe_load_all(path.read_text())]
 
 
+def leader_flags() -> list[str]:
+    """What the batch scheduler's deployment says about its Lease, for which it has rights."""
+    (deployment,) = [thing for thing in objects("scheduler") if thing["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return [flag for flag in container["args"] if flag.startswith("--leader-elect")]
+
+
 def apply(plane: ControlPlane, door: str, *kinds: str) -> None:
     for thing in objects(door):
         if not kinds or thing["kind"] in kinds:

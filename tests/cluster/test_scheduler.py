@@ -9,7 +9,7 @@ from tests.cluster import definitions
 from tests.cluster.batching import Scheduler, create, gang, scheduling, wanted
 from tests.cluster.extending import until
 from tests.cluster.player import playing
-from tests.cluster.test_deploy import apply
+from tests.cluster.test_deploy import apply, leader_flags
 from tests.scenario import node, plain
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
@@ -68,10 +68,11 @@ def test_gangs_start_whole_or_not_at_all(plane: ControlPlane) -> None:
 
 
 def test_gangs_of_volcano_wait_in_their_queue_with_no_more_rights_than_deployed(plane: ControlPlane) -> None:
-    apply(plane, "scheduler", "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    apply(plane, "scheduler")
     shares = {"pool": "shares"}
     plane.api.create_nodes([plain("a", 4), node("b", gpus=1, labels=shares, cpu="8", nvidia__com__gpu=10)])
-    with scheduling(plane, user=plane.kubeconfig_of("tonnage", "tonnage-scheduler")) as world:
+    user = plane.kubeconfig_of("tonnage", "tonnage-scheduler")
+    with scheduling(plane, *leader_flags(), user=user) as world:
         notes = {"scheduling.k8s.io/group-name": "train"}
         plane.api.create_pods(wanted(f"t{number}", 1, annotations=notes, cpu=16) for number in range(3))
         world.until_said("t0", "GroupNotFound")

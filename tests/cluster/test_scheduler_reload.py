@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command import decided
 from tests.cluster.batching import World, create, scheduling, wanted
 from tests.cluster.extending import until
-from tests.cluster.test_deploy import apply
+from tests.cluster.test_deploy import apply, leader_flags
 from tests.scenario import plain
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
@@ -45,7 +45,7 @@ def test_a_config_map_is_followed_with_no_more_rights_than_deployed(plane: Contr
     plane.api.create_nodes([plain("a", 4)])
     made = plane.api.create(MAPS, {"metadata": {"name": NAME}, "data": {"config.yaml": DOES_NOT}})
     user = plane.kubeconfig_of("tonnage", "tonnage-scheduler")
-    with scheduling(plane, "--config", f"configmap:tonnage/{NAME}", user=user) as world:
+    with scheduling(plane, "--config", f"configmap:tonnage/{NAME}", *leader_flags(), user=user) as world:
         plane.api.create_pods([wanted("p", 1)])
         world.until_said("p", "NotConsidered")
         plane.api.patch(f"{MAPS}/{NAME}", {"data": {"config.yaml": ALLOCATES}})

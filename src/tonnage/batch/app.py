@@ -28,6 +28,7 @@ def app(service: Service, metrics: Metrics, reloading: Reloading) -> Starlette:
             "tonnage_pods_bound": ("Pods with a node.", lambda: len(cluster.running)),
             "tonnage_binds_in_flight": ("Binds that have not come to their end.", lambda: len(service.binds)),
             "tonnage_conditions_queued": ("Conditions to be written.", lambda: service.conditions.queued),
+            "tonnage_leading": ("1 while this replica leads.", lambda: service.leading.leads),
             "tonnage_picture_synced": ("1 once everything was listed.", lambda: service.picture.synced.is_set()),
         }
     )
@@ -38,7 +39,9 @@ def app(service: Service, metrics: Metrics, reloading: Reloading) -> Starlette:
     async def readyz(_: Request) -> Response:
         if not service.ready.is_set():
             return PlainTextResponse("the picture of the cluster is not complete yet", _UNAVAILABLE)
-        trouble = service.picture.trouble
+        trouble = dict(service.picture.trouble)
+        if service.leading.trouble:
+            trouble["Lease"] = service.leading.trouble
         return PlainTextResponse("ok" + "".join(f"\n{kind}: {what}" for kind, what in trouble.items()))
 
     async def show_metrics(_: Request) -> Response:

@@ -84,6 +84,8 @@ class Binds:
         self._numbers = 0
         self._known: dict[str, Placement] = {}
         """Placements whose outcome is not known yet, by pod."""
+        self._unanswered: set[Placement] = set()
+        """Those whose Binding was sent, and of which is not known whether it is there."""
         self._background: set[asyncio.Task[None]] = set()
         self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
 
@@ -101,6 +103,22 @@ class Binds:
                 self._later(self._wait_for_turn(placement))
             else:
                 self._enqueue(placement)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the outcome of every Binding that was sent is known."""
+        return not self._unanswered
+
+    def cease(self) -> None:
+        """Give up all places but those of Bindings that were sent, and do not send these again."""
+        for placement in list(self._known.values()):
+            if placement in self._unanswered:
+                placement.tries = TRIES
+                continue
+            stood = self._stands(placement)
+            self._end(placement, leave=True)
+            if stood:
+                self._release(placement.key)
 
     async def run(self) -> None:
         """Write Bindings until cancelled."""
@@ -144,6 +162,7 @@ class Binds:
             self._give_up(placement, f"{placement.key} is not bound, its place is free again: {against}")
             return
         placement.begun = True
+        self._unanswered.add(placement)
         try:
             await self._writer.write(placement.decision, placement.handed_over)
         except BindError as error:
@@ -172,6 +191,7 @@ class Binds:
             self._later(self._label(placement))
 
     def _refused(self, placement: Placement, error: BindError) -> None:
+        self._unanswered.discard(placement)
         placement.tries += 1
         if error.lasting or placement.tries >= TRIES:
             self._give_up(placement, str(error))
@@ -207,6 +227,7 @@ class Binds:
         self._outcomes.not_bound(placement.decision, why, [one.key for one in released])
 
     def _end(self, placement: Placement, leave: bool = False) -> None:
+        self._unanswered.discard(placement)
         if self._known.get(placement.key) is placement:
             del self._known[placement.key]
         if leave and placement.handed_over:

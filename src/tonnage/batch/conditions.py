@@ -63,6 +63,11 @@ class Conditions:
         self._queue.pop(key, None)
         self._said.pop(key, None)
 
+    def forget_all(self) -> None:
+        """Others say why pods wait, from now on or until now."""
+        self._queue.clear()
+        self._said.clear()
+
     async def run(self) -> None:
         """Write what is told, until cancelled."""
         clock = asyncio.get_running_loop().time

@@ -42,6 +42,10 @@ class Metrics:
             "Since when the configuration is in force.",
             registry=registry,
         )
+        self.takeovers = Counter("tonnage_takeovers", "How often this replica came to lead.", registry=registry)
+        self.overlaps = Counter(
+            "tonnage_overlaps", "Pods that were evicted because another one holds their devices.", registry=registry
+        )
         Gauge("tonnage_build_info", "1, with the version of Tonnage.", ("version",), registry=registry).labels(
             __version__
         ).set(1)

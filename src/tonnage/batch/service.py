@@ -16,6 +16,8 @@ from tonnage.batch.backlog import Backlog
 from tonnage.batch.binds import AT_ONCE, Binds
 from tonnage.batch.conditions import Conditions
 from tonnage.batch.deciding import Deciding
+from tonnage.batch.keeping import Keeper
+from tonnage.batch.leading import Leading
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.sentences import Sentences
 from tonnage.batch.snapshot import collect
@@ -23,8 +25,11 @@ from tonnage.batch.voice import Voice
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.doors.binding import BindingWriter
+from tonnage.doors.duties import Duties
 from tonnage.doors.events import Events
+from tonnage.doors.fenced import Fenced
 from tonnage.doors.gates import Gates
+from tonnage.doors.overlaps import Overlaps
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
@@ -53,6 +58,7 @@ class Service:
         metrics: Metrics,
         scheduler_name: str,
         binds_at_once: int = AT_ONCE,
+        keeper: Keeper | None = None,
     ) -> None:
         self.cluster = Cluster(vendors)
         self.backlog = Backlog(time.monotonic)
@@ -61,12 +67,19 @@ class Service:
         self.picture = Picture(client, self.cluster, pace, self._attention.kinds(BATCH_KINDS))
         self.picture.listeners.append(self._seen)
         self._metrics = metrics
-        self.events = Events(client, time.time, scheduler_name, metrics.event)
-        self.conditions = Conditions(client, time.time)
+        self._is_elected = keeper is not None
+        duties = Duties(self._prepare, self._begin, self._cease, self._is_idle)
+        self.leading = Leading(keeper, duties)
+        self._fenced = fenced = Fenced(client, self.leading.fence)
+        self.events = Events(fenced, time.time, scheduler_name, metrics.event)
+        self.conditions = Conditions(fenced, time.time)
         self._voice = Voice(metrics, self.events, self.conditions)
         self._deciding = Deciding(self.cluster, plugins, actions)
         self._gates = Gates(time.monotonic)
-        writer = BindingWriter(client, self.cluster, time.time, time.monotonic)
+        self._overlaps = Overlaps(
+            fenced, self.cluster, time.time, time.monotonic, self._voice.overlapped, lambda: self.leading.leads
+        )
+        writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leading.fence)
         self.binds = Binds(
             writer, self.cluster, self._gates, self._deciding.release, self, time.monotonic, binds_at_once
         )
@@ -89,10 +102,14 @@ class Service:
             async with asyncio.TaskGroup() as tasks:
                 for work in (self.picture.run(), self.events.run(), self.conditions.run(), self.binds.run()):
                     tasks.create_task(work)
-                for work in (self._decide(), *besides):
+                for work in (self.leading.run(), self._overlaps.run(), self._decide(), *besides):
                     tasks.create_task(work)
         finally:
             self._deciding.close()
+
+    async def stop(self) -> None:
+        """Decide nothing more and let writes that were begun end; `run` is to be cancelled then."""
+        await self.leading.resign()
 
     async def _decide(self) -> None:
         """A cycle for each burst of changes; after it others have as much time as it took, up to a limit."""
@@ -101,10 +118,14 @@ class Service:
         gc.collect()
         gc.freeze()
         self.ready.set()
+        self._overlaps.is_settled = True
         log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
         while True:
             await self._changed.wait()
             self._changed.clear()
+            if not self.leading.leads:
+                # Whoever comes to lead looks at everybody.
+                continue
             started = time.monotonic()
             self._cycle()
             took = time.monotonic() - started
@@ -124,6 +145,26 @@ class Service:
         sentences = Sentences(cycle.waits)
         for decision in cycle.waiting:
             self._voice.waits(decision, sentences.why_not(decision))
+
+    # -- leading
+
+    async def _prepare(self) -> None:
+        """Get to know what whoever led before has written last."""
+        await self.ready.wait()
+        if self._is_elected:
+            await self.picture.refresh()
+
+    def _begin(self) -> None:
+        self._metrics.takeovers.inc()
+        self._attention.room_came_free()
+
+    def _cease(self) -> None:
+        """Another may give these places to others now."""
+        self.binds.cease()
+        self.conditions.forget_all()
+
+    def _is_idle(self) -> bool:
+        return self.binds.is_idle and not self._fenced.unanswered
 
     # -- told by binds
 
@@ -150,3 +191,4 @@ class Service:
             self._gates.seen(change.key, change.object, change.is_gone)
             if change.is_gone:
                 self.conditions.forget(change.key)
+        self._overlaps.seen(changes)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from tonnage.batch.conditions import Conditions
 from tonnage.batch.metrics import Metrics
 from tonnage.cluster.task import Task
-from tonnage.doors.events import FAILED_SCHEDULING, SCHEDULED, Events, ObjectRef
+from tonnage.doors.events import DEVICE_OVERLAP, FAILED_SCHEDULING, SCHEDULED, Events, ObjectRef
 from tonnage.doors.logs import FIELDS
 from tonnage.framework.decision import Decision
+from tonnage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,13 @@ class Voice:
         self._metrics.pods.labels(NOT_BOUND).inc()
         self._events.tell(_ref(decision.task), FAILED_SCHEDULING, why)
         _say(logging.WARNING, NOT_BOUND, decision.task, node=decision.node, message=why, released=released)
+
+    def overlapped(self, pod: Pod, why: str) -> None:
+        """A pod was evicted because others held its devices before."""
+        self._metrics.overlaps.inc()
+        named = pod.metadata
+        self._events.tell(ObjectRef(named.namespace or "default", named.name, named.uid or ""), DEVICE_OVERLAP, why)
+        log.warning("overlap", extra={FIELDS: {"pod": pod.key, "node": pod.node, "message": why}})
 
     def waits(self, decision: Decision, why: str) -> None:
         """A pod found no place."""

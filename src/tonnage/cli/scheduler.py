@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.electing import election_options
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
@@ -21,6 +22,7 @@ from tonnage.cli.inputs import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tonnage.batch.keeping import Election
     from tonnage.batch.reloading import Configuration
     from tonnage.batch.sources import ConfigMapSource, MapName, Source
     from tonnage.devices.base import Vendor
@@ -84,6 +86,7 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     help="Where to answer /healthz, /readyz, /metrics and /debug.",
 )
 @click.option("--debug", is_flag=True, help="Log every decision.")
+@election_options
 def command(
     config: "str | MapName | None",
     device_config_file: str | None,
@@ -92,6 +95,7 @@ def command(
     bind_workers: int,
     http_bind: "Address",
     debug: bool,
+    election: "Election | None",
 ) -> None:
     """Schedule the pods of a cluster that name it: gangs start whole, queues get their share, pods share GPUs.
 
@@ -108,7 +112,7 @@ def command(
     vendors = device_vendors(device_config_file)
     first = _from_file(config) if isinstance(config, str) else _default()
     try:
-        uvloop.run(_serve(vendors, config, first, scheduler_name, kubeconfig, bind_workers, http_bind))
+        uvloop.run(_serve(vendors, config, first, scheduler_name, kubeconfig, bind_workers, http_bind, election))
     except (KubeError, ServeError, SessionError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -175,16 +179,20 @@ async def _serve(
     kubeconfig: str | None,
     bind_workers: int,
     http_bind: "Address",
+    election: "Election | None",
 ) -> None:
     import random
+    import time
 
     from tonnage.batch.app import app
+    from tonnage.batch.keeping import Keeper
     from tonnage.batch.metrics import Metrics
     from tonnage.batch.reloading import Reloading
     from tonnage.batch.service import Service
     from tonnage.batch.sources import ConfigMapSource, FileSource, MapName
     from tonnage.doors.serve import Place, serve
     from tonnage.kube.client import connect
+    from tonnage.kube.lease import since_boot
     from tonnage.kube.watch import Pace
 
     client = await connect(kubeconfig)
@@ -198,7 +206,10 @@ async def _serve(
         except BaseException:
             await client.close()
             raise
-    service = Service(client, vendors, first.plugins, first.actions, pace, metrics, scheduler_name, bind_workers)
+    keeper = Keeper(lambda: connect(kubeconfig), election, since_boot, time.time) if election is not None else None
+    service = Service(
+        client, vendors, first.plugins, first.actions, pace, metrics, scheduler_name, bind_workers, keeper
+    )
     namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
     pod = f"{namespace}/{name}" if namespace and name else ""
     reloading = Reloading(first, source, _loaded, service, metrics, pod)
@@ -213,6 +224,7 @@ async def _serve(
         log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
         await serve([(app(service, metrics, reloading), place)], stop)
     finally:
+        await service.stop()
         running.cancel()
         (failure,) = await asyncio.gather(running, return_exceptions=True)
         await client.close()

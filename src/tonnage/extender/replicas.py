@@ -12,12 +12,13 @@ from contextlib import suppress
 
 import msgspec
 
+from tonnage.doors.duties import Duties
 from tonnage.extender.forwarding import Forwarder, ForwardError
 from tonnage.extender.peers import FOLLOWER, LEADER, Peer, Peers
 from tonnage.extender.standing import Standing, Term
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
-from tonnage.kube.lease import read_lease
+from tonnage.kube.lease import LeaseStore
 
 log = logging.getLogger(__name__)
 
@@ -49,25 +50,11 @@ class NobodyLeadsError(Exception):
     """Nobody can answer a question now, and why."""
 
 
-class Duties(msgspec.Struct, frozen=True):
-    """What a replica does when it comes to lead, and when it ceases to."""
-
-    prepare: Callable[[], Awaitable[None]]
-    """List the cluster afresh."""
-    begin: Callable[[], None]
-    """Decide from now on."""
-    cease: Callable[[], None]
-    """Give up what was decided and is not being written yet."""
-    is_idle: Callable[[], bool]
-    """Whether no write that was begun is without an answer."""
-
-
 class Replicas:
     """One replica among others, for as long as `run` runs."""
 
     def __init__(self, client: Client, election: Election, clock: Callable[[], float], duties: Duties) -> None:
-        self._client = client
-        self._election = election
+        self._lease = LeaseStore(client, election.lease_namespace, election.lease_name)
         self._clock = clock
         self._duties = duties
         self._standing = Standing(election.host)
@@ -122,10 +109,10 @@ class Replicas:
     async def _look(self) -> bool:
         """Look at the Lease and do what follows from it; whether it could be seen."""
         self._look_now.clear()
-        asked, election = self._clock(), self._election
+        asked = self._clock()
         try:
             seconds = max(1.0, _LOOK * self._standing.period)
-            lease = await read_lease(self._client, election.lease_namespace, election.lease_name, seconds)
+            lease = (await self._lease.read(seconds)).lease
         except KubeError as error:
             self._complain(f"the lease cannot be looked at: {error}")
         else:
@@ -267,7 +254,7 @@ class Replicas:
         if self._trouble:
             return self._trouble
         if not self._standing.leader:
-            return f"no kube-scheduler holds the lease {self._election.lease_namespace}/{self._election.lease_name}"
+            return f"no kube-scheduler holds the lease {self._lease}"
         if self._standing.left(self._clock()) > 0:
             return "this replica is still taking over"
         return "the lease was not seen renewed in time, so nothing is decided"

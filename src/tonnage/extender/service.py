@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.doors.binding import always
+from tonnage.doors.duties import Duties
 from tonnage.doors.gates import BIND_PHASE, FAILED, Gates
+from tonnage.doors.overlaps import Overlaps
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.overlaps import Overlaps
 from tonnage.extender.placing import RESERVATION_SECONDS, Placing
-from tonnage.extender.replicas import Duties, Election, Replicas
+from tonnage.extender.replicas import Election, Replicas
 from tonnage.extender.telling import Telling
 from tonnage.extender.waiting import Waiting
 from tonnage.extender.waking import Waking
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
+from tonnage.kube.lease import since_boot
 from tonnage.kube.picture import NODES, PODS, QUOTAS, Kind, Picture
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
@@ -46,12 +48,6 @@ def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
         elif plugin.name in KUBE_SCHEDULERS_OWN:
             plugin.switched_off |= {"batch predicate", "predicate"}
     return list(plugins)
-
-
-def since_boot() -> float:
-    """Seconds that never go back, and go on while the machine is suspended where the system can tell."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Service:
@@ -88,7 +84,7 @@ class Service:
         if election is not None:
             duties = Duties(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
             self.replicas = Replicas(client, election, since_boot, duties)
-            self.overlaps = Overlaps(client, self.cluster, time.time, time.monotonic, telling, self._leads)
+            self.overlaps = Overlaps(client, self.cluster, time.time, time.monotonic, telling.overlapped, self._leads)
         fence = always if self.replicas is None else self.replicas.fence
         self.binder = Binder(
             client, self.cluster, self.placing, self.gates, time.time, time.monotonic, turn_seconds, fence

@@ -36,3 +36,8 @@ def known_moment(text: str | None) -> float | None:
 def rfc3339(seconds: float) -> str:
     """A number of seconds since 1970, without their fraction."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+
+
+def rfc3339_micro(seconds: float) -> str:
+    """A number of seconds since 1970, with six digits of their fraction, which Leases need."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.plugins.test_mig_instances import holder, mig
 from tests.scenario import gpu, node, place, pod, running, scenario
-from tonnage.extender.overlaps import MOMENT, RECENT, Overlaps
+from tonnage.doors.overlaps import MOMENT, RECENT, Overlaps
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change
 
@@ -43,7 +43,7 @@ class World:
         self.api, self.time, self.told = api or Api(), 0.0, []
         self.leads = True
         self.overlaps = Overlaps(
-            self.api, self.cluster, lambda: NOW, lambda: self.time, self, may_evict=lambda: self.leads
+            self.api, self.cluster, lambda: NOW, lambda: self.time, self.overlapped, may_evict=lambda: self.leads
         )
 
     def overlapped(self, pod, why):
@@ -172,7 +172,7 @@ def run_for(world, seconds):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("tonnage.extender.overlaps._BEAT", 0.01)
+    monkeypatch.setattr("tonnage.doors.overlaps._BEAT", 0.01)
 
 
 def test_the_eviction_names_the_pod_by_its_uid_and_is_told():

@@ -16,7 +16,6 @@ from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import MIG_MODE
 from tonnage.doors.binding import BIND_TIME
-from tonnage.extender.telling import Telling
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change
@@ -55,7 +54,7 @@ class Overlaps:
         cluster: Cluster,
         now: Callable[[], float],
         clock: Callable[[], float],
-        telling: Telling,
+        tell: Callable[[Pod, str], None],
         may_evict: Callable[[], bool],
     ) -> None:
         self._client = client
@@ -63,7 +62,8 @@ class Overlaps:
         self._now = now
         """Seconds since 1970, to which the times of binds are compared."""
         self._clock = clock
-        self._telling = telling
+        self._tell = tell
+        """Told of every pod that was evicted, and why."""
         self._may_evict = may_evict
         self.is_settled = False
         """Whether everything was listed, so that pods which become known now have been bound just now."""
@@ -139,7 +139,7 @@ class Overlaps:
         except KubeError as error:
             log.warning("%s: %s; whether it is evicted is not known: %s", task.key, why, error)
             return
-        self._telling.overlapped(task.pod, f"evicted: {why}")
+        self._tell(task.pod, f"evicted: {why}")
 
 
 def bound_at(pod: Pod) -> float:

@@ -1,0 +1,87 @@
+"""The flags by which replicas agree who leads, with kube-scheduler's names."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tonnage.batch.keeping import Election
+
+_PREFIX = "--leader-elect"
+
+
+def election_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the flags, and what they come to as `election`: nothing if this process always leads."""
+
+    @wraps(command)
+    def with_election(
+        leader_elect: bool,
+        leader_elect_resource_namespace: str,
+        leader_elect_resource_name: str,
+        leader_elect_lease_duration: float,
+        leader_elect_renew_deadline: float,
+        leader_elect_retry_period: float,
+        **given: Any,
+    ) -> Any:
+        from tonnage.batch.candidacy import Durations
+
+        durations = Durations(
+            lease=leader_elect_lease_duration, deadline=leader_elect_renew_deadline, period=leader_elect_retry_period
+        )
+        election = None
+        if leader_elect:
+            if problem := durations.problem():
+                raise click.UsageError(f"{_PREFIX}: {problem}")
+            election = _election(leader_elect_resource_namespace, leader_elect_resource_name, durations)
+        return command(election=election, **given)
+
+    decorated: Callable[..., Any] = with_election
+    for option in reversed(
+        [
+            click.option(
+                f"{_PREFIX}/--no-leader-elect",
+                default=True,
+                show_default=True,
+                help="Whether replicas agree by a Lease which of them schedules; without, run only one.",
+            ),
+            _text("resource-namespace", "kube-system", "The namespace of the Lease."),
+            _text("resource-name", "tonnage-scheduler", "The Lease."),
+            _seconds("lease-duration", "9s", "When others may take a Lease that is not renewed."),
+            _seconds("renew-deadline", "6s", "When one that cannot renew the Lease stops to write."),
+            _seconds("retry-period", "1s", "How often the Lease is renewed or looked at."),
+        ]
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+def _text(name: str, default: str, words: str) -> Callable[..., Any]:
+    return click.option(f"{_PREFIX}-{name}", default=default, show_default=True, metavar="NAME", help=words)
+
+
+def _seconds(name: str, default: str, words: str) -> Callable[..., Any]:
+    return click.option(
+        f"{_PREFIX}-{name}", default=default, show_default=True, metavar="DURATION", callback=_duration, help=words
+    )
+
+
+def _duration(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
+    from tonnage.extender.flagvalues import duration
+
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _election(namespace: str, name: str, durations: Any) -> "Election":
+    """Who this process is: its host, and a part that no other process has, be it its successor."""
+    import socket
+    import uuid
+
+    from tonnage.batch.keeping import Election
+
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return Election(namespace=namespace, name=name, identity=identity, durations=durations)

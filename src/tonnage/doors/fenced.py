@@ -1,0 +1,48 @@
+"""A client for those who may write only while this process leads."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tonnage.doors.binding import Fence
+from tonnage.kube.client import Client, Query
+from tonnage.kube.errors import KubeError
+
+
+class FencedError(KubeError):
+    """A write was not begun, because this replica does not lead."""
+
+
+class Fenced(Client):
+    """Another client, whose writes are begun only while they are allowed and get no more time than that."""
+
+    def __init__(self, client: Client, fence: Fence) -> None:
+        self._client = client
+        self._fence = fence
+        self.unanswered = 0
+        """Writes that were begun and have no answer yet."""
+
+    @property
+    def server(self) -> str:
+        return self._client.server
+
+    async def request(self, method: str, path: str, *, timeout: float = 30.0, **more: Any) -> bytes:
+        """As the other client does; FencedError if a write is not allowed now."""
+        if method == "GET":
+            return await self._client.request(method, path, timeout=timeout, **more)
+        left, least = self._fence()
+        if left < least:
+            raise FencedError("this replica does not lead")
+        self.unanswered += 1
+        try:
+            return await self._client.request(method, path, timeout=min(timeout, left), **more)
+        finally:
+            self.unanswered -= 1
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self._client.stream(path, query, silence) as chunks:
+            yield chunks
+
+    async def close(self) -> None:
+        await self._client.close()

@@ -1,0 +1,321 @@
+"""Taking the Lease, leading, ceasing to lead and resigning, with an API server and a clock that the test plays."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+
+from tonnage.batch import leading as module
+from tonnage.batch.candidacy import Durations
+from tonnage.batch.keeping import Election, Keeper
+from tonnage.batch.leading import Leading
+from tonnage.doors.duties import Duties
+from tonnage.kube.errors import ConnectionLostError, StatusError
+
+DURATIONS = Durations(lease=9, deadline=6, period=0.01)
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
+
+
+class Api:
+    """One Lease with versions, which can be made to fail."""
+
+    def __init__(self, **spec):
+        self.version = 1 if spec else 0
+        self.spec = spec
+        self.failure = None
+        self.written = []
+        self._lock = threading.Lock()
+
+    def hold(self, holder):
+        with self._lock:
+            self.version += 1
+            self.spec = {"holderIdentity": holder, "leaseDurationSeconds": 9, "leaseTransitions": 1}
+            self.spec["renewTime"] = f"by {holder}, {self.version}"
+
+    async def get(self, path, query=None, timeout=0):
+        assert path == f"{LEASES}/lease"
+        await self._wait()
+        if not self.version:
+            raise StatusError(404, "NotFound", "no lease")
+        with self._lock:
+            return self._shown()
+
+    async def request(self, method, path, *, body=None, type_="", timeout=0):
+        assert (method, path) == (("PATCH", f"{LEASES}/lease") if self.version else ("POST", LEASES))
+        await self._wait()
+        with self._lock:
+            if body["metadata"].get("resourceVersion", "0") != str(self.version):
+                raise StatusError(409, "Conflict", "the lease has changed")
+            self.version += 1
+            self.spec |= body["spec"]
+            self.written.append(body["spec"]["holderIdentity"])
+            return self._shown()
+
+    async def close(self):
+        pass
+
+    async def _wait(self):
+        await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
+
+    def _shown(self):
+        return json.dumps({"metadata": {"resourceVersion": str(self.version)}, "spec": self.spec}).encode()
+
+
+class World:
+    """The replica `me`, whose Lease lasts for 9 seconds of the test's clock and is looked at all the time."""
+
+    def __init__(self, api, elected=True, clock=None, durations=DURATIONS):
+        self.api, self.now, self.is_idle = api, 1000.0, True
+        self.told = []
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        election = Election(namespace="system", name="lease", identity="me", durations=durations)
+        keeper = Keeper(self.connect, election, clock or (lambda: self.now), self.wall) if elected else None
+        duties = Duties(self.prepare, lambda: self.told.append("begin"), self.cease, lambda: self.is_idle)
+        self.leading = Leading(keeper, duties)
+        self.seconds = 0.0
+
+    async def connect(self):
+        return self.api
+
+    def wall(self):
+        self.seconds += 1
+        return self.seconds
+
+    async def prepare(self):
+        self.told.append("prepare")
+        await self.go_on.wait()
+
+    def cease(self):
+        self.told.append("cease")
+
+    @property
+    def left(self):
+        return self.leading.fence()[0]
+
+    async def until(self, true):
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0.005)
+
+    async def rounds(self, count=3):
+        """Let it look at the Lease some times more."""
+        await asyncio.sleep(0.03 * count)
+
+
+def play(scenario, api=None, **more):
+    async def main():
+        world = World(api or Api(), **more)
+        running = asyncio.create_task(world.leading.run())
+        try:
+            await scenario(world)
+        finally:
+            running.cancel()
+            (failure,) = await asyncio.gather(running, return_exceptions=True)
+        if isinstance(failure, Exception):
+            raise failure
+
+    asyncio.run(main())
+
+
+def test_it_makes_the_lease_and_leads_once_the_cluster_is_listed():
+    async def scenario(world):
+        world.go_on.clear()
+        await world.until(lambda: world.told == ["prepare"])
+        await world.until(lambda: len(world.api.written) > 2)
+        assert not world.leading.leads
+        assert world.left == 0
+        world.go_on.set()
+        await world.until(lambda: world.leading.leads)
+        assert world.told == ["prepare", "begin"]
+        assert world.left == 6
+        spec = world.api.spec
+        assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("me", 9, 0)
+        assert spec["acquireTime"] == "1970-01-01T00:00:01.000000Z" < spec["renewTime"]
+
+    play(scenario)
+
+
+def test_it_stands_by_while_another_renews_and_takes_over_when_that_ends():
+    async def scenario(world):
+        for _ in range(5):
+            world.now += 5
+            world.api.hold("other")
+            await world.rounds()
+        assert world.told == []
+        world.now += 8.9
+        await world.rounds()
+        assert world.api.written == []
+        world.now += 0.2
+        await world.until(lambda: world.leading.leads)
+        assert world.api.spec["leaseTransitions"] == 2
+        assert world.told == ["prepare", "begin"]
+
+    api = Api()
+    api.hold("other")
+    play(scenario, api)
+
+
+def test_one_that_cannot_renew_the_lease_writes_nothing_after_the_deadline_and_begins_anew_when_it_can():
+    async def scenario(world):
+        await world.until(lambda: world.leading.leads)
+        world.api.failure = ConnectionLostError("reset")
+        await world.rounds()
+        world.now += 5.9
+        assert world.leading.leads
+        world.now += 0.2
+        assert world.left == 0
+        assert not world.leading.leads
+        await world.until(lambda: world.told[2:] == ["cease"])
+        assert "reset" in world.leading.trouble
+        world.api.failure = None
+        await world.until(lambda: world.leading.leads)
+        assert world.told[3:] == ["prepare", "begin"]
+        assert world.leading.trouble == ""
+        assert world.api.spec["leaseTransitions"] == 0
+
+    play(scenario)
+
+
+def test_when_another_holds_the_lease_it_stands_by():
+    async def scenario(world):
+        await world.until(lambda: world.leading.leads)
+        world.api.hold("other")
+        await world.until(lambda: not world.leading.leads)
+        assert world.told == ["prepare", "begin", "cease"]
+        assert world.leading.trouble == "", "that is nothing to complain of"
+        await world.rounds()
+        assert world.api.spec["holderIdentity"] == "other"
+
+    play(scenario)
+
+
+def test_a_lease_that_is_lost_while_the_cluster_is_listed_is_not_led_by():
+    async def scenario(world):
+        world.go_on.clear()
+        await world.until(lambda: world.told == ["prepare"])
+        world.api.hold("other")
+        await world.rounds()
+        world.go_on.set()
+        await world.rounds()
+        assert world.told == ["prepare"]
+
+    play(scenario)
+
+
+def test_nothing_is_listed_before_its_own_earlier_writes_are_answered():
+    async def scenario(world):
+        await world.until(lambda: world.leading.leads)
+        world.is_idle = False
+        world.now += 7
+        await world.until(lambda: "cease" in world.told)
+        await world.rounds()
+        assert world.told == ["prepare", "begin", "cease"]
+        world.is_idle = True
+        await world.until(lambda: world.told[3:] == ["prepare", "begin"])
+
+    play(scenario)
+
+
+def test_one_that_resigns_gives_the_lease_back_when_its_writes_are_over():
+    async def scenario(world):
+        await world.until(lambda: world.leading.leads)
+        world.is_idle = False
+        resigning = asyncio.create_task(world.leading.resign())
+        await world.until(lambda: world.told[-1] == "cease")
+        assert world.left == 0
+        await world.rounds()
+        assert world.api.spec["holderIdentity"] == "me"
+        world.is_idle = True
+        await resigning
+        assert world.api.spec["holderIdentity"] is None
+
+    play(scenario)
+
+
+def test_a_lease_is_not_given_back_while_a_write_may_still_take_effect(monkeypatch):
+    monkeypatch.setattr(module, "LAST_WRITES", 0.05)
+
+    async def scenario(world):
+        await world.until(lambda: world.leading.leads)
+        world.is_idle = False
+        await world.leading.resign()
+        assert world.api.spec["holderIdentity"] == "me"
+
+    play(scenario)
+
+
+def test_one_that_stands_by_resigns_without_touching_the_lease():
+    async def scenario(world):
+        await world.rounds()
+        await world.leading.resign()
+        assert world.api.spec["holderIdentity"] == "other"
+        assert world.told == []
+
+    api = Api()
+    api.hold("other")
+    play(scenario, api)
+
+
+def test_without_an_election_it_leads_alone_and_asks_nobody():
+    async def scenario(world):
+        world.api.failure = AssertionError("nobody is to be asked")
+        await world.until(lambda: world.leading.leads)
+        assert world.left > 1e9
+        await world.leading.resign()
+        assert world.told == ["prepare", "begin", "cease"]
+        assert not world.leading.leads
+
+    play(scenario, elected=False)
+
+
+@pytest.mark.parametrize("elected", [True, False])
+def test_one_that_is_not_ready_yet_resigns_at_once(elected):
+    async def scenario(world):
+        world.go_on.clear()
+        await world.until(lambda: world.told == ["prepare"])
+        async with asyncio.timeout(1):
+            await world.leading.resign()
+        assert world.told == ["prepare"]
+        assert not elected or world.api.spec["holderIdentity"] is None
+
+    play(scenario, elected=elected)
+
+
+def test_what_is_not_allowed_is_said(caplog):
+    async def scenario(world):
+        world.api.failure = StatusError(403, "Forbidden", "no")
+        await world.until(lambda: bool(world.leading.trouble))
+        await world.rounds()
+        assert world.leading.trouble == "the lease system/lease cannot be held or looked at: 403 Forbidden: no"
+        assert world.told == []
+
+    play(scenario)
+    assert len([line for line in caplog.messages if "403" in line]) == 1
+
+
+@pytest.mark.parametrize("elected", [True, False])
+def test_a_mistake_in_taking_over_ends_the_process_instead_of_keeping_the_lease(elected):
+    async def scenario(world):
+        world.go_on = None
+        await asyncio.sleep(0.3)
+
+    with pytest.raises(AttributeError):
+        play(scenario, elected=elected)
+
+
+def test_the_lease_is_renewed_while_a_cycle_takes_longer_than_it_lasts():
+    async def scenario(world):
+        await world.until(lambda: world.leading.leads)
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            pass
+        assert world.leading.leads
+        await asyncio.sleep(0.1)
+        assert world.told == ["prepare", "begin"]
+
+    play(scenario, clock=time.monotonic, durations=Durations(lease=2, deadline=1.5, period=0.1))
