@@ -3,16 +3,18 @@
 import msgspec
 import pytest
 
-from tests.groups import queue
+from tests.groups import group, kai_group, queue
 from tests.scenario import node, pod
 from tonnage.batch.attention import Attention
 from tonnage.batch.backlog import Backlog
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.kinds import BATCH_KINDS, VOLCANO_QUEUES
+from tonnage.kube.kinds import BATCH_KINDS, KAI_GROUPS, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.picture import NODES, PODS
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+
+KINDS = {kind.resource.type: kind for kind in (NODES, PODS, VOLCANO_QUEUES, VOLCANO_GROUPS, KAI_GROUPS)}
 
 
 class World:
@@ -32,7 +34,7 @@ class World:
 
     def wakes(self, thing: object) -> bool:
         """Whether it is a reason for a cycle that a thing is so."""
-        kind = NODES if isinstance(thing, Node) else PODS if isinstance(thing, Pod) else VOLCANO_QUEUES
+        kind = KINDS[type(thing)]
         before = self.woken
         self._kinds[kind.resource.path].put(self.cluster, thing)
         return self.woken > before
@@ -117,3 +119,43 @@ def test_a_queue_is_a_reason_only_when_it_changes() -> None:
     assert world.wakes(queue("q", weight=1))
     assert not world.wakes(queue("q", weight=1))
     assert world.wakes(queue("q", weight=2))
+
+
+def test_what_schedulers_write_about_groups_and_queues_is_no_reason() -> None:
+    world = World()
+    assert world.wakes(group("g", 2, phase=""))
+    assert not world.wakes(group("g", 2, phase="Inqueue"))
+    assert world.cluster.groups.groups["default/g"].phase == "Inqueue", "but it is taken over"
+    assert world.wakes(group("g", 3, phase="Inqueue"))
+    assert world.wakes(kai_group("k", 2))
+    stale = "kai.scheduler/stale-podgroup-timestamp"
+    assert not world.wakes(kai_group("k", 2, annotations={stale: "2026-01-01T00:00:00Z"}))
+    assert world.cluster.groups.groups["default/k"].times.stale_since is not None
+    world.wakes(queue("q"))
+    held = queue("q")
+    held = msgspec.structs.replace(held, status=msgspec.structs.replace(held.status, allocated={"cpu": "1"}))
+    assert not world.wakes(held)
+    assert world.wakes(queue("q", state="Closed"))
+
+
+def test_groups_whose_pods_wait_for_another_scheduler_are_not_ours_to_let_in() -> None:
+    notes = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    world = World(node("a"), ours("p", scheduler="another", **notes))
+    world.wakes(group("g", 1, phase="Pending"))
+    new = world.cluster.groups.new_jobs
+    assert new() == []
+    world.wakes_without(ours("p", scheduler="another", **notes))
+    assert [job.key for job in new()] == ["default/g"], "nobody's pods are there"
+    world.wakes(ours("p", scheduler="another", **notes))
+    world.wakes(ours("p", scheduler="another", on="a", **notes))
+    assert new() == [], "its pods have nodes"
+    world.wakes(ours("q", **notes))
+    assert [list(job.tasks) for job in new()] == [["default/p", "default/q"]]
+
+
+def test_a_list_without_a_foreign_pod_lets_it_be_forgotten() -> None:
+    world = World(ours("p", scheduler="another", annotations={"scheduling.k8s.io/group-name": "g"}))
+    pods = world._kinds[PODS.resource.path]
+    assert list(pods.known(world.cluster)) == ["default/p"]
+    pods.drop(world.cluster, "default/p", None)
+    assert list(pods.known(world.cluster)) == []

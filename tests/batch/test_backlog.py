@@ -33,7 +33,7 @@ def test_an_impossible_pod_is_decided_once() -> None:
     first = world.cycle()
     assert names(first.placed) == ["small"]
     assert names(first.waiting) == ["large"]
-    assert world.cycle() == ([], [], {})
+    assert world.cycle()[:3] == ([], [], {})
     world.backlog.look_again()
     assert names(world.cycle().waiting) == ["large"]
 

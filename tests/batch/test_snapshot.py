@@ -18,7 +18,7 @@ from tests.properties.worlds import examples, nodes, phases, pods, running_pods
 from tests.scenario import node, part, plain, pod, running
 from tonnage.kube.kinds import BATCH_KINDS
 from tonnage.kube.picture import Kind
-from tonnage.model.group import PriorityClass
+from tonnage.model.group import PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.pod import EnvVar, Pod
 from tonnage.model.wire import KINDS, convert, decode_object, encode, manifest
@@ -122,6 +122,15 @@ def test_who_leaves_who_is_done_and_what_stands_beside_pods_is_in_it() -> None:
     kinds = {type(thing).__name__ for thing in found.groups}
     assert kinds == {"VolcanoQueue", "VolcanoPodGroup", "PriorityClass"}, "of two of one name, Volcano's counts"
     assert found.surroundings == [volume]
+
+
+def test_a_group_that_was_let_in_says_so_before_the_api_server_does() -> None:
+    thing = group("train", 2, phase="Pending", minResources={"cpu": "1"})
+    live = Watching(stock_plugins(), ("enqueue", "allocate"), [node("a", cpu="1"), *members("train", 2, cpu=1), thing])
+    live.decide()
+    (found,) = manifests_in(shown(live)).groups
+    assert isinstance(found, VolcanoPodGroup)
+    assert found.status.phase == "Inqueue"
 
 
 @pytest.mark.parametrize("kind", BATCH_KINDS, ids=lambda kind: kind.resource.name)

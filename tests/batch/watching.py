@@ -1,5 +1,6 @@
 """A scheduler without an API server: told of objects as the watch tells them; its decisions come true when asked."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,6 +25,13 @@ from tonnage.scheduler.cycle import run_cycle
 NOW = 1_800_000_000.0
 Said = dict[str, object]
 """What was decided about each pod: outcome, node, devices, and why it waits."""
+
+
+def leads() -> asyncio.Event:
+    """Set, as for a process that leads."""
+    event = asyncio.Event()
+    event.set()
+    return event
 
 
 class Watching:

@@ -5,7 +5,7 @@ import gzip
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tonnage.extender.metrics import cluster_text
+from tonnage.doors.metrics import cluster_text
 
 
 class Api:
@@ -42,6 +42,23 @@ def parsed(text):
 def values(samples, *names):
     """Values by the labels of these names."""
     return {tuple(dict(labels)[name] for name in names): value for labels, value in samples.items()}
+
+
+def described(registry, use):
+    """Name, type and labels of every metric; `use` makes metrics with labels tell something."""
+    own = {
+        (family.name + ("_total" if family.type == "counter" else ""), family.type)
+        for family in registry.collect()
+        if family.name.startswith(("tonnage_", "hami_"))
+    }
+    use()
+    labels = {name: set() for name, _ in own}
+    for family in registry.collect():
+        for sample in family.samples:
+            name = next((n for n in (sample.name, sample.name.rpartition("_")[0]) if n in labels), None)
+            if name is not None:
+                labels[name] |= sample.labels.keys() - {"le"}
+    return {(name, kind, frozenset(labels[name])) for name, kind in own}
 
 
 async def ask(app, path="/metrics", packed=False):

@@ -2,23 +2,24 @@
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.turns import Turns
+from tonnage.cluster.group import NEW
 from tonnage.cluster.job import Job
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
-
-_NEW = ("", "Pending")
 
 
 class Enqueue(Action):
     """Asks the plugins about every new group that states `minResources`; the others are let in.
 
-    Jobs that were let in before stay so. What the plugins say no to is passed over by the actions that follow.
+    Jobs that were let in before stay so. What the plugins say no to is passed over by the actions that follow. Groups
+    without pods are asked about too, because whoever makes their pods may wait for that.
     """
 
     name = "enqueue"
 
     def run(self, session: Session) -> None:
-        jobs = [job for job in session.waiting_jobs() if _is_new(job) and why_held_back(session, job) is None]
+        jobs = [*session.waiting_jobs(), *(job for job in session.cluster.groups.new_jobs() if not job.tasks)]
+        jobs = [job for job in jobs if _is_new(job) and why_held_back(session, job) is None]
         turns = Turns(session, jobs, mind_shares=False)
         while (turn := turns.next()) is not None:
             _, job = turn
@@ -30,4 +31,4 @@ class Enqueue(Action):
 
 
 def _is_new(job: Job) -> bool:
-    return job.group is not None and job.group.phase in _NEW and bool(job.group.min_resources)
+    return job.group is not None and job.group.phase in NEW and bool(job.group.min_resources)

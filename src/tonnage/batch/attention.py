@@ -11,11 +11,21 @@ import msgspec
 
 from tonnage.batch.backlog import Backlog
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.grouptimes import STALE_SINCE
 from tonnage.cluster.holding import Holding
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
 from tonnage.doors.binding import LOCK
 from tonnage.kube.picture import NODES, PODS, Kind
+from tonnage.model.group import (
+    KaiPodGroup,
+    KaiQueue,
+    KaiQueueStatus,
+    QueueStatus,
+    VolcanoPodGroup,
+    VolcanoQueue,
+)
+from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 
@@ -47,14 +57,17 @@ class Attention:
     def _listened_to(self, kind: Kind) -> Kind:
         put: Callable[[Kind, Cluster, Any], None] = self._put_other
         drop: Callable[[Kind, Cluster, str, Any], None] = self._drop_other
+        known = kind.known
         if kind.resource.kind == PODS.resource.kind:
             put, drop = self._put_pod, self._drop_pod
+            known = _pods_and_strangers
         elif kind.resource.kind == NODES.resource.kind:
             put, drop = self._put_node, self._drop_node
         return msgspec.structs.replace(
             kind,
             put=lambda cluster, thing: put(kind, cluster, thing),
             drop=lambda cluster, key, thing: drop(kind, cluster, key, thing),
+            known=known,
         )
 
     def room_came_free(self) -> None:
@@ -67,8 +80,9 @@ class Attention:
     def _put_other(self, kind: Kind, cluster: Cluster, thing: Any) -> None:
         kind.put(cluster, thing)
         name = kind.resource.path, kind.resource.key(thing.metadata)
-        if self._seen.get(name) != thing:
-            self._seen[name] = thing
+        before = self._seen.get(name)
+        self._seen[name] = thing
+        if before is None or _without_status(before) != _without_status(thing):
             self.room_came_free()
 
     def _drop_other(self, kind: Kind, cluster: Cluster, key: str, thing: Any) -> None:
@@ -98,7 +112,9 @@ class Attention:
             # What others have still to place holds nothing, whatever a pod of the same name may have held before.
             if key in cluster.waiting or key in cluster.holders:
                 self._drop_pod(kind, cluster, key, pod)
+            cluster.groups.put_stranger(pod)
             return
+        cluster.groups.drop_stranger(key)
         waited, ran, held = cluster.waiting.get(key), cluster.running.get(key), cluster.held(key)
         kind.put(cluster, pod)
         if key in cluster.waiting:
@@ -126,12 +142,32 @@ class Attention:
     def _drop_pod(self, kind: Kind, cluster: Cluster, key: str, pod: Pod | None) -> None:
         known = key in cluster.waiting or key in cluster.holders
         kind.drop(cluster, key, pod)
+        cluster.groups.drop_stranger(key)
         if known and key not in cluster.waiting and key not in cluster.holders:
             self._is_gone(key)
 
     def _is_gone(self, key: str) -> None:
         self._backlog.forget(key)
         self.room_came_free()
+
+
+def _pods_and_strangers(cluster: Cluster) -> set[str]:
+    return cluster.pods() | cluster.groups.strangers.keys()
+
+
+def _without_status(thing: Any) -> Any:
+    """A PodGroup or Queue as its owner wrote it: what schedulers write about it lets nobody be placed."""
+    if isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        annotations = {
+            name: value for name, value in (thing.metadata.annotations or NOTHING).items() if name != STALE_SINCE
+        }
+        metadata = msgspec.structs.replace(thing.metadata, annotations=annotations)
+        return msgspec.structs.replace(thing, metadata=metadata, status=type(thing.status)())
+    if isinstance(thing, VolcanoQueue):
+        return msgspec.structs.replace(thing, status=QueueStatus(thing.status.state))
+    if isinstance(thing, KaiQueue):
+        return msgspec.structs.replace(thing, status=KaiQueueStatus())
+    return thing
 
 
 def _asked(pod: Pod) -> object:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from tonnage.cluster.task import Task
+from tonnage.doors.allowance import Allowance
 from tonnage.doors.binding import pod_path
 from tonnage.doors.events import shortened
 from tonnage.kube.client import Client
@@ -33,8 +34,7 @@ class Conditions:
     ) -> None:
         self._client = client
         self._now = now
-        self._per_second = per_second
-        self._burst = burst
+        self._allowance = Allowance(per_second, burst)
         self._said: dict[str, tuple[str | None, str]] = {}
         """What each pod's condition says, with the pod's UID."""
         self._queue: OrderedDict[str, tuple[Task, str]] = OrderedDict()
@@ -70,20 +70,14 @@ class Conditions:
 
     async def run(self) -> None:
         """Write what is told, until cancelled."""
-        clock = asyncio.get_running_loop().time
-        allowance, since = float(self._burst), clock()
         while True:
             await self._filled.wait()
             await asyncio.sleep(SETTLING)
             while self._queue:
-                now = clock()
-                allowance, since = min(self._burst, allowance + (now - since) * self._per_second), now
-                if allowance < 1:
-                    await asyncio.sleep((1 - allowance) / self._per_second)
-                    continue
-                allowance -= 1
-                _, (task, message) = self._queue.popitem(last=False)
-                await self._write(task, message)
+                await self._allowance.take()
+                if self._queue:
+                    _, (task, message) = self._queue.popitem(last=False)
+                    await self._write(task, message)
             self._filled.clear()
 
     async def _write(self, task: Task, message: str) -> None:

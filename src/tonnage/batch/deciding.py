@@ -1,11 +1,15 @@
 """A cycle on the live picture: what it decided, with everything that waits only in thought put back."""
 
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
+from tonnage.actions.admission import why_held_back
+from tonnage.actions.enqueue import Enqueue
+from tonnage.batch.stopwatch import Stopwatch
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.action import Action
-from tonnage.framework.decision import PLACED, Decision, Reason
+from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.scheduler.cycle import run_cycle
@@ -21,17 +25,25 @@ class Cycle(NamedTuple):
     """Pods without a place, and pods whose place others have to leave first: nothing is reserved for them."""
     waits: Mapping[str, Mapping[str, Reason]]
     """Why no room was made for jobs, by action."""
+    let_in: Sequence[str]
+    """Groups that may be looked at from now on."""
 
 
 class Deciding:
     """Runs cycles over one cluster."""
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
+    def __init__(
+        self, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[Action], watch: Stopwatch | None = None
+    ) -> None:
+        self.failures: Counter[str] = Counter()
+        """How often each plugin failed to answer."""
         self._cluster = cluster
-        self._sessions = Sessions(cluster, plugins, brief=True)
-        self._actions = actions
+        self._watch = watch
+        self._sessions = Sessions(cluster, plugins, brief=True, watch=watch)
+        self._actions = self._timed(actions)
         self.placed: dict[str, Decision] = {}
         """Decisions about pods whose place is reserved, by pod; what is over is forgotten by the next cycle."""
+        self._last: Session | None = None
 
     def run(self, passed_over: Container[str], now: float) -> Cycle:
         """Decide about all waiting pods but those that are passed over."""
@@ -45,17 +57,45 @@ class Deciding:
             _forget_promises(session, waiting)
             self.placed = {key: made for key, made in self.placed.items() if key in self._cluster.reserved}
             self.placed |= {decision.task.key: decision for decision in placed}
-            return Cycle(placed, waiting, {job: dict(reasons) for job, reasons in session.waits.items()})
+            waits = {job: dict(reasons) for job, reasons in session.waits.items()}
+            return Cycle(placed, waiting, waits, self._let_in(session))
         finally:
             self._sessions.done(session)
+            self._last = session
+            self.failures.update(session.failures)
+            session.failures.clear()
+
+    def _let_in(self, session: Session) -> list[str]:
+        """Remember which groups are let in: those that were asked about and may, and those that need not be asked."""
+        is_asked = any(action.name == Enqueue.name for action in self._actions)
+        let_in = [job.key for job in session.enqueued]
+        for job in self._cluster.groups.new_jobs():
+            must_be_asked = is_asked and job.group is not None and job.group.min_resources
+            if not must_be_asked and why_held_back(session, job) is None:
+                let_in.append(job.key)
+        for key in let_in:
+            self._cluster.groups.let_in(key)
+        return let_in
+
+    def _timed(self, actions: Sequence[Action]) -> Sequence[Action]:
+        return actions if self._watch is None else [self._watch.action(action) for action in actions]
+
+    @property
+    def plugins(self) -> Sequence[Plugin]:
+        """By which it decides."""
+        return self._sessions.plugins
+
+    def queue_figures(self) -> Mapping[str, Mapping[str, QueueFigures]]:
+        """Where queues stood at the end of the last cycle."""
+        return {} if self._last is None else self._last.queue_figures()
 
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action], now: float) -> None:
         """Decide by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
         self._cluster.now = now
-        sessions = Sessions(self._cluster, plugins, brief=True)
+        sessions = Sessions(self._cluster, plugins, brief=True, watch=self._watch)
         sessions.done(sessions.open())
         self._sessions.close()
-        self._sessions, self._actions = sessions, actions
+        self._sessions, self._actions = sessions, self._timed(actions)
 
     def release(self, key: str) -> None:
         """Give up a reserved place."""

@@ -32,7 +32,8 @@ class Leading:
         self._term = 0
         """The term for which taking over was begun; 0 while this process may not lead."""
         self._turning: asyncio.Task[None] | None = None
-        self._has_begun = False
+        self.led = asyncio.Event()
+        """Set while this process leads, as far as it has noticed; `fence` says how it is."""
         self._is_resigning = False
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
@@ -45,7 +46,7 @@ class Leading:
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this process may still write, and the least for which a write is begun."""
-        if not self._has_begun:
+        if not self.led.is_set():
             return 0.0, inf
         return always() if self._keeper is None else self._keeper.fence()
 
@@ -125,8 +126,8 @@ class Leading:
         if self._turning is not None:
             self._turning.cancel()
         self._turning = work
-        if self._has_begun:
-            self._has_begun = False
+        if self.led.is_set():
+            self.led.clear()
             self._duties.cease()
 
     async def _take_over(self, keeper: Keeper | None, term: int) -> None:
@@ -137,7 +138,7 @@ class Leading:
             if not keeper.lead(term):
                 return
             log.info("this replica leads, %.1f s after it took the lease", time.monotonic() - started)
-        self._has_begun = True
+        self.led.set()
         self._duties.begin()
 
     async def _are_writes_over(self) -> bool:

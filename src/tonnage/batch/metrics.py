@@ -1,39 +1,80 @@
-"""Metrics of the batch scheduler for Prometheus."""
+"""Metrics of the batch scheduler for Prometheus: what every door counts, and what cycles, jobs and queues come to."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
-from tonnage import __version__
+from tonnage.batch.backlog import Backlog
+from tonnage.batch.binds import Binds
+from tonnage.batch.conditions import Conditions
+from tonnage.batch.deciding import Deciding
+from tonnage.batch.leading import Leading
+from tonnage.batch.statuses import Statuses
+from tonnage.batch.stopwatch import Stopwatch
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.job import WAITING
+from tonnage.doors.binding import BindingWriter
+from tonnage.doors.events import Events
+from tonnage.doors.fragmentmetrics import FragmentMetrics
+from tonnage.doors.gates import Gates
+from tonnage.doors.metrics import SECONDS, DoorMetrics
+from tonnage.doors.timings import BindTimings
+from tonnage.doors.workmetrics import bind_metrics, gauge, picture_metrics, plugin_metrics
+from tonnage.framework.decision import QueueFigures
+from tonnage.framework.plugin import Plugin
+from tonnage.kube.picture import Picture
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+MOST_QUEUES = 500
+"""Queues beyond this many, in the order of names, are not told."""
+_FIGURES = {
+    "deserved": "What a queue has a right to",
+    "fair_share": "What a queue gets when all that want more have had their share",
+    "allocated": "What the pods of a queue hold",
+    "requested": "What the pods of a queue hold and wait for",
+}
 
 
-class Metrics:
-    """Everything that is counted, in a registry of its own."""
+class Parts(Protocol):
+    """The parts of a running scheduler that metrics look at."""
+
+    cluster: Cluster
+    picture: Picture
+    gates: Gates
+    writer: BindingWriter
+    backlog: Backlog
+    binds: Binds
+    events: Events
+    conditions: Conditions
+    statuses: Statuses
+    deciding: Deciding
+    leading: Leading
+
+
+class Metrics(DoorMetrics):
+    """Everything that is counted about a batch scheduler."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = registry = CollectorRegistry()
+        super().__init__()
+        registry = self.registry
         self.cycle_seconds = Histogram(
-            "tonnage_cycle_seconds", "Time that a scheduling cycle took.", buckets=_SECONDS, registry=registry
+            "tonnage_cycle_seconds", "Time that a scheduling cycle took.", buckets=SECONDS, registry=registry
         )
         self.bind_seconds = Histogram(
-            "tonnage_bind_seconds", "Time from a decision to its Binding.", buckets=_SECONDS, registry=registry
+            "tonnage_bind_seconds", "Time from a decision to its Binding.", buckets=SECONDS, registry=registry
+        )
+        self.action_seconds = Histogram(
+            "tonnage_action_seconds",
+            "Time that an action took in a cycle.",
+            ("action",),
+            buckets=SECONDS,
+            registry=registry,
         )
         self.pods = Counter("tonnage_batch_pods", "Pods, by what became of them.", ("outcome",), registry=registry)
-        self.events = Counter(
-            "tonnage_events", "Kubernetes Events, by what became of them.", ("outcome",), registry=registry
-        )
         self.config_reloads = Counter(
             "tonnage_config_reloads", "New configurations, by what became of them.", ("outcome",), registry=registry
         )
@@ -43,23 +84,70 @@ class Metrics:
             registry=registry,
         )
         self.takeovers = Counter("tonnage_takeovers", "How often this replica came to lead.", registry=registry)
-        self.overlaps = Counter(
-            "tonnage_overlaps", "Pods that were evicted because another one holds their devices.", registry=registry
-        )
-        Gauge("tonnage_build_info", "1, with the version of Tonnage.", ("version",), registry=registry).labels(
-            __version__
-        ).set(1)
-        ProcessCollector(registry=registry)
+        self.stopwatch = Stopwatch(time.perf_counter, lambda name, took: self.action_seconds.labels(name).observe(took))
+        self.timings = BindTimings(registry)
 
-    def event(self, outcome: str) -> None:
-        """Count an Event."""
-        self.events.labels(outcome).inc()
+    def attach(self, parts: Parts) -> None:
+        """Look at a running scheduler whenever somebody asks."""
+        state = State(parts, self.stopwatch)
+        self.prepare = state.prepare
+        self.registry.register(state)
+        self.timings.attach(parts)
+        self.events_queued.set_function(lambda: parts.events.queued)
 
-    def show(self, figures: Mapping[str, tuple[str, Callable[[], float]]]) -> None:
-        """Read these figures whenever somebody asks for metrics."""
-        for name, (words, figure) in figures.items():
-            Gauge(name, words, registry=self.registry).set_function(figure)
 
-    def text(self) -> bytes:
-        """All of it in Prometheus' format."""
-        return generate_latest(self.registry)
+class State(Collector):
+    """What can be read at any time."""
+
+    def __init__(self, parts: Parts, stopwatch: Stopwatch, clock: Callable[[], float] = time.monotonic) -> None:
+        self._parts = parts
+        self._stopwatch = stopwatch
+        self._clock = clock
+        self._plugins: Sequence[Plugin] = ()
+        self._fragments: FragmentMetrics
+
+    def prepare(self) -> Iterator[None]:
+        """Do in slices what takes long before `collect`."""
+        yield from self._current_fragments().prepare()
+
+    def _current_fragments(self) -> FragmentMetrics:
+        """What is measured about fragments is the configuration's to say, which may have changed."""
+        if self._plugins is not self._parts.deciding.plugins:
+            self._plugins = self._parts.deciding.plugins
+            self._fragments = FragmentMetrics(self._parts.cluster, self._plugins)
+        return self._fragments
+
+    def collect(self) -> Iterator[Metric]:
+        parts = self._parts
+        yield from picture_metrics(parts.cluster, parts.picture, self._clock())
+        yield from bind_metrics(parts.gates, len(parts.binds), parts.writer.conflicts, parts.writer.locks)
+        yield from plugin_metrics(parts.deciding.plugins, parts.deciding.failures)
+        yield from self._current_fragments().collect()
+        yield gauge("tonnage_leading", "1 while this replica leads.", float(parts.leading.leads))
+        words = "Waiting pods that are not looked at until something changes."
+        yield gauge("tonnage_pods_passed_over", words, len(parts.backlog))
+        words = "Groups of pods that wait because they cannot start whole."
+        yield gauge("tonnage_gangs_waiting", words, _gangs_waiting(parts.cluster))
+        yield gauge("tonnage_conditions_queued", "Conditions of pods to be written.", parts.conditions.queued)
+        yield gauge("tonnage_statuses_queued", "Statuses of PodGroups to be written.", parts.statuses.queued)
+        words = "Time that a plugin took, by extension point."
+        spent = CounterMetricFamily("tonnage_plugin_seconds", words, labels=("plugin", "point"))
+        for (plugin, point), seconds in self._stopwatch.seconds().items():
+            spent.add_metric((plugin, point), seconds)
+        yield spent
+        yield from queue_metrics(parts.deciding.queue_figures())
+
+
+def _gangs_waiting(cluster: Cluster) -> int:
+    jobs = cluster.groups.jobs.values()
+    return sum(1 for job in jobs if job.group is not None and job.count(WAITING) and job.lacking())
+
+
+def queue_metrics(queues: Mapping[str, Mapping[str, QueueFigures]]) -> Iterator[Metric]:
+    """Shares of queues: processors in cores, memory in bytes, GPUs in cards, others as they are."""
+    for figure, words in _FIGURES.items():
+        family = GaugeMetricFamily(f"tonnage_queue_{figure}", f"{words}.", labels=("queue", "resource"))
+        for name in sorted(queues)[:MOST_QUEUES]:
+            for resource, figures in queues[name].items():
+                family.add_metric((name, resource), getattr(figures, figure))
+        yield family

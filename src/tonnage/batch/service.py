@@ -19,8 +19,10 @@ from tonnage.batch.deciding import Deciding
 from tonnage.batch.keeping import Keeper
 from tonnage.batch.leading import Leading
 from tonnage.batch.metrics import Metrics
+from tonnage.batch.queuestatus import QueueStatuses
 from tonnage.batch.sentences import Sentences
 from tonnage.batch.snapshot import collect
+from tonnage.batch.statuses import Statuses
 from tonnage.batch.voice import Voice
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
@@ -73,15 +75,18 @@ class Service:
         self._fenced = fenced = Fenced(client, self.leading.fence)
         self.events = Events(fenced, time.time, scheduler_name, metrics.event)
         self.conditions = Conditions(fenced, time.time)
+        self.statuses = Statuses(fenced, self.cluster, self._attention.is_ours, time.time, self.leading.led)
+        self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leading.led)
+        self.picture.listeners += [self.statuses.seen, self.queue_statuses.seen]
         self._voice = Voice(metrics, self.events, self.conditions)
-        self._deciding = Deciding(self.cluster, plugins, actions)
-        self._gates = Gates(time.monotonic)
+        self.deciding = Deciding(self.cluster, plugins, actions, metrics.stopwatch)
+        self.gates = Gates(time.monotonic)
         self._overlaps = Overlaps(
             fenced, self.cluster, time.time, time.monotonic, self._voice.overlapped, lambda: self.leading.leads
         )
-        writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leading.fence)
+        self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leading.fence)
         self.binds = Binds(
-            writer, self.cluster, self._gates, self._deciding.release, self, time.monotonic, binds_at_once
+            self.writer, self.cluster, self.gates, self.deciding.release, self, time.monotonic, binds_at_once
         )
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
@@ -89,12 +94,12 @@ class Service:
 
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
         """Go by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
-        self._deciding.configure(plugins, actions, time.time())
+        self.deciding.configure(plugins, actions, time.time())
         self._attention.room_came_free()
 
     def snapshot(self) -> list[Any]:
         """Every object that decisions depend on, as it counts now."""
-        return collect(self.cluster, self._attention.others(), self._deciding.placed, time.time())
+        return collect(self.cluster, self._attention.others(), self.deciding.placed, time.time())
 
     async def run(self, *besides: Coroutine[Any, Any, None]) -> None:
         """Schedule until cancelled, and do what else is to be done meanwhile."""
@@ -102,10 +107,12 @@ class Service:
             async with asyncio.TaskGroup() as tasks:
                 for work in (self.picture.run(), self.events.run(), self.conditions.run(), self.binds.run()):
                     tasks.create_task(work)
-                for work in (self.leading.run(), self._overlaps.run(), self._decide(), *besides):
+                for work in (self.statuses.run(), self.queue_statuses.run(), self.leading.run(), self._overlaps.run()):
+                    tasks.create_task(work)
+                for work in (self._decide(), *besides):
                     tasks.create_task(work)
         finally:
-            self._deciding.close()
+            self.deciding.close()
 
     async def stop(self) -> None:
         """Decide nothing more and let writes that were begun end; `run` is to be cancelled then."""
@@ -134,7 +141,7 @@ class Service:
 
     def _cycle(self) -> None:
         self.cycles += 1
-        cycle = self._deciding.run(self.backlog, time.time())
+        cycle = self.deciding.run(self.backlog, time.time())
         self.backlog.found_nothing(cycle.waiting)
         for decision in cycle.placed:
             self.backlog.found_place(decision.task.key)
@@ -143,8 +150,10 @@ class Service:
                 self._changed.set()
         self.binds.add(cycle.placed)
         sentences = Sentences(cycle.waits)
-        for decision in cycle.waiting:
-            self._voice.waits(decision, sentences.why_not(decision))
+        waiting = [(decision, sentences.why_not(decision)) for decision in cycle.waiting]
+        for decision, why in waiting:
+            self._voice.waits(decision, why)
+        self.statuses.cycle(cycle.let_in, cycle.placed, waiting)
 
     # -- leading
 
@@ -188,7 +197,7 @@ class Service:
         if kind.resource.kind != PODS.resource.kind:
             return
         for change in changes:
-            self._gates.seen(change.key, change.object, change.is_gone)
+            self.gates.seen(change.key, change.object, change.is_gone)
             if change.is_gone:
                 self.conditions.forget(change.key)
         self._overlaps.seen(changes)

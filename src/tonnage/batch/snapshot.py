@@ -4,7 +4,7 @@ Objects never change once they are decoded. So all of them are collected in one 
 written piece by piece while the scheduler goes on.
 
 A pod whose place is reserved has its node and its devices already. A pod whose cards are known here, though it does not
-name them, names them: which ones it sits on depends on what came and went before.
+name them, names them: which ones it sits on depends on what came and went before. A group that was let in says so.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceUse
 from tonnage.doors.binding import device_annotations
 from tonnage.framework.decision import Decision
-from tonnage.model.group import PodGroup, QueueObject
+from tonnage.model.group import PodGroup, QueueObject, VolcanoPodGroup
 from tonnage.model.moment import rfc3339
 from tonnage.model.pod import Pod
 from tonnage.model.wire import encode, manifest
@@ -33,7 +33,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def collect(cluster: Cluster, others: Iterable[Any], placed: Mapping[str, Decision], now: float) -> list[Any]:
     """Every object that decisions depend on; with the decisions about pods whose places are reserved."""
     nodes = [state.node for state in cluster.states]
-    counting = [thing for thing in others if _counts(cluster.groups, thing)]
+    counting = [_as_decided(cluster.groups, thing) for thing in others if _counts(cluster.groups, thing)]
     return [*counting, *nodes, *_Pods(cluster, placed, now).all()]
 
 
@@ -44,6 +44,14 @@ def _counts(groups: Groups, thing: Any) -> bool:
     if isinstance(thing, QueueObject):
         return groups.given(type(thing)).get(thing.metadata.name) is groups.queues.get(thing.metadata.name)
     return True
+
+
+def _as_decided(groups: Groups, thing: Any) -> Any:
+    """A group that was let in says so, also before the API server knows."""
+    if not isinstance(thing, VolcanoPodGroup) or thing.key not in groups.groups:
+        return thing
+    phase = groups.groups[thing.key].phase
+    return thing if phase == (thing.status.phase or "") else replace(thing, status=replace(thing.status, phase=phase))
 
 
 class _Pods:

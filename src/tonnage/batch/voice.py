@@ -29,6 +29,7 @@ class Voice:
         task = decision.task
         self._metrics.bind_seconds.observe(seconds)
         self._metrics.pods.labels(BOUND).inc()
+        self._metrics.timings.answered(task.key)
         self._conditions.forget(task.key)
         self._events.tell(_ref(task), SCHEDULED, f"Successfully assigned {task.key} to {decision.node}")
         if log.isEnabledFor(logging.INFO):
@@ -53,8 +54,9 @@ class Voice:
         self._metrics.pods.labels(WAITS).inc()
         if not self._conditions.tell(task, why):
             return
-        reasons = ",".join(sorted({rejected.reason for rejected in decision.rejected}))
-        self._events.tell(_ref(task), FAILED_SCHEDULING, why, reasons)
+        reasons = sorted({rejected.reason for rejected in decision.rejected})
+        self._metrics.rejected(reasons)
+        self._events.tell(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
         if log.isEnabledFor(logging.DEBUG):
             _say(logging.DEBUG, WAITS, task, message=why)
 

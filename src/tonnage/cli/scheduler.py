@@ -197,6 +197,7 @@ async def _serve(
 
     client = await connect(kubeconfig)
     metrics = Metrics()
+    client.observer = metrics.wrote
     pace = Pace(draw=random.random)
     source: Source | None = FileSource(config) if isinstance(config, str) and config != STANDARD_INPUT else None
     if isinstance(config, MapName):

@@ -24,6 +24,9 @@ MIN_MEMBERS = "tonnage/min-members"
 MAX_MEMBERS = "tonnage/max-members"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE = "kai.scheduler/queue"
+NEW = ("", "Pending")
+"""Phases of groups that are not let in yet."""
+LET_IN = "Inqueue"
 _LARGEST = 2**31 - 1
 
 

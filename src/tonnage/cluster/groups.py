@@ -4,11 +4,14 @@ Pods are linked to a job by what they name, whether or not anything is known abo
 classes may come before or after their pods. A plain pod is a job of one, made when somebody asks for it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tonnage.cluster.group import Group, Link, link_of, own_group, queue_named, read_group
+import msgspec
+
+from tonnage.cluster.group import LET_IN, NEW, Group, Link, link_of, own_group, queue_named, read_group
 from tonnage.cluster.hierarchy import Hierarchy, hierarchy
-from tonnage.cluster.job import WAITING, Job, Standing
+from tonnage.cluster.job import PIPELINED, PLACED, WAITING, Job, Standing
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.sources import Sources
 from tonnage.cluster.task import Task
@@ -45,6 +48,13 @@ class Groups:
         self._links: dict[str, Link] = {}
         """How the pods of each job name it."""
         self._hierarchy: Hierarchy | None = None
+        self._new: dict[str, None] = {}
+        """Groups of Volcano's that are not let in yet, in the order in which that became known."""
+        self._let_in: dict[str, str] = {}
+        """Groups that were let in, with when they were made, until their object says so too."""
+        self.strangers: dict[str, str] = {}
+        """Pods that wait for another scheduler, with the group they name."""
+        self._named_by_strangers: Counter[str] = Counter()
 
     # -- objects
 
@@ -54,7 +64,9 @@ class Groups:
             self.priorities[thing.metadata.name] = thing.value
             self._refresh_all()
         elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
-            self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, read_group(thing))
+            group = self._remembered(read_group(thing))
+            self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, group)
+            self._note_new(thing.key)
             self._refresh(thing.key)
         else:
             name = thing.metadata.name
@@ -74,6 +86,8 @@ class Groups:
                 self.groups.pop(thing.key, None)
             else:
                 self.groups[thing.key] = group
+            self._let_in.pop(thing.key, None)
+            self._note_new(thing.key)
             self._refresh(thing.key)
         else:
             queue = self._given_queues.drop(type(thing), name)
@@ -94,6 +108,68 @@ class Groups:
         if self._hierarchy is None:
             self._hierarchy = hierarchy(self.queues)
         return self._hierarchy
+
+    # -- who is let in
+
+    def new_jobs(self) -> list[Job]:
+        """Jobs of Volcano's that are not let in yet and have pods without a node, or none: they may be made only then.
+
+        Groups whose pods wait for another scheduler are not among them.
+        """
+        found = []
+        for key in self._new:
+            job = self.jobs.get(key)
+            if job is None and not self._named_by_strangers[key]:
+                job = Job(key, {})
+                self._tell(job, Link(key, strict=True))
+                found.append(job)
+            elif job is not None and job.count(WAITING, PLACED, PIPELINED):
+                found.append(job)
+        return found
+
+    def let_in(self, key: str) -> None:
+        """A group may be looked at from now on, although its object does not say so yet."""
+        group = self.groups.get(key)
+        if group is None or group.phase not in NEW:
+            return
+        self._let_in[key] = group.created
+        for kind in (VolcanoPodGroup, CoschedulingPodGroup):
+            given = self._given_groups.of(kind).get(key)
+            if given is not None:
+                self.groups[key] = self._given_groups.put(kind, key, self._remembered(given))
+        self._note_new(key)
+        self._refresh(key)
+
+    def _remembered(self, group: Group) -> Group:
+        """A group with its phase as it was decided, unless its object has come further or is another one."""
+        if group.key in self._let_in and group.phase in NEW and self._let_in[group.key] == group.created:
+            return msgspec.structs.replace(group, phase=LET_IN)
+        if not group.by_kai:
+            self._let_in.pop(group.key, None)
+        return group
+
+    def _note_new(self, key: str) -> None:
+        given = self._given_groups.of(VolcanoPodGroup).get(key)
+        if given is not None and given.phase in NEW:
+            self._new[key] = None
+        else:
+            self._new.pop(key, None)
+
+    def put_stranger(self, pod: Pod) -> None:
+        """A pod waits for another scheduler."""
+        self.drop_stranger(pod.key)
+        link = link_of(pod)
+        if link is not None:
+            self.strangers[pod.key] = link.key
+            self._named_by_strangers[link.key] += 1
+
+    def drop_stranger(self, key: str) -> None:
+        """A pod is gone, has a node, or waits for this scheduler."""
+        group = self.strangers.pop(key, None)
+        if group is not None:
+            self._named_by_strangers[group] -= 1
+            if not self._named_by_strangers[group]:
+                del self._named_by_strangers[group]
 
     # -- pods
 

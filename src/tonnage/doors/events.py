@@ -14,6 +14,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
+from tonnage.doors.allowance import Allowance
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
 from tonnage.model.moment import rfc3339
@@ -88,8 +89,7 @@ class Events:
         self._component = component
         self._count = count
         """Told what became of each Event."""
-        self._per_second = per_second
-        self._burst = burst
+        self._allowance = Allowance(per_second, burst)
         self._most = most
         self._known: OrderedDict[Key, Told] = OrderedDict()
         """What was told lately, the latest last."""
@@ -126,17 +126,9 @@ class Events:
 
     async def run(self) -> None:
         """Write what is told, until cancelled."""
-        clock = asyncio.get_running_loop().time
-        allowance, since = float(self._burst), clock()
         while True:
             await self._filled.wait()
-            now = clock()
-            allowance = min(self._burst, allowance + (now - since) * self._per_second)
-            since = now
-            if allowance < 1:
-                await asyncio.sleep((1 - allowance) / self._per_second)
-                continue
-            allowance -= 1
+            await self._allowance.take()
             key = next((key for key, told in self._queue.items() if told.reason in WARNINGS), next(iter(self._queue)))
             told = self._queue.pop(key)
             if not self._queue:

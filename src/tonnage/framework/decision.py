@@ -5,7 +5,7 @@ them, so that a decision costs little while nobody does.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -110,6 +110,16 @@ class QueueShare(msgspec.Struct, frozen=True, rename="camel"):
     allocated: str
     borrowed: str
     """What it holds beyond what it deserves."""
+
+
+class QueueFigures(NamedTuple):
+    """What a queue has of one resource, in numbers: processors, bytes, cards; infinity for no bound."""
+
+    deserved: float
+    fair_share: float
+    allocated: float
+    requested: float
+    """What its pods hold and wait for."""
 
 
 class QueueRecord(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Cards
@@ -19,7 +19,7 @@ from tonnage.devices.base import DeviceRequest
 from tonnage.framework import points
 from tonnage.framework.classes import FITS, Classes, PredicateFunction, everything
 from tonnage.framework.combine import Registered, all_agree, by_vote, common_victims, first_decides, first_reason
-from tonnage.framework.decision import QueueRecord, Reason
+from tonnage.framework.decision import QueueFigures, QueueRecord, Reason
 from tonnage.framework.guard import FAILED, Guard
 from tonnage.framework.nodesets import NodeSets
 from tonnage.framework.pernode import NodeScore, PerNodePredicate, PerNodeScore, Predicate
@@ -54,6 +54,18 @@ from tonnage.framework.points import (
 from tonnage.framework.scores import ScoreFunction
 from tonnage.model.problem import Problem
 
+F = TypeVar("F", bound=Callable[..., Any])
+OPEN, CLOSE, REDUCE = "open", "close", "reduce"
+"""What is watched of plugins beside what they answer at extension points: REDUCE fits scores to each other."""
+QueueReport = Callable[[], list[QueueRecord]]
+QueueNumbers = Callable[[], Mapping[str, Mapping[str, QueueFigures]]]
+
+
+class Watch(Protocol):
+    """Watches what plugins do, to measure it: makes of a plugin's function at a point the one that is called."""
+
+    def __call__(self, plugin: str, point: str, function: F) -> F: ...
+
 
 class SessionError(Exception):
     """Plugins that cannot be opened, or that cannot work together."""
@@ -62,8 +74,10 @@ class SessionError(Exception):
 class Extensions:
     """The callbacks of all plugins, in the order of tiers and plugins."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, watch: Watch | None = None) -> None:
         self.cluster = cluster
+        self._watch = watch
+        """Sees what is called about many nodes or pods at once; what is called for each of them would cost too much."""
         self.registered: list[tuple[str, str]] = []
         """Which plugin registered something at which extension point, in that order."""
         self._opening: Plugin
@@ -81,7 +95,7 @@ class Extensions:
         self._problems: dict[tuple[str, str], Problem] = {}
         self.failures: Counter[str] = Counter()
         """How often each plugin failed to answer."""
-        self._queue_report: Callable[[], list[QueueRecord]] | None = None
+        self._queue_report: tuple[QueueReport, QueueNumbers] | None = None
         self._victim_queues: Callable[[], VictimQueues] | None = None
         self.next_jobs: dict[str, Job] = {}
         """The job of each queue that is served next in it, while an action serves queues."""
@@ -135,11 +149,17 @@ class Extensions:
         self.registered.append((plugin.name, point.name))
         return True
 
+    def _watched(self, point: str, function: F, plugin: Plugin | None = None) -> F:
+        """A function of a plugin, else of the one being opened, with somebody watching if that is wished."""
+        return function if self._watch is None else self._watch((plugin or self._opening).name, point, function)
+
     def _add_question(self, point: Point, function: Callable[..., Any], is_veto: bool = False) -> None:
         """Register a question about queues, jobs or tasks."""
         if self._registers(point, function):
             if not self._is_built_in:
                 function = self._guard.question(point, function)
+            if point in _ABOUT_VICTIMS:
+                function = self._watched(point.name, function)
             asked = Registered(self._opening.name, self._opening.tier, function, is_veto)
             self._asked.setdefault(point, []).append(asked)
 
@@ -177,6 +197,7 @@ class Extensions:
             return
         if not self._is_built_in:
             choose = self._guard.node_sets(choose, self.cluster)
+        choose = self._watched(points.NODE_SETS.name, choose)
         self._asked.setdefault(points.NODE_SETS, []).append(Registered(self._opening.name, self._opening.tier, choose))
 
     def add_preemptable(self, choose: Victims, *, veto: bool = False) -> None:
@@ -222,14 +243,15 @@ class Extensions:
         if not self._registers(points.PREDICATE, check):
             return
         function = PerNodePredicate(self.cluster, self._guard, check, self.job_of)
-        self._add_predicate(function.evaluate, key or self._everything, function.reasons, function.detail)
+        evaluate = self._watched(points.PREDICATE.name, function.evaluate)
+        self._add_predicate(evaluate, key or self._everything, function.reasons, function.detail)
 
     def add_node_order(self, score: NodeScore, *, key: Key | None = None) -> None:
         """Score one node; asked as seldom as a predicate about one node."""
         if not self._registers(points.NODE_ORDER, score):
             return
-        function = PerNodeScore(self.cluster, self._guard, score)
-        self._classes.scorers.append(ScoreFunction(self._opening.name, function.evaluate, key or self._everything))
+        evaluate = self._watched(points.NODE_ORDER.name, PerNodeScore(self.cluster, self._guard, score).evaluate)
+        self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key or self._everything))
 
     def add_batch_predicate(
         self,
@@ -255,6 +277,7 @@ class Extensions:
         if not self._is_built_in:
             evaluate = self._guard.predicate(evaluate, failed=len(names))
             names += (FAILED,)
+        evaluate = self._watched(points.BATCH_PREDICATE.name, evaluate)
         return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh)
 
     def _add_predicate(
@@ -295,6 +318,8 @@ class Extensions:
             guard = self._guard
             evaluate = guard.node_order(evaluate)
             reduce = guard.reduce(reduce) if reduce is not None else None
+        evaluate = self._watched(points.BATCH_NODE_ORDER.name, evaluate)
+        reduce = self._watched(REDUCE, reduce) if reduce is not None else None
         self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike, every_pod))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
@@ -332,7 +357,7 @@ class Extensions:
             raise SessionError(
                 f"plugins {self._assign[0]} and {self._opening.name} both want to assign devices; keep one"
             )
-        self._assign = (self._opening.name, predicate, assign)
+        self._assign = (self._opening.name, predicate, self._watched(points.ASSIGN.name, assign))
 
     def add_grant_predicate(self, is_too_much: GrantPredicate, predicate: int) -> None:
         """Look at what a pod would get before it gets it.
@@ -352,10 +377,10 @@ class Extensions:
             if told is not None and self._registers(points.EVENTS, told):
                 handlers.append(told if self._is_built_in else self._guard.event(told))
 
-    def set_queue_report(self, report: Callable[[], list[QueueRecord]]) -> None:
-        """Say where queues stand; the first plugin that keeps shares does."""
+    def set_queue_report(self, report: QueueReport, figures: QueueNumbers) -> None:
+        """Say where queues stand, for people and in numbers; the first plugin that keeps shares does."""
         if self._queue_report is None:
-            self._queue_report = report
+            self._queue_report = report, figures
 
     def set_victim_queues(self, make: Callable[[], VictimQueues]) -> None:
         """Say which queue gives up a pod next when others reclaim; the first plugin that keeps shares does."""
@@ -364,7 +389,11 @@ class Extensions:
 
     def queue_records(self) -> list[QueueRecord]:
         """Where queues stand; nothing if no plugin keeps shares."""
-        return [] if self._queue_report is None else self._queue_report()
+        return [] if self._queue_report is None else self._queue_report[0]()
+
+    def queue_figures(self) -> Mapping[str, Mapping[str, QueueFigures]]:
+        """The same in numbers, by queue and resource."""
+        return {} if self._queue_report is None else self._queue_report[1]()
 
     # -- what plugins ask of each other
 
@@ -503,6 +532,9 @@ class Extensions:
     def why_not_allocatable(self, queue: Queue, task: Task) -> tuple[str, Reason] | None:
         """Why a queue must not get what a pod needs, and which plugin says so."""
         return first_reason(self._of(points.ALLOCATABLE), queue, task)
+
+
+_ABOUT_VICTIMS = (points.PREEMPTABLE, points.RECLAIMABLE)
 
 
 class _ReverseOrder:

@@ -19,7 +19,7 @@ from tonnage.cluster.queue import Shares
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
 from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
-from tonnage.framework.extensions import Extensions, SessionError
+from tonnage.framework.extensions import CLOSE, OPEN, Extensions, SessionError, Watch
 from tonnage.framework.guard import Guard
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
@@ -39,8 +39,10 @@ class Survey(NamedTuple):
 class Session(Extensions):
     """Plugins, and the cluster they decide about. Use it in a `with` statement, so that plugins are closed."""
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False) -> None:
-        super().__init__(cluster)
+    def __init__(
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: Watch | None = None
+    ) -> None:
+        super().__init__(cluster, watch)
         self._most = 1 if brief else MOST_SCORES
         """How many nodes are kept scores of; a brief decision about a pod with a node says nothing of all others."""
         self.decisions: dict[str, Decision] = {}
@@ -62,7 +64,7 @@ class Session(Extensions):
             for plugin in plugins:
                 self._opening = plugin
                 self._open.append(plugin)
-                plugin.on_session_open(self)
+                self._watched(OPEN, plugin.on_session_open)(self)
         except SessionError:
             self.close()
             raise
@@ -85,7 +87,7 @@ class Session(Extensions):
         while self._open:
             plugin = self._open.pop()
             try:
-                plugin.on_session_close(self)
+                self._watched(CLOSE, plugin.on_session_close, plugin)(self)
             except Exception as error:
                 Guard(plugin.name, self.report).failed("close", "the session", error)
 

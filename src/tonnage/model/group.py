@@ -4,7 +4,7 @@ Both schedulers call their objects PodGroup and Queue; the version tells them ap
 `cluster/queue.py` make one form of both.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -43,9 +43,14 @@ class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class GroupStatus(msgspec.Struct, gc=False, frozen=True):
-    """How far a group has come."""
+    """How far a group has come. Only its phase is read; the rest is what others may have written."""
 
     phase: str | None = None
+    conditions: Any = None
+    scheduled: Any = None
+    running: Any = None
+    succeeded: Any = None
+    failed: Any = None
 
 
 class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
@@ -96,11 +101,18 @@ class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
     stalenessGracePeriod: str | None = None
 
 
+class KaiGroupStatus(msgspec.Struct, gc=False, frozen=True):
+    """What others may have written about a group of KAI's; nothing of it is read."""
+
+    schedulingConditions: Any = None
+
+
 class KaiPodGroup(msgspec.Struct, gc=False, frozen=True):
     """A PodGroup of KAI."""
 
     metadata: ObjectMeta
     spec: KaiGroupSpec = KaiGroupSpec()
+    status: KaiGroupStatus = KaiGroupStatus()
 
     @property
     def key(self) -> str:
@@ -133,6 +145,8 @@ class QueueStatus(msgspec.Struct, gc=False, frozen=True):
     """Whether a queue takes jobs."""
 
     state: str | None = None
+    allocated: Any = None
+    """What others may have written; it is not read."""
 
 
 class VolcanoQueue(msgspec.Struct, gc=False, frozen=True):
@@ -169,11 +183,20 @@ class KaiQueueSpec(msgspec.Struct, gc=False, frozen=True):
     reclaimMinRuntime: str | None = None
 
 
+class KaiQueueStatus(msgspec.Struct, gc=False, frozen=True):
+    """What others may have written about a queue of KAI's; nothing of it is read."""
+
+    allocated: Any = None
+    allocatedNonPreemptible: Any = None
+    requested: Any = None
+
+
 class KaiQueue(msgspec.Struct, gc=False, frozen=True):
     """A Queue of KAI."""
 
     metadata: ObjectMeta
     spec: KaiQueueSpec = KaiQueueSpec()
+    status: KaiQueueStatus = KaiQueueStatus()
 
 
 class PriorityClass(msgspec.Struct, gc=False, frozen=True):

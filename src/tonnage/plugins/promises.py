@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.group import Group
+from tonnage.cluster.group import LET_IN, Group
 from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, Job
 from tonnage.cluster.queue import DEFAULT_QUEUE
 from tonnage.framework.session import Session
 from tonnage.plugins.queuecounts import Counts
 from tonnage.plugins.queuetable import Amounts, plus
 
-_LET_IN, _RUNNING = "Inqueue", "Running"
+_RUNNING = "Running"
 
 
 class Promises:
@@ -56,7 +56,7 @@ class Promises:
         start = self._counts.of_shares(group.min_resources, absent=0)
         held = self._held(job)
         runs = group.phase == _RUNNING and job is not None and job.started() >= job.minimum
-        if is_let_in or group.phase == _LET_IN or runs:
+        if is_let_in or group.phase == LET_IN or runs:
             self._add(self._lacking, queue, [max(least - have, 0) for least, have in zip(start, held, strict=True)])
         self._add(self._spare, queue, [max(have - least, 0) for least, have in zip(start, held, strict=True)])
 

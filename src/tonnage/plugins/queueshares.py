@@ -12,7 +12,7 @@ from tonnage.cluster.job import Job
 from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
 from tonnage.cluster.surplus import Surplus
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import QueueRecord, QueueShare, Reason
+from tonnage.framework.decision import QueueFigures, QueueRecord, QueueShare, Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import VictimQueues
 from tonnage.framework.session import Session
@@ -59,7 +59,7 @@ class QueueShares(Plugin):
         session.add_reclaimable(self.reclaimable)
         session.add_job_enqueueable(self.may_enqueue)
         session.add_event_handler(self._allocate, self._deallocate)
-        session.set_queue_report(self.report)
+        session.set_queue_report(self.report, self.figures)
         session.set_victim_queues(self.victim_queues)
 
     @abstractmethod
@@ -170,6 +170,27 @@ class QueueShares(Plugin):
             amounts = (deserved, round(rules.fair[row][place]), held, max(held - deserved, 0))
             shares[dimension.name] = QueueShare(*map(dimension.show, amounts))
         return QueueRecord(queue.name, queue.parent, shares)
+
+    def figures(self) -> dict[str, dict[str, QueueFigures]]:
+        """The same in numbers, by queue and resource."""
+        rules = self._open_rules()
+        if rules is None:
+            return {}
+        requested = rules.table.request.T.tolist()
+        return {
+            queue.name: {
+                dimension.name: QueueFigures(*map(dimension.figure, amounts))
+                for dimension, *amounts in zip(
+                    rules.table.dimensions,
+                    rules.deserved[row],
+                    rules.fair[row],
+                    rules.allocated[row],
+                    requested[row],
+                    strict=True,
+                )
+            }
+            for row, queue in enumerate(rules.table.queues)
+        }
 
     # -- what is lost
 

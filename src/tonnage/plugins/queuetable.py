@@ -5,6 +5,7 @@ one parent beside each other: important ones first, then the older, then by name
 makes no difference, and of two equals the one that stands first is the one that is served first.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from operator import add
 from typing import NamedTuple
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 
 from tonnage.cluster.columns import LARGEST, UNLIMITED, Array
-from tonnage.model.resources import show
+from tonnage.model.resources import CPU, show
 
 MOST = 2**56
 """More than this is not shared out of any resource, so that all of it can be divided exactly."""
@@ -36,6 +37,12 @@ class Dimension(NamedTuple):
         if amount >= UNLIMITED:
             return "unlimited"
         return f"{amount / self.unit:g}" if self.unit > 1 else show(self.name, amount)
+
+    def figure(self, amount: float) -> float:
+        """An amount for programs: processors, bytes, cards."""
+        if amount >= UNLIMITED:
+            return math.inf
+        return amount / (1000 if self.name == CPU else self.unit)
 
 
 class QueueTerms(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework import points
+from tonnage.framework.extensions import Watch
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
@@ -28,11 +29,14 @@ def may_stay_open(session: Session, plugins: Sequence[Plugin]) -> bool:
 class Sessions:
     """Hands out a session for each cycle."""
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False) -> None:
+    def __init__(
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: Watch | None = None
+    ) -> None:
         self.cluster = cluster
         self.plugins = plugins
         self._brief = brief
         """Whether decisions about pods with a node say nothing of other nodes."""
+        self._watch = watch
         self._kept: Session | None = None
 
     def open(self) -> Session:
@@ -40,7 +44,7 @@ class Sessions:
         if self._kept is not None:
             self._kept.start_anew()
             return self._kept
-        session = Session(self.cluster, self.plugins, brief=self._brief)
+        session = Session(self.cluster, self.plugins, brief=self._brief, watch=self._watch)
         if may_stay_open(session, self.plugins):
             self._kept = session
         return session

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SLICE = 256
 """Lines made in one go."""
 

@@ -1,0 +1,214 @@
+"""What the status of a PodGroup should say, in the words of Volcano, KAI and the coscheduling plugin.
+
+Nothing here does I/O. A field that should stay as it is comes out as it went in; so does a condition of which only the
+time would be another.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tonnage.cluster.group import LET_IN
+from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, WAITING, Job
+from tonnage.doors.events import shortened
+from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
+
+Status = dict[str, Any]
+
+UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
+ON_NODE_POOL = "UnschedulableOnNodePool"
+NODE_POOL, DEFAULT_POOL = "kai.scheduler/node-pool", "default"
+NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+READY = "tasks in gang are ready to be scheduled"
+POD_ERRORS = "PodSchedulingErrors"
+_VOLCANO_REASONS = {"NotEnoughPods": "NotEnoughTasks", "NotEnoughPodsOfRole": "NotEnoughPodsOfTask"}
+_KAI_REASONS = {
+    "NonPreemptibleOverQuota": "NonPreemptibleOverQuota",
+    "QueueOverLimit": "OverLimit",
+    "PreemptionDelayNotElapsed": "PreemptionDelayNotElapsed",
+    "QueueNotFound": "QueueDoesNotExist",
+}
+"""Reasons for which the peers have a word of their own."""
+_STAMPS = ("transitionID", "lastTransitionTime")
+_COMPLETED = "Completed"
+_ENDED = ("Finished", "Failed")
+
+
+class Why(NamedTuple):
+    """Why a group waits."""
+
+    reason: str
+    message: str
+    cycle: str
+    """The cycle that found it."""
+
+
+class Members(NamedTuple):
+    """How many pods of a group there are, by how far they have come."""
+
+    pods: int
+    """All but those that failed."""
+    bound: int
+    """Those with a node that have not done their work."""
+    running: int
+    succeeded: int
+    failed: int
+
+
+def members_of(job: Job | None, failed: int) -> Members:
+    """The pods of a group; those that failed are no part of its job any more."""
+    if job is None:
+        return Members(0, 0, 0, 0, failed)
+    pods = [task.pod for task in job.tasks.values()]
+    bound = [pod for pod in pods if pod.node is not None]
+    running = sum(1 for pod in bound if pod.status.phase == "Running")
+    return Members(len(pods) + len(job.finished), len(bound), running, len(job.finished), failed)
+
+
+def status_of(
+    thing: PodGroup, phase: str, job: Job | None, failed: int, why: Why | None, cycle: str, now: str
+) -> Status:
+    """The fields of a group's status; `phase` as it was decided, `cycle` and `now` for conditions that change."""
+    members = members_of(job, failed)
+    if isinstance(thing, KaiPodGroup):
+        return _kai(thing, job, why, now)
+    if isinstance(thing, CoschedulingPodGroup):
+        return _coscheduling(thing, members)
+    return _volcano(thing, phase, members, job, why, cycle, now)
+
+
+def seen_status(thing: PodGroup) -> Status:
+    """What the status of a group says, of the fields that are written here."""
+    status = thing.status
+    return {name: getattr(status, name) for name in status.__struct_fields__}
+
+
+def without_stamps(value: Any) -> Any:
+    """What a field says, without when and in which cycle that was found."""
+    if not isinstance(value, list):
+        return value
+    return [
+        {key: part for key, part in one.items() if key not in _STAMPS} if isinstance(one, dict) else one
+        for one in value
+    ]
+
+
+# -- Volcano
+
+
+def _volcano(
+    thing: VolcanoPodGroup, phase: str, members: Members, job: Job | None, why: Why | None, cycle: str, now: str
+) -> Status:
+    lacks = job is not None and bool(job.lacking())
+    waits = why if lacks else None
+    conditions = _conditions(thing.status.conditions)
+    if waits is not None:
+        reason = _VOLCANO_REASONS.get(waits.reason, NOT_ENOUGH_RESOURCES)
+        conditions = _only(conditions, UNSCHEDULABLE, reason, waits.message, waits.cycle, now)
+    elif job is not None and not lacks:
+        conditions = _only(conditions, SCHEDULED, READY, "", cycle, now)
+    status: Status = {"phase": volcano_phase(thing.spec.minMember, phase, members, waits is not None)}
+    for name in ("running", "succeeded", "failed"):
+        count, said = getattr(members, name), getattr(thing.status, name)
+        # Volcano leaves a count of 0 out.
+        status[name] = said if not count and not said else count
+    if conditions or thing.status.conditions:
+        status["conditions"] = conditions
+    return status
+
+
+def volcano_phase(minimum: int, phase: str, members: Members, is_unschedulable: bool) -> str:
+    """Volcano's rule."""
+    if members.running and is_unschedulable:
+        return "Unknown"
+    completed = members.succeeded + members.failed
+    scheduled = members.bound + completed
+    if scheduled and scheduled >= minimum:
+        return _COMPLETED if scheduled == completed else "Running"
+    if phase == _COMPLETED and not members.pods:
+        # Its pods were cleaned up. Volcano would begin again.
+        return phase
+    return phase if phase == LET_IN else "Pending"
+
+
+def _only(conditions: list[Any], kind: str, reason: str, message: str, cycle: str, now: str) -> list[Any]:
+    """The conditions with one of the two kinds that are ours; whoever asks only for the kind is not misled."""
+    ours = {"type": kind, "status": "True", "reason": reason}
+    if message:
+        ours["message"] = shortened(message)
+    for one in conditions:
+        if without_stamps([one]) == [ours]:
+            ours = one
+    if "transitionID" not in ours:
+        ours = ours | {"transitionID": cycle, "lastTransitionTime": now}
+    return [one for one in conditions if _named(one, "type") not in (UNSCHEDULABLE, SCHEDULED)] + [ours]
+
+
+# -- KAI
+
+
+def _kai(thing: KaiPodGroup, job: Job | None, why: Why | None, now: str) -> Status:
+    """One condition for each node pool, the latest last; it goes when nobody waits or is on the way any more.
+
+    A group of which some pods have places is not spoken of.
+    """
+    given = thing.status.schedulingConditions
+    conditions, pool = _conditions(given), thing.labels.get(NODE_POOL) or DEFAULT_POOL
+    others = [one for one in conditions if _named(one, "nodePool") != pool]
+    if job is None:
+        found = conditions
+    elif job.count(WAITING):
+        holds = job.count(RUNNING, PLACED, PIPELINED)
+        found = conditions if holds or why is None else [*others, _on_node_pool(conditions, pool, why, now)]
+    else:
+        found = conditions if job.count(PLACED, PIPELINED) else others
+    return {"schedulingConditions": found} if found or given else {}
+
+
+def _on_node_pool(conditions: list[Any], pool: str, why: Why, now: str) -> dict[str, Any]:
+    message = shortened(why.message)
+    ours = {
+        "type": ON_NODE_POOL,
+        "nodePool": pool,
+        "reason": UNSCHEDULABLE,
+        "message": message,
+        "reasons": [{"reason": _KAI_REASONS.get(why.reason, POD_ERRORS), "message": message}],
+        "status": "True",
+    }
+    if conditions and without_stamps(conditions[-1:]) == [ours]:
+        found: dict[str, Any] = conditions[-1]
+        return found
+    numbers = [int(text) for one in conditions if (text := _named(one, "transitionID")).isdecimal()]
+    return ours | {"transitionID": str(max(numbers, default=0) + 1), "lastTransitionTime": now}
+
+
+# -- coscheduling
+
+
+def _coscheduling(thing: CoschedulingPodGroup, members: Members) -> Status:
+    """Up to Running; that a group has ended is its controller's to say."""
+    said = thing.status.phase or ""
+    minimum, scheduled = thing.spec.minMember, members.bound + members.succeeded + members.failed
+    if said in _ENDED:
+        phase = said
+    elif members.pods < minimum or not members.pods:
+        phase = "Pending"
+    elif scheduled < minimum:
+        phase = "Scheduling"
+    else:
+        phase = "Running" if members.running + members.succeeded >= minimum else "Scheduled"
+    counts = {"scheduled": scheduled, "running": members.running, "succeeded": members.succeeded}
+    status: Status = {"phase": phase}
+    for name, count in {**counts, "failed": members.failed}.items():
+        given = getattr(thing.status, name)
+        status[name] = given if not count and not given else count
+    return status
+
+
+def _conditions(given: Any) -> list[Any]:
+    """What is there, as a list; what is none was not written by a scheduler."""
+    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+
+
+def _named(condition: Mapping[str, Any], field: str) -> str:
+    value = condition.get(field, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,222 @@
+"""Keeps the status of Queues as it should be: what their pods hold and ask for, those of queues below included.
+
+Pods are counted at most every few seconds, and only after something changed, in slices that keep nobody waiting. The
+same numbers are not written twice, so that a controller that knows better has the last word.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tonnage.batch.statuswriter import StatusWriter
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.group import link_of, queue_named
+from tonnage.cluster.queue import GPU
+from tonnage.cluster.task import Task
+from tonnage.kube.client import Client
+from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.picture import PODS as POD_KIND
+from tonnage.kube.picture import Kind
+from tonnage.kube.resource import Change, Resource
+from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.model.pod import Pod
+from tonnage.model.quantity import format_milli
+from tonnage.model.resources import CPU, PODS
+from tonnage.plugins.queuecounts import Counts
+
+log = logging.getLogger(__name__)
+
+EVERY = 5.0
+"""Seconds between two countings at least."""
+SETTLING = 0.5
+SLICE = 256
+"""Pods counted in one go."""
+KAI_GPU = "nvidia.com/gpu"
+"""What KAI calls GPUs of whichever kind."""
+
+_COUNTED = {kind.resource.kind for kind in (POD_KIND, VOLCANO_GROUPS, VOLCANO_QUEUES)}
+"""Kinds of all schedulers that say who holds what in which queue."""
+
+Amounts = Counter[str]
+Fields = dict[str, dict[str, str]]
+
+
+class Held(NamedTuple):
+    """What the pods of a queue come to, by resource."""
+
+    allocated: Amounts
+    fixed: Amounts
+    """The part of it that jobs hold which must not be stopped."""
+    requested: Amounts
+    """What they hold and wait for."""
+
+
+class QueueStatuses:
+    """Writes while `run` runs."""
+
+    def __init__(self, client: Client, cluster: Cluster, led: asyncio.Event, every: float = EVERY) -> None:
+        self._cluster = cluster
+        self._led = led
+        self._every = every
+        self._writer = StatusWriter(client)
+        self._things: dict[str, dict[str, VolcanoQueue | KaiQueue]] = {
+            kind.resource.path: {} for kind in (VOLCANO_QUEUES, KAI_QUEUES)
+        }
+        self._said: dict[tuple[str, str, str | None], Fields] = {}
+        """What was written last, by kind, name and UID."""
+        self._known: dict[tuple[str, str], object] = {}
+        """What was last heard of everything that counts, by kind and name."""
+        self._changed = asyncio.Event()
+
+    def seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+        """Take over what the API server shows, and note whether queues may hold something else now."""
+        if kind.resource.kind not in _COUNTED:
+            return
+        things = self._things.get(kind.resource.path)
+        for change in changes:
+            key = kind.resource.path, change.key
+            if change.is_gone:
+                is_news = self._known.pop(key, None) is not None
+                if things is not None:
+                    things.pop(change.key, None)
+            elif change.object is not None:
+                counts = _what_counts(change.object)
+                is_news = self._known.get(key) != counts
+                self._known[key] = counts
+                if things is not None:
+                    things[change.key] = change.object
+            else:
+                continue
+            if is_news:
+                self._changed.set()
+
+    async def run(self) -> None:
+        """Count and write what differs whenever this process leads, until cancelled."""
+        while True:
+            await self._changed.wait()
+            await self._led.wait()
+            await asyncio.sleep(SETTLING)
+            self._changed.clear()
+            if any(self._things.values()):
+                try:
+                    await self._bring_up_to_date()
+                except Exception:
+                    # A mistake of ours about queues must not end everything else.
+                    log.exception("the status of queues could not be written")
+            await asyncio.sleep(self._every - SETTLING)
+
+    async def _bring_up_to_date(self) -> None:
+        for kind, fields_of in ((VOLCANO_QUEUES, self._volcano), (KAI_QUEUES, self._kai)):
+            things = self._things[kind.resource.path]
+            if things:
+                held = await self._count(by_kai=kind is KAI_QUEUES)
+                for name, thing in list(things.items()):
+                    await self._write(kind.resource, name, thing, fields_of(held.get(name)))
+        known = {
+            (path, name, one.metadata.uid) for path, things in self._things.items() for name, one in things.items()
+        }
+        self._said = {key: fields for key, fields in self._said.items() if key in known}
+
+    async def _write(self, resource: Resource, name: str, thing: VolcanoQueue | KaiQueue, wanted: Fields) -> None:
+        key = resource.path, name, thing.metadata.uid
+        seen = {field: getattr(thing.status, field) or {} for field in wanted}
+        if self._said.get(key, seen) == wanted or seen == wanted:
+            self._said[key] = wanted
+            return
+        fields = {field: _difference(seen[field], amounts) for field, amounts in wanted.items()}
+        self._said[key] = wanted
+        if await self._writer.status(resource, name, thing.metadata.uid, fields) is not None:
+            del self._said[key]
+            self._changed.set()
+
+    # -- counting
+
+    async def _count(self, by_kai: bool) -> Mapping[str, Held]:
+        """What each queue holds, with what those below it hold."""
+        cluster = self._cluster
+        of_task: Callable[[Task], Mapping[str, int]] = _kai_amounts(cluster) if by_kai else _plain_amounts
+        own: dict[str, Held] = {}
+        running = [task for key, task in cluster.running.items() if key not in cluster.leaving]
+        asking = list(cluster.waiting.values()) if by_kai else []
+        for tasks, holds in (([*running, *cluster.reserved.values()], True), (asking, False)):
+            for part in _slices(tasks):
+                for task in part:
+                    self._add(own, task, of_task(task), holds, by_kai)
+                await asyncio.sleep(0)
+        tree = cluster.groups.hierarchy()
+        found: dict[str, Held] = {}
+        for name, held in own.items():
+            for above in tree.upwards(name):
+                sums = found.setdefault(above, Held(Counter(), Counter(), Counter()))
+                for total, amounts in zip(sums, held, strict=True):
+                    total.update(amounts)
+        return found
+
+    def _add(self, own: dict[str, Held], task: Task, amounts: Mapping[str, int], holds: bool, by_kai: bool) -> None:
+        job = self._cluster.groups.job_of(task)
+        held = own.get(job.queue)
+        if held is None:
+            held = own[job.queue] = Held(Counter(), Counter(), Counter())
+        if holds:
+            _plus(held.allocated, amounts)
+        if by_kai:
+            _plus(held.requested, amounts)
+            if holds and not job.preemptible:
+                _plus(held.fixed, amounts)
+
+    @staticmethod
+    def _volcano(held: Held | None) -> Fields:
+        return {"allocated": _shown(held.allocated, (CPU,)) if held is not None else {}}
+
+    @staticmethod
+    def _kai(held: Held | None) -> Fields:
+        parts = held or Held(Counter(), Counter(), Counter())
+        return {
+            "allocated": _shown(parts.allocated, (CPU, KAI_GPU)),
+            "allocatedNonPreemptible": _shown(parts.fixed, (CPU, KAI_GPU)),
+            "requested": _shown(parts.requested, (CPU, KAI_GPU)),
+        }
+
+
+def _what_counts(thing: Any) -> object:
+    """What of a pod, group or queue decides how much queues hold: no signs of life, no status."""
+    if isinstance(thing, Pod):
+        return thing.metadata.uid, thing.node, thing.is_over, thing.is_leaving, queue_named(thing), link_of(thing)
+    return thing.spec
+
+
+def _slices(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+    return (tasks[start : start + SLICE] for start in range(0, len(tasks), SLICE))
+
+
+def _plain_amounts(task: Task) -> Mapping[str, int]:
+    return dict(task.requests)
+
+
+def _kai_amounts(cluster: Cluster) -> Callable[[Task], Mapping[str, int]]:
+    """GPUs in thousandths of a card, parts of cards included, processors and memory."""
+    counts = Counts(cluster, by_kai=True)
+    names = [KAI_GPU if dimension.name == GPU else dimension.name for dimension in counts.dimensions]
+    return lambda task: dict(zip(names, counts.of_task(task), strict=True))
+
+
+def _plus(sums: Amounts, amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        sums[name] += amount
+
+
+def _shown(amounts: Amounts, in_thousandths: Sequence[str]) -> dict[str, str]:
+    """Amounts as quantities; those of 0 are left out."""
+    return {
+        name: format_milli(amount) if name in in_thousandths else str(amount)
+        for name, amount in sorted(amounts.items())
+        if amount and name != PODS
+    }
+
+
+def _difference(seen: Any, wanted: dict[str, str]) -> dict[str, str | None]:
+    """What makes the one of the other where maps are merged: names that are not wanted any more are taken off."""
+    gone: Iterable[str] = seen.keys() - wanted.keys() if isinstance(seen, dict) else ()
+    return {**dict.fromkeys(gone, None), **wanted}
