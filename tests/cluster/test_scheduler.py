@@ -145,6 +145,7 @@ def test_a_restart_finds_everything_as_it_was(plane: ControlPlane) -> None:
         world.scheduler.start()
         until(lambda: len(world.nodes()) == 3, "one of the two does not fit beside the gang")
         world.until_said(next(name for name in ("p", "late") if world.node_of(name) is None), "0 of 1 nodes fit")
+        assert world.scheduler.metric('tonnage_picture_lists_total{kind="Pod"}') == 1, "the lease was free when it came"
 
 
 def test_five_hundred_pods_on_a_hundred_nodes(plane: ControlPlane) -> None:

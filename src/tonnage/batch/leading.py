@@ -31,6 +31,10 @@ class Leading:
         self._holder = ""
         self._term = 0
         """The term for which taking over was begun; 0 while this process may not lead."""
+        self.since = inf
+        """When the Lease was seen to be this process's, for the present term."""
+        self.has_looked = asyncio.Event()
+        """Set once it is known who leads."""
         self._turning: asyncio.Task[None] | None = None
         self.led = asyncio.Event()
         """Set while this process leads, as far as it has noticed; `fence` says how it is."""
@@ -72,6 +76,7 @@ class Leading:
                 await self._ended.wait()
 
     async def _alone(self) -> None:
+        self.has_looked.set()
         taking_over = asyncio.create_task(self._take_over(None, 0))
         taking_over.add_done_callback(lambda _: self._news.set())
         self._turn(taking_over)
@@ -106,6 +111,7 @@ class Leading:
         """Change roles if the Lease says so."""
         self._look_for_mistake()
         holder, term = keeper.holder, keeper.term
+        self.has_looked.set()
         if holder != self._holder:
             self._holder = holder
             log.info("the lease %s is held by %s", keeper, holder or "nobody")
@@ -113,7 +119,7 @@ class Leading:
             return
         if self._term:
             log.warning("this replica leads no longer%s", f": {self.trouble}" if self.trouble else "")
-        self._term = term
+        self._term, self.since = term, time.monotonic()
         self._turn(asyncio.create_task(self._take_over(keeper, term)) if term else None)
 
     def _look_for_mistake(self) -> None:

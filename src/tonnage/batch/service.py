@@ -9,6 +9,7 @@ import gc
 import logging
 import time
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tonnage.batch.attention import Attention
@@ -45,6 +46,10 @@ log = logging.getLogger(__name__)
 
 LONGEST_REST = 0.25
 """Seconds between cycles at most: important pods may have come meanwhile."""
+
+
+_FIRST_LOOK = 1.0
+"""Seconds that the first list waits for the first look at the Lease."""
 
 
 class Service:
@@ -105,7 +110,7 @@ class Service:
         """Schedule until cancelled, and do what else is to be done meanwhile."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for work in (self.picture.run(), self.events.run(), self.conditions.run(), self.binds.run()):
+                for work in (self._follow(), self.events.run(), self.conditions.run(), self.binds.run()):
                     tasks.create_task(work)
                 for work in (self.statuses.run(), self.queue_statuses.run(), self.leading.run(), self._overlaps.run()):
                     tasks.create_task(work)
@@ -157,10 +162,17 @@ class Service:
 
     # -- leading
 
+    async def _follow(self) -> None:
+        """Keep the picture; one that is begun while this process has the Lease need not be listed again to lead."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_LOOK):
+                await self.leading.has_looked.wait()
+        await self.picture.run()
+
     async def _prepare(self) -> None:
         """Get to know what whoever led before has written last."""
         await self.ready.wait()
-        if self._is_elected:
+        if self._is_elected and self.picture.began < self.leading.since:
             await self.picture.refresh()
 
     def _begin(self) -> None:

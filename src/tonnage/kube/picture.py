@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
+from math import inf
 from typing import Any
 
 import msgspec
@@ -115,6 +116,8 @@ class Picture:
         """Set once every kind was listed, is not installed, or is one that need not be known and may not be listed."""
         self.listeners: list[Listener] = []
         """Told about changes after they were taken over; must be quick and not raise."""
+        self.began = inf
+        """From when on everything was asked for, by the clock that never goes back."""
         self.applied = 0
         """How many changes were taken over."""
         self.observer: Observer | None = None
@@ -137,6 +140,7 @@ class Picture:
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
+        self.began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:
                 tasks.create_task(self._keep_following(kind))
