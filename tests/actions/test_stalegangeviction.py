@@ -32,7 +32,9 @@ def test_what_is_left_of_a_gang_goes_after_its_grace_period(make):
     cluster = world(make("train", 3, annotations=since(61)), *members("train", 2, 1, on="a"))
     done = cycle(cluster, actions=ACTIONS)
     reason = "StaleGang: default/train runs with 2 of 3 pods for 61 s, and may for 60 s"
-    assert done.document.evictions == [Eviction(f"default/train-{i}", "a", "default/train", reason) for i in range(2)]
+    assert done.document.evictions == [
+        Eviction(f"default/train-{i}", "a", "default/train", reason, action="stalegangeviction") for i in range(2)
+    ]
     assert cluster.leaving == {"default/train-0", "default/train-1"}
 
 

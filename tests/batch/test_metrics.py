@@ -76,6 +76,7 @@ def of_the_batch_scheduler() -> set[tuple[str, str, frozenset[str]]]:
         world.metrics.wrote("POST", "/api/v1/nodes", 0.1, "success")
         world.metrics.rejected(["Some"])
         world.metrics.pods.labels("bound")
+        world.metrics.evictions.labels("preempt", "evicted")
         world.metrics.config_reloads.labels("taken")
         world.metrics.timings.take_seconds.labels("Pod")
 

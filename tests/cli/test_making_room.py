@@ -30,7 +30,14 @@ def test_the_gang_waits_for_those_who_leave_and_another_job_for_its_share() -> N
 def test_the_document_says_the_same() -> None:
     document = cycle(*ARGUMENTS)
     assert document["evictions"] == [
-        {"pod": f"research/sweep-{number}", "node": node, "for": "serving/rank", "reason": why, **to}
+        {
+            "pod": f"research/sweep-{number}",
+            "node": node,
+            "for": "serving/rank",
+            "reason": why,
+            "action": "reclaim",
+            **to,
+        }
         for number, node, to in ((5, "gpu-2", {}), (3, "gpu-1", {}), (2, "gpu-1", {"to": "gpu-3"}))
         for why in ["queue serving takes back its share"]
     ]

@@ -21,13 +21,6 @@ def test_a_cluster_that_is_not_configured_is_named(tmp_path: Path) -> None:
     assert "there is no such file; give the path of a kubeconfig file" in done.stderr
 
 
-def test_actions_that_stop_pods_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("actions: allocate, preempt\ntiers:\n- plugins:\n  - name: gang\n")
-    done = tonnage("scheduler", "--config", config, "--kubeconfig", tmp_path / "none")
-    assert "warning: preempt: no pods are stopped yet; left out" in done.stderr
-
-
 def test_an_address_that_is_none_is_refused() -> None:
     done = tonnage("scheduler", "--http-bind", "8080")
     assert done.returncode == 2

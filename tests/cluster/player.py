@@ -46,6 +46,7 @@ class Player:
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(8)
         self._seen: set[str] = set()
+        self._ending: set[str] = set()
         self._nodes: dict[str, threading.Lock] = {}
         self.mixed_up: list[str] = []
         self.started: list[str] = []
@@ -85,6 +86,7 @@ class Player:
 
     def _look(self, event: dict[str, Any]) -> None:
         pod = event["object"]
+        self._end(pod, event["type"])
         if event["type"] == "DELETED" or pod.get("kind") != "Pod" or "nodeName" not in pod["spec"]:
             return
         if pod["status"].get("phase") != "Pending" or pod["metadata"]["uid"] in self._seen:
@@ -92,6 +94,22 @@ class Player:
         self._seen.add(pod["metadata"]["uid"])
         self.bound_at.append(time.monotonic())
         self._pool.submit(self._admit, pod)
+
+    def _end(self, pod: dict[str, Any], event: str) -> None:
+        """A pod that is asked to go takes all the time that it has for that."""
+        meta = pod.get("metadata", {})
+        if event == "DELETED" or "deletionTimestamp" not in meta or meta["uid"] in self._ending:
+            return
+        self._ending.add(meta["uid"])
+        path = f"{pods_path(meta['namespace'])}/{meta['name']}"
+        timer = threading.Timer(meta["deletionGracePeriodSeconds"], self._delete, (path,))
+        timer.daemon = True
+        timer.start()
+
+    def _delete(self, path: str) -> None:
+        with suppress(ApiError, OSError, HTTPException):
+            if not self._stopped.is_set():
+                self._api.delete(path)
 
     def _admit(self, pod: dict[str, Any]) -> None:
         """One admission at a time on each node, as in a kubelet; tried until it works, or pod or node are gone."""

@@ -112,9 +112,7 @@ def test_another_takes_over_at_once_from_one_that_is_told_to_stop_while_it_binds
     print(f"stopped: the next pod was bound after {time.monotonic() - stopped:.1f} s")  # noqa: T201  figures
     pair.check_gpus()
     assert standby.metric("tonnage_takeovers_total") == takeovers + 1
-    assert standby.metric('tonnage_picture_lists_total{kind="Pod"}') >= 2, (
-        "it knew what was before"
-    )
+    assert standby.metric('tonnage_picture_lists_total{kind="Pod"}') >= 2, "it knew what was before"
 
 
 def test_one_that_stood_still_while_another_took_over_binds_nothing_when_it_wakes(pair: Pair) -> None:

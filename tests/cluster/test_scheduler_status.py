@@ -13,7 +13,7 @@ import pytest
 from tests.cluster import definitions
 from tests.cluster.batching import World, scheduling, wanted
 from tests.cluster.extending import until
-from tests.cluster.test_deploy import apply
+from tests.cluster.test_deploy import apply, leader_flags
 from tests.extender.telling import parsed, values
 from tests.scenario import plain
 from tonnage.lab.api import pods_path
@@ -36,12 +36,12 @@ def world(control_plane: ControlPlane, tmp_path: Path) -> Iterator[World]:
     plane, config = control_plane, tmp_path / "scheduler.yaml"
     config.write_text(CONFIG)
     if not plane.api.get("/api/v1/namespaces", labelSelector="hami.io/webhook=ignore")["items"]:
-        apply(plane, "scheduler", "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+        apply(plane, "scheduler")
         definitions.install(plane.api, *(name for name in definitions.ALL if name.startswith(("podgroups", "queues"))))
     plane.api.create_nodes([plain("a", 8)])
     plane.api.create_pods([wanted("held", 8, on="a")])
     user = plane.kubeconfig_of("tonnage", "tonnage-scheduler")
-    with scheduling(plane, "--config", str(config), user=user, quick=True) as made:
+    with scheduling(plane, "--config", str(config), *leader_flags(), user=user, quick=True) as made:
         yield made
         assert "Forbidden" not in made.scheduler.log.read_text()
     for path in (pods_path(), "/api/v1/nodes"):

@@ -32,8 +32,12 @@ class Evicting(Action):
     """An action that stops pods so that others can start."""
 
     def run(self, session: Session) -> None:
+        self.serve(session, session.waiting_jobs())
+
+    def serve(self, session: Session, waiting: Sequence[Job]) -> None:
+        """Make room for some of the waiting jobs."""
         attempts = _Attempts(self, session)
-        jobs = [job for job in session.waiting_jobs() if attempts.is_open(job)]
+        jobs = [job for job in waiting if attempts.is_open(job)]
         if not jobs:
             return
         turns = Turns(session, jobs, mind_shares=False)

@@ -43,8 +43,9 @@ class StaleGangEviction(Action):
         if times.stale_since is None or grace < 0 or now - since < grace:
             return
         reason = f"StaleGang: {message} for {now - since:.0f} s, and may for {grace:g} s"
+        going = [task for task in job.tasks_that(RUNNING) if task.key not in session.must_stay]
         with Statement(session) as statement:
-            for task in sorted(job.tasks_that(RUNNING), key=lambda task: task.key):
+            for task in sorted(going, key=lambda task: task.key):
                 statement.evict(task, job.key, reason)
             statement.commit()
 

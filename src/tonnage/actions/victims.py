@@ -114,12 +114,14 @@ class Victims:
 def _batches(session: Session, job: Job) -> list[Batch]:
     """What a job would give up, step by step."""
     tasks = job.tasks_that(RUNNING)
-    if len(tasks) == 1 and job.preemptible:
+    stays = session.must_stay
+    if len(tasks) == 1 and job.preemptible and tasks[0].key not in stays:
         return [Batch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.ordered(tasks)
     surplus = Surplus()
-    spare = [task for task in reversed(tasks) if job.lets_go(task) and surplus.take(job, task)]
+    may_go = [task for task in reversed(tasks) if job.lets_go(task) and task.key not in stays]
+    spare = [task for task in may_go if surplus.take(job, task)]
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])
     batches = [Batch(job, (task,), False) for task in spare]
-    return [*batches, Batch(job, rest, True)] if rest and all(map(job.lets_go, rest)) else batches
+    return [*batches, Batch(job, rest, True)] if rest and len(may_go) == len(tasks) else batches

@@ -172,7 +172,7 @@ def _without_status(thing: Any) -> Any:
 
 def _asked(pod: Pod) -> object:
     """What decides where a waiting pod may go."""
-    return pod.metadata, pod.spec, pod.status.nominatedNodeName
+    return pod.metadata, pod.spec
 
 
 def what_counts(node: Node, vendors: Sequence[Vendor]) -> object:

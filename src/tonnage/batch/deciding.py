@@ -1,4 +1,4 @@
-"""A cycle on the live picture: what it decided, with everything that waits only in thought put back."""
+"""A cycle on the live picture: what it decided, with the promises of earlier cycles and those that it makes."""
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.enqueue import Enqueue
+from tonnage.actions.stalegangeviction import StaleGangEviction
+from tonnage.batch.plans import Plan, Victim
+from tonnage.batch.promises import Promises
 from tonnage.batch.stopwatch import Stopwatch
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
-from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason
+from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason, StaleGang
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.scheduler.cycle import run_cycle
@@ -22,7 +26,11 @@ class Cycle(NamedTuple):
     placed: list[Decision]
     """Pods whose places are reserved, to be bound."""
     waiting: list[Decision]
-    """Pods without a place, and pods whose place others have to leave first: nothing is reserved for them."""
+    """Pods for which no place is kept."""
+    plans: list[Plan]
+    """Who has to go for whom, as far as this cycle decided it."""
+    stale: Sequence[StaleGang] | None
+    """Gangs that have lost pods; nothing if no action looks for them."""
     waits: Mapping[str, Mapping[str, Reason]]
     """Why no room was made for jobs, by action."""
     let_in: Sequence[str]
@@ -40,7 +48,8 @@ class Deciding:
         self._cluster = cluster
         self._watch = watch
         self._sessions = Sessions(cluster, plugins, brief=True, watch=watch)
-        self._actions = self._timed(actions)
+        self._actions = actions
+        self.promises = Promises(cluster)
         self.placed: dict[str, Decision] = {}
         """Decisions about pods whose place is reserved, by pod; what is over is forgotten by the next cycle."""
         self._last: Session | None = None
@@ -48,17 +57,26 @@ class Deciding:
     def run(self, passed_over: Container[str], now: float) -> Cycle:
         """Decide about all waiting pods but those that are passed over."""
         self._cluster.now = now
+        self.promises.mark(now)
         session = self._sessions.open()
         try:
             session.passed_over = passed_over
-            decisions = run_cycle(session, self._actions)
+            session.must_stay = self.promises.must_stay
+            self.promises.renew(session, self._actions)
+            run_cycle(session, self._timed())
+            plans = self.promises.keep(session)
+            decisions = session.decisions.values()
             placed = [decision for decision in decisions if decision.outcome == PLACED]
-            waiting = [decision for decision in decisions if decision.outcome != PLACED]
-            _forget_promises(session, waiting)
+            waiting = [
+                decision
+                for decision in decisions
+                if decision.outcome != PLACED and decision.task.key not in self._cluster.promised
+            ]
             self.placed = {key: made for key, made in self.placed.items() if key in self._cluster.reserved}
             self.placed |= {decision.task.key: decision for decision in placed}
+            stale = list(session.stale) if self._looks_for(StaleGangEviction.name) else None
             waits = {job: dict(reasons) for job, reasons in session.waits.items()}
-            return Cycle(placed, waiting, waits, self._let_in(session))
+            return Cycle(placed, waiting, plans, stale, waits, self._let_in(session))
         finally:
             self._sessions.done(session)
             self._last = session
@@ -67,7 +85,7 @@ class Deciding:
 
     def _let_in(self, session: Session) -> list[str]:
         """Remember which groups are let in: those that were asked about and may, and those that need not be asked."""
-        is_asked = any(action.name == Enqueue.name for action in self._actions)
+        is_asked = self._looks_for(Enqueue.name)
         let_in = [job.key for job in session.enqueued]
         for job in self._cluster.groups.new_jobs():
             must_be_asked = is_asked and job.group is not None and job.group.min_resources
@@ -77,8 +95,11 @@ class Deciding:
             self._cluster.groups.let_in(key)
         return let_in
 
-    def _timed(self, actions: Sequence[Action]) -> Sequence[Action]:
-        return actions if self._watch is None else [self._watch.action(action) for action in actions]
+    def _looks_for(self, action: str) -> bool:
+        return any(one.name == action for one in self._actions)
+
+    def _timed(self) -> Sequence[Action]:
+        return self._actions if self._watch is None else [self._watch.action(action) for action in self._actions]
 
     @property
     def plugins(self) -> Sequence[Plugin]:
@@ -95,19 +116,25 @@ class Deciding:
         sessions = Sessions(self._cluster, plugins, brief=True, watch=self._watch)
         sessions.done(sessions.open())
         self._sessions.close()
-        self._sessions, self._actions = sessions, self._timed(actions)
+        self._sessions, self._actions = sessions, actions
 
     def release(self, key: str) -> None:
         """Give up a reserved place."""
         self._sessions.unplace(key)
 
+    def give_up(self, plan: Plan, refused: Sequence[Victim], now: float) -> list[Task]:
+        """End a plan; the pods that have lost their promised places."""
+        tasks = self.promises.give_up(plan, refused, now)
+        for task in tasks:
+            self.release(task.key)
+        return tasks
+
+    def cease(self, now: float) -> None:
+        """End all plans: whoever decides next finds out from the pods how far they have come."""
+        for plan in self.promises.plans:
+            self.give_up(plan, (), now)
+        self.promises.take_lost()
+
     def close(self) -> None:
         """Let plugins tidy up."""
         self._sessions.close()
-
-
-def _forget_promises(session: Session, waiting: Sequence[Decision]) -> None:
-    """A place that others have yet to leave is promised within one cycle; the next decides anew."""
-    for decision in waiting:
-        if decision.task.key in session.cluster.promised:
-            session.unplace(decision.task.key)

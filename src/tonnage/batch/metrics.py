@@ -75,6 +75,12 @@ class Metrics(DoorMetrics):
             registry=registry,
         )
         self.pods = Counter("tonnage_batch_pods", "Pods, by what became of them.", ("outcome",), registry=registry)
+        self.evictions = Counter(
+            "tonnage_evictions",
+            "Pods that had to go for others, by action and what became of it.",
+            ("action", "outcome"),
+            registry=registry,
+        )
         self.config_reloads = Counter(
             "tonnage_config_reloads", "New configurations, by what became of them.", ("outcome",), registry=registry
         )
@@ -126,6 +132,8 @@ class State(Collector):
         yield gauge("tonnage_leading", "1 while this replica leads.", float(parts.leading.leads))
         words = "Waiting pods that are not looked at until something changes."
         yield gauge("tonnage_pods_passed_over", words, len(parts.backlog))
+        words = "Pods whose place others have to leave first."
+        yield gauge("tonnage_pods_promised", words, len(parts.cluster.promised))
         words = "Groups of pods that wait because they cannot start whole."
         yield gauge("tonnage_gangs_waiting", words, _gangs_waiting(parts.cluster))
         yield gauge("tonnage_conditions_queued", "Conditions of pods to be written.", parts.conditions.queued)

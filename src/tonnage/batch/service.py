@@ -17,12 +17,17 @@ from tonnage.batch.backlog import Backlog
 from tonnage.batch.binds import AT_ONCE, Binds
 from tonnage.batch.conditions import Conditions
 from tonnage.batch.deciding import Deciding
+from tonnage.batch.evictions import Evictions
+from tonnage.batch.evictionwriter import EvictionWriter
 from tonnage.batch.keeping import Keeper
 from tonnage.batch.leading import Leading
 from tonnage.batch.metrics import Metrics
+from tonnage.batch.plans import Plan, Victim
+from tonnage.batch.promises import STAY_SECONDS
 from tonnage.batch.queuestatus import QueueStatuses
 from tonnage.batch.sentences import Sentences
 from tonnage.batch.snapshot import collect
+from tonnage.batch.stale import Stale
 from tonnage.batch.statuses import Statuses
 from tonnage.batch.voice import Voice
 from tonnage.cluster.cluster import Cluster
@@ -93,6 +98,9 @@ class Service:
         self.binds = Binds(
             self.writer, self.cluster, self.gates, self.deciding.release, self, time.monotonic, binds_at_once
         )
+        evictor = EvictionWriter(fenced, self.leading.fence)
+        self.evictions = Evictions(evictor, self.deciding.promises, self._voice, self._give_up, time.monotonic)
+        self._stale = Stale(fenced, self.cluster, self._changed.set, self.leading.fence)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
         self.cycles = 0
@@ -114,7 +122,7 @@ class Service:
                     tasks.create_task(work)
                 for work in (self.statuses.run(), self.queue_statuses.run(), self.leading.run(), self._overlaps.run()):
                     tasks.create_task(work)
-                for work in (self._decide(), *besides):
+                for work in (self.evictions.run(), self._stale.run(), self._decide(), *besides):
                     tasks.create_task(work)
         finally:
             self.deciding.close()
@@ -154,8 +162,13 @@ class Service:
             if self.backlog.look_beside(decision.task):
                 self._changed.set()
         self.binds.add(cycle.placed)
+        self.evictions.add(cycle.plans)
+        self._stale.tell(cycle.stale, time.time())
         sentences = Sentences(cycle.waits)
         waiting = [(decision, sentences.why_not(decision)) for decision in cycle.waiting]
+        for plan, decision in self.deciding.promises.promised():
+            self.backlog.found_place(decision.task.key)
+            waiting.append((decision, plan.why_not(decision)))
         for decision, why in waiting:
             self._voice.waits(decision, why)
         self.statuses.cycle(cycle.let_in, cycle.placed, waiting)
@@ -182,6 +195,7 @@ class Service:
     def _cease(self) -> None:
         """Another may give these places to others now."""
         self.binds.cease()
+        self.deciding.cease(time.time())
         self.conditions.forget_all()
 
     def _is_idle(self) -> bool:
@@ -194,10 +208,22 @@ class Service:
 
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         """Their places are free for others at once; they themselves are looked at after a pause."""
+        self._pause(released)
+        self._voice.not_bound(decision, why, released)
+
+    def _give_up(self, plan: Plan, why: str, refused: Sequence[Victim]) -> None:
+        """Told by evictions: somebody does not go, so the promised places are free and are decided about anew."""
+        tasks = self.deciding.give_up(plan, refused, time.time())
+        if refused:
+            asyncio.get_running_loop().call_later(STAY_SECONDS + 0.01, self._attention.room_came_free)
+        if tasks:
+            self._pause([task.key for task in tasks])
+            self._voice.not_evicted(tasks, why)
+
+    def _pause(self, released: Sequence[str]) -> None:
         pause = self.backlog.failed(released)
         asyncio.get_running_loop().call_later(pause + 0.01, self._end_pauses)
         self._attention.room_came_free()
-        self._voice.not_bound(decision, why, released)
 
     def _end_pauses(self) -> None:
         if self.backlog.end_pauses():

@@ -4,16 +4,18 @@ import logging
 from collections.abc import Sequence
 
 from tonnage.batch.conditions import Conditions
+from tonnage.batch.evictions import EVICTED as WAS_EVICTED
 from tonnage.batch.metrics import Metrics
+from tonnage.batch.plans import Plan, Victim
 from tonnage.cluster.task import Task
-from tonnage.doors.events import DEVICE_OVERLAP, FAILED_SCHEDULING, SCHEDULED, Events, ObjectRef
+from tonnage.doors.events import DEVICE_OVERLAP, EVICTED, FAILED_SCHEDULING, PREEMPTED, SCHEDULED, Events, ObjectRef
 from tonnage.doors.logs import FIELDS
 from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
-BOUND, NOT_BOUND, WAITS = "bound", "not bound", "waits"
+BOUND, NOT_BOUND, WAITS, NOT_EVICTED = "bound", "not bound", "waits", "promise given up"
 
 
 class Voice:
@@ -59,6 +61,34 @@ class Voice:
         self._events.tell(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
         if log.isEnabledFor(logging.DEBUG):
             _say(logging.DEBUG, WAITS, task, message=why)
+
+    # -- told by evictions
+
+    def evicted(self, victim: Victim, outcome: str) -> None:
+        """What became of a pod that had to go."""
+        eviction = victim.eviction
+        self._metrics.evictions.labels(eviction.action, outcome).inc()
+        if outcome == WAS_EVICTED:
+            if eviction.for_ == victim.job:
+                self._events.tell(_ref(victim.task), EVICTED, f"Evicted from node {eviction.node}: {eviction.reason}")
+            else:
+                text = f"Preempted by {eviction.for_} on node {eviction.node}: {eviction.reason}"
+                text += f"; there is room on {eviction.to}" if eviction.to else ""
+                self._events.tell(_ref(victim.task), PREEMPTED, text)
+        fields = {"node": eviction.node, "for": eviction.for_, "action": eviction.action, "reason": eviction.reason}
+        _say(logging.INFO, outcome, victim.task, **fields)
+
+    def held_up(self, plan: Plan) -> None:
+        """Somebody may not be evicted yet."""
+        for decision in plan.decisions.values():
+            self.waits(decision, plan.why_not(decision))
+
+    def not_evicted(self, tasks: Sequence[Task], why: str) -> None:
+        """Somebody could not be evicted, so that these pods have lost their promised places."""
+        for task in tasks:
+            self._conditions.tell(task, why)
+            self._events.tell(_ref(task), FAILED_SCHEDULING, why)
+            _say(logging.WARNING, NOT_EVICTED, task, message=why)
 
 
 def _ref(task: Task) -> ObjectRef:

@@ -118,18 +118,14 @@ def command(
 
 
 def _loaded(text: str, name: str) -> "Configuration":
-    """The configuration in a text; SettingsError with all that is wrong. Actions that stop pods are left out."""
+    """The configuration in a text; SettingsError with all that is wrong."""
     from tonnage.actions.catalog import make_actions
     from tonnage.batch.reloading import Configuration
     from tonnage.settings.load import load_text
 
     settings = load_text(text, name, find_plugins(()))
     warnings = [note.shown(settings.source, "warning") for note in settings.warnings]
-    stopping = [action for action in settings.actions if action in _STOPS_PODS]
-    if stopping:
-        warnings.append(f"warning: {', '.join(stopping)}: no pods are stopped yet; left out")
-    actions = make_actions([action for action in settings.actions if action not in _STOPS_PODS])
-    return Configuration(text, settings.plugins, actions, warnings)
+    return Configuration(text, settings.plugins, make_actions(settings.actions), warnings)
 
 
 def _default() -> "Configuration":
@@ -166,9 +162,6 @@ def _said(found: "Configuration") -> "Configuration":
     for warning in found.warnings:
         click.echo(warning, err=True)
     return found
-
-
-_STOPS_PODS = frozenset({"preempt", "reclaim", "consolidation", "stalegangeviction"})
 
 
 async def _serve(

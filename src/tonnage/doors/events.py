@@ -25,8 +25,10 @@ FILTERING_SUCCEED, FILTERING_FAILED = "FilteringSucceed", "FilteringFailed"
 BINDING_SUCCEED, BINDING_FAILED = "BindingSucceed", "BindingFailed"
 DEVICE_OVERLAP = "DeviceOverlap"
 SCHEDULED, FAILED_SCHEDULING = "Scheduled", "FailedScheduling"
+PREEMPTED = "Preempted"
 """Kubernetes' own reasons, for doors that take kube-scheduler's place."""
 CONFIGURATION_REFUSED = "ConfigurationRefused"
+EVICTED = "Evicted"
 WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP, FAILED_SCHEDULING, CONFIGURATION_REFUSED))
 WRITTEN, REPEATED, DROPPED, REFUSED = "written", "repeated", "dropped", "refused"
 

@@ -72,6 +72,8 @@ class Eviction(msgspec.Struct, frozen=True, omit_defaults=True, rename={"for_": 
     reason: str
     to: str = ""
     """Where there is room for the pod that will come in its place; empty if that has to wait."""
+    action: str = ""
+    """Which action decided it."""
 
 
 class WaitRecord(msgspec.Struct, frozen=True):

@@ -59,6 +59,8 @@ class Session(Extensions):
         """Jobs that were not, with what they would start with."""
         self.passed_over: Container[str] = frozenset()
         """Waiting pods that actions leave alone, because nothing has changed for them since they were looked at."""
+        self.must_stay: Container[str] = frozenset()
+        """Running pods that actions do not stop now, because stopping them was refused a short while ago."""
         self._open: list[Plugin] = []
         try:
             for plugin in plugins:

@@ -1,6 +1,7 @@
 """One scheduling cycle: the actions run one after another, and the document that says what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -31,10 +32,20 @@ class CycleDocument(msgspec.Struct, frozen=True):
     stale: list[StaleGang]
 
 
+@contextmanager
+def acting(session: Session, action: Action) -> Iterator[None]:
+    """What is evicted meanwhile is that action's doing."""
+    known = len(session.evictions)
+    yield
+    evictions = [msgspec.structs.replace(eviction, action=action.name) for eviction in session.evictions[known:]]
+    session.evictions[known:] = evictions
+
+
 def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
     """Run the actions; the result is what was decided about every pod that waited and was not passed over."""
     for action in actions:
-        action.run(session)
+        with acting(session, action):
+            action.run(session)
     names = ", ".join(action.name for action in actions)
     reason = Reason("NotConsidered", f"none of the actions looks at the pod: {names or 'there are none'}")
     left = [key for key in session.cluster.waiting if key not in session.decisions and key not in session.passed_over]

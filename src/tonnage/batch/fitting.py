@@ -1,0 +1,73 @@
+"""Finding places for pods whose job was promised some: where they were promised, now or later, or elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+
+from tonnage.actions.admission import why_held_back
+from tonnage.cluster.job import Job
+from tonnage.cluster.queue import Queue
+from tonnage.cluster.task import Task
+from tonnage.framework.decision import Decision
+from tonnage.framework.session import Session
+from tonnage.framework.statement import Statement
+
+
+def find(
+    session: Session,
+    job: Job,
+    tasks: Sequence[Task],
+    places: Mapping[str, str],
+    *,
+    anywhere: bool = True,
+    keep: bool = True,
+) -> list[Decision] | None:
+    """Places for all of the pods, on the nodes named or else anywhere; nothing if the job cannot start so.
+
+    Either all of them fit now, or all wait for others to leave, with their places.
+    """
+    cluster = session.cluster
+    queue = cluster.queues.get(job.queue)
+    if queue is None or why_held_back(session, job) is not None or session.why_invalid(job) is not None:
+        return None
+    if session.node_sets(job, tasks) is not None:
+        # Its pods are to be close to each other, which is a question for all nodes together.
+        anywhere = False
+        if not all(places.get(task.key) for task in tasks):
+            return None
+    for ahead in (False, True) if cluster.leaving else (False,):
+        with session.looking_ahead() if ahead else nullcontext(), Statement(session) as statement:
+            found = _place_all(session, statement, queue, tasks, places, anywhere)
+            if found is None or not (session.is_pipelined(job) if ahead else session.is_ready(job)):
+                continue
+            leaving = sorted({key for decision in found for key in decision.waits_for})
+            for decision in found:
+                decision.waits_for = leaving
+            if keep:
+                statement.commit()
+            return found
+    return None
+
+
+def _place_all(
+    session: Session,
+    statement: Statement,
+    queue: Queue,
+    tasks: Sequence[Task],
+    places: Mapping[str, str],
+    anywhere: bool,
+) -> list[Decision] | None:
+    """A place for each of the pods, on its node if it can be; nothing if one finds none."""
+    cluster = session.cluster
+    found: list[Decision] = []
+    for task in tasks:
+        node = places.get(task.key, "")
+        if session.why_not_allocatable(queue, task) is not None:
+            return None
+        decision = session.decide(task, cluster.mask((node,))) if node in cluster.nodes else None
+        if (decision is None or decision.node is None) and (anywhere or not node):
+            decision = session.decide(task)
+        if decision is None or decision.node is None:
+            return None
+        statement.take(decision)
+        found.append(decision)
+    return found

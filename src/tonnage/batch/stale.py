@@ -1,0 +1,87 @@
+"""Since when gangs have lacked pods, kept on their PodGroups: so they are stopped in time, also after a restart."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.grouptimes import STALE_SINCE
+from tonnage.doors.binding import Fence, always
+from tonnage.framework.decision import StaleGang
+from tonnage.kube.client import MERGE_PATCH, Client
+from tonnage.kube.errors import KubeError
+from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
+from tonnage.model.moment import known_moment
+
+log = logging.getLogger(__name__)
+
+_KINDS = (VOLCANO_GROUPS, KAI_GROUPS, COSCHEDULING_GROUPS)
+"""In the order in which they count where several have a group of one name."""
+
+
+class Stale:
+    """Writes annotations while `run` runs, and calls `wake` when the time of a gang has come."""
+
+    def __init__(self, client: Client, cluster: Cluster, wake: Callable[[], None], fence: Fence = always) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._wake = wake
+        self._fence = fence
+        self._wanted: dict[str, str | None] = {}
+        """What is to be written on groups: since when, or that they lack nothing."""
+        self._filled = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def tell(self, stale: Sequence[StaleGang] | None, now: float) -> None:
+        """These gangs lack pods, and no others; nothing is known if nobody looks for them."""
+        if stale is None:
+            return
+        groups = self._cluster.groups.groups
+        lacking = {gang.job: gang for gang in stale}
+        for job, gang in lacking.items():
+            if groups[job].times.stale_since is None:
+                self._wanted.setdefault(job, gang.since)
+        for job, group in groups.items():
+            if job not in lacking and (group.times.stale_since is not None or self._wanted.get(job)):
+                self._wanted[job] = None
+        if self._wanted:
+            self._filled.set()
+        waits = [_since(gang) + gang.grace - now for gang in stale if gang.grace is not None]
+        self._set_alarm([wait for wait in waits if wait > 0])
+
+    def _set_alarm(self, waits: Sequence[float]) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if waits:
+            self._alarm = asyncio.get_running_loop().call_later(min(waits) + 0.01, self._wake)
+
+    async def run(self) -> None:
+        """Write what is told, until cancelled."""
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            for job, since in list(self._wanted.items()):
+                left, least = self._fence()
+                if left >= least:
+                    await self._write(job, since, min(left, 10.0))
+                # What was not written is told again by the next cycle.
+                if self._wanted.get(job) == since:
+                    del self._wanted[job]
+
+    async def _write(self, job: str, since: str | None, seconds: float) -> None:
+        groups = self._cluster.groups
+        kind = next((kind for kind in _KINDS if job in groups.given(kind.resource.type)), None)
+        if kind is None:
+            return
+        body = {"metadata": {"annotations": {STALE_SINCE: since}}}
+        try:
+            await self._client.request(
+                "PATCH", kind.resource.path_of(job), body=body, type_=MERGE_PATCH, timeout=seconds
+            )
+        except KubeError as error:
+            log.warning("PodGroup %s: since when it lacks pods could not be written: %s", job, error)
+
+
+def _since(gang: StaleGang) -> float:
+    return known_moment(gang.since) or 0.0
