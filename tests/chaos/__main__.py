@@ -1,11 +1,23 @@
-"""`python -m tests.chaos`: faults on real parts, one after another; the exit status is 1 if anything is found."""
+"""`python -m tests.chaos`: faults on real parts, one after another; the exit status is 1 if anything is found.
+
+First those of one extender, then those between two replicas.
+"""
 
 import argparse
 import sys
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
-from tests.chaos.arena import arena
-from tests.chaos.faults import KINDS
-from tests.chaos.run import Run
+from tests.chaos import faults, replicafaults
+from tests.chaos.arena import Stage, arena
+from tests.chaos.faults import Fault
+from tests.chaos.replicas import pair_arena
+from tests.chaos.run import Run, summary
+
+OF_REPLICAS = 0.1
+"""The share of faults between replicas; they take three times as long."""
 
 
 def main() -> int:
@@ -13,23 +25,31 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--seed", type=int, default=1, help="which order and which pods (default 1)")
     parser.add_argument("--nodes", type=int, default=20, help="nodes of four cards each (default 20)")
-    parser.add_argument("--kind", choices=sorted(KINDS), metavar="KIND", help="only this kind, by its title")
+    kinds = {**faults.KINDS, **replicafaults.KINDS}
+    parser.add_argument("--kind", choices=sorted(kinds), metavar="KIND", help="only this kind, by its title")
     arguments = parser.parse_args()
-    with arena(arguments.nodes) as made:
-        run = Run(made, arguments.seed, lambda line: print(line, flush=True))
-        run.begin()
-        if arguments.kind:
-            for _ in range(arguments.faults):
-                run.inject(arguments.kind)
-        else:
-            run.series(arguments.faults)
-        print(run.summary())
-        for one in made.player.mixed_up:
-            print(f"WRONG: {one}")
-        if run.wrong or made.player.mixed_up:
-            print(f"the extender's log:\n{made.extender.log.read_text()[-20000:]}", file=sys.stderr)
-            return 1
-    return 0
+    started, runs = time.monotonic(), list[Run]()
+    between = round(OF_REPLICAS * arguments.faults)
+    if arguments.kind:
+        between = arguments.faults if arguments.kind in replicafaults.KINDS else 0
+
+    def series(count: int, made: AbstractContextManager[Stage], those: Mapping[str, Fault[Any]]) -> None:
+        if count:
+            with made as stage:
+                runs.append(Run(stage, those, arguments.seed, lambda line: print(line, flush=True)))
+                runs[-1].begin()
+                runs[-1].series(count, arguments.kind)
+                if runs[-1].wrong:
+                    print(f"the extenders' logs:\n{stage.logs()}", file=sys.stderr)
+
+    series(arguments.faults - between, arena(arguments.nodes), faults.KINDS)
+    series(between, pair_arena(), replicafaults.KINDS)
+    print(summary(runs))
+    print(f"took {(time.monotonic() - started) / 60:.1f} minutes")
+    wrong = [one for run in runs for one in run.wrong]
+    for one in wrong:
+        print(f"WRONG: {one}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.chaos.front import Front
 from tests.cluster.extending import SCHEDULER, Extender, configuration
-from tests.cluster.player import Player, playing
+from tests.cluster.player import PHASE, Player, playing
 from tests.scenario import node
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
@@ -32,25 +33,22 @@ from tonnage.model.node import Node
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 CARD_MEMORY = 8000
 SLOTS = 6
+CONFLICT = 409
 FAILURES = (ApiError, OSError, HTTPException)
 """What a call to an API server that comes and goes ends with."""
+HASTE = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
+"""How soon kube-scheduler asks about a pod again."""
+Figures = dict[tuple[str, str], float]
 _METRIC = re.compile(r'^(tonnage_\w+)(?:\{\w+="(\w+)"\})? ([\d.e+]+)$', re.MULTILINE)
 
 
-class Arena:
-    """One cluster that is put through faults."""
+class Stage:
+    """A cluster of sharing nodes with a player of kubelets, whoever schedules there."""
 
-    def __init__(
-        self, plane: ControlPlane, front: Front, side: Front, extender: Extender, player: Player, size: tuple[int, int]
-    ) -> None:
-        self.plane, self.front, self.side, self.extender, self.player = plane, front, side, extender, player
+    def __init__(self, plane: ControlPlane, player: Player, size: tuple[int, int]) -> None:
+        self.plane, self.player = plane, player
         self.api: Api = plane.api
         self.nodes, self.cards = size
-        self.scheduler: Program = plane.run_scheduler(self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        settings = configuration(self.side.port)
-        return {**settings, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
 
     def node(self, number: int) -> Node:
         """A node as its device plugin registers it; every other plugin takes part in the handshake."""
@@ -58,6 +56,43 @@ class Arena:
         offered = {"nvidia.com/gpu": self.cards * SLOTS}
         name = f"n{number:02}"
         return node(name, gpus=self.cards, gpu_memory=CARD_MEMORY, slots=SLOTS, annotations=notes, **offered)
+
+    def create_nodes(self) -> None:
+        self.api.create_nodes(self.node(number) for number in range(self.nodes))
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        return {pod["metadata"]["name"]: pod for pod in self.api.get(pods_path())["items"]}
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod, if it is still there."""
+        with suppress(ApiError):
+            self.api.delete(f"{pods_path()}/{name}")
+
+    def tend(self) -> list[str]:
+        """Start what has ended again, as kubelets do; what is not as it should be."""
+        return []
+
+    def figures(self) -> list[Figures]:
+        """What each extender tells about itself, by name and label."""
+        raise NotImplementedError
+
+    def logs(self) -> str:
+        """The ends of the extenders' logs."""
+        raise NotImplementedError
+
+
+class Arena(Stage):
+    """One cluster that is put through faults."""
+
+    def __init__(
+        self, plane: ControlPlane, front: Front, side: Front, extender: Extender, player: Player, size: tuple[int, int]
+    ) -> None:
+        super().__init__(plane, player, size)
+        self.front, self.side, self.extender = front, side, extender
+        self.scheduler: Program = plane.run_scheduler(self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return {**configuration(self.side.port), **HASTE}
 
     # -- the extender
 
@@ -75,15 +110,11 @@ class Arena:
     def shift_clock(self, seconds: float) -> None:
         (self.plane.folder / "clock").write_text(str(seconds))
 
-    def metrics(self) -> dict[tuple[str, str], float]:
-        """The extender's figures about itself, by name and label."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        return {(name, label): float(value) for name, label, value in _METRIC.findall(text)}
+    def figures(self) -> list[Figures]:
+        return [figures_at(int((self.plane.folder / "metrics-port").read_text()))]
 
-    @property
-    def metrics_port(self) -> int:
-        return int((self.plane.folder / "metrics-port").read_text())
+    def logs(self) -> str:
+        return self.extender.log.read_text()[-20000:]
 
     # -- the others
 
@@ -100,16 +131,35 @@ class Arena:
 
     # -- objects
 
-    def pods(self) -> dict[str, dict[str, Any]]:
-        return {pod["metadata"]["name"]: pod for pod in self.api.get(pods_path())["items"]}
+    def is_handing_out_nothing(self) -> bool:
+        """Whether no bind is on its way and no device plugin has still to answer."""
+        phases = [pod["metadata"].get("annotations", {}).get(PHASE) for pod in self.pods().values()]
+        return "allocating" not in phases and not any(
+            figures["tonnage_binds_in_flight", ""] for figures in self.figures()
+        )
 
-    def delete_pod(self, name: str) -> None:
-        """Delete a pod, if it is still there."""
-        with suppress(ApiError):
-            self.api.delete(f"{pods_path()}/{name}")
+    def exchange(self, path: str, name: str, before: str | None, after: str | None) -> None:
+        """Change an annotation, unless it is not what it is thought to be."""
+        while True:
+            metadata = self.api.get(path)["metadata"]
+            if metadata.get("annotations", {}).get(name) != before:
+                return
+            try:
+                version = metadata["resourceVersion"]
+                self.api.patch(path, {"metadata": {"resourceVersion": version, "annotations": {name: after}}})
+                return
+            except ApiError as error:
+                if error.status != CONFLICT:
+                    raise
 
     def annotate(self, path: str, annotations: dict[str, str | None]) -> None:
         self.api.patch(path, {"metadata": {"annotations": annotations}})
+
+
+def figures_at(port: int) -> Figures:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {(name, label): float(value) for name, label, value in _METRIC.findall(text)}
 
 
 @contextmanager
@@ -123,7 +173,7 @@ def arena(nodes: int = 20, cards: int = 4) -> Iterator[Arena]:
             try:
                 with playing(plane) as player:
                     made = Arena(plane, front, side, extender, player, (nodes, cards))
-                    plane.api.create_nodes(made.node(number) for number in range(nodes))
+                    made.create_nodes()
                     _hook(plane, side)
                     yield made
             finally:
@@ -136,22 +186,37 @@ def arena(nodes: int = 20, cards: int = 4) -> Iterator[Arena]:
 
 
 def _fronts(plane: ControlPlane) -> tuple[Front, Front]:
-    """Both serve with the API server's own certificate, which everybody here trusts already."""
+    return front_of(plane), Front("", also_serves=_certificate(plane))
+
+
+def front_of(plane: ControlPlane) -> Front:
+    """A front before the API server."""
+    trusts = ssl.create_default_context(cafile=str(plane.authority))
+    return Front(plane.server, serves=_certificate(plane), trusts=trusts)
+
+
+def _certificate(plane: ControlPlane) -> ssl.SSLContext:
+    """The API server's own, which everybody here trusts already."""
     serves = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     serves.load_cert_chain(plane.authority, plane.authority.with_suffix(".key"))
-    trusts = ssl.create_default_context(cafile=str(plane.authority))
-    return Front(plane.server, serves=serves, trusts=trusts), Front("", also_serves=serves)
+    return serves
+
+
+def through(plane: ControlPlane, front: Front) -> Path:
+    """A kubeconfig for those who talk to the API server through a front."""
+    content = json.loads(plane.kubeconfig().read_text())
+    assert urlsplit(plane.server).hostname == "127.0.0.1"
+    content["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{front.port}"
+    kubeconfig = plane.folder / f"through-{front.port}.kubeconfig"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(json.dumps(content))
+    return kubeconfig
 
 
 def _extender(plane: ControlPlane, front: Front) -> Extender:
     (metrics,) = free_ports(1)
     (plane.folder / "metrics-port").write_text(str(metrics))
-    content = json.loads(plane.kubeconfig().read_text())
-    assert urlsplit(plane.server).hostname == "127.0.0.1"
-    content["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{front.port}"
-    kubeconfig = plane.folder / "through-the-front.kubeconfig"
-    kubeconfig.touch(mode=0o600)
-    kubeconfig.write_text(json.dumps(content))
+    kubeconfig = through(plane, front)
     flags = ("--metrics-bind-address", f"127.0.0.1:{metrics}", "--scheduler-name", SCHEDULER)
     module = ("tests.chaos.shifted", str(plane.folder / "clock"))
     return Extender(kubeconfig, plane.folder / "extender.log", *flags, module=module)

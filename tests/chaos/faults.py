@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from tests.chaos.arena import FAILURES, Arena
 from tests.chaos.front import ANSWER, REQUEST, Rule
@@ -22,24 +22,29 @@ from tonnage.lab.api import ApiError, pods_path
 BINDING = r"/pods/[^/]+/binding$"
 FILTER, BIND, WEBHOOK = "^/filter$", "^/bind$", "^/webhook$"
 PATIENCE = 15.0
+WHILE = 1.3
+"""How many seconds a fault lasts that is not over at once."""
 GHOST = "nobody-knows-me"
 
 
-class Ground(NamedTuple):
+A = TypeVar("A")
+
+
+class Ground(NamedTuple, Generic[A]):
     """What a fault works on."""
 
-    arena: Arena
+    arena: A
     traffic: Traffic
     rng: random.Random
 
 
-Fault = Callable[[Ground], str]
-KINDS: dict[str, Fault] = {}
+Fault = Callable[[Ground[A]], str]
+KINDS: dict[str, Fault[Arena]] = {}
 """All kinds, by what happens."""
 
 
-def kind(title: str) -> Callable[[Fault], Fault]:
-    def enlist(fault: Fault) -> Fault:
+def kind(title: str) -> Callable[[Fault[Arena]], Fault[Arena]]:
+    def enlist(fault: Fault[Arena]) -> Fault[Arena]:
         KINDS[title] = fault
         return fault
 
@@ -50,36 +55,36 @@ def kind(title: str) -> Callable[[Fault], Fault]:
 
 
 @kind("extender killed before filter's answer")
-def killed_in_filter(ground: Ground) -> str:
+def killed_in_filter(ground: Ground[Arena]) -> str:
     with ground.arena.side.rule(Rule("POST", FILTER, times=1, holds=ANSWER)) as rule:
         return _killed_when(ground, rule)
 
 
 @kind("extender killed between filter and bind, the bind lost")
-def killed_before_bind(ground: Ground) -> str:
+def killed_before_bind(ground: Ground[Arena]) -> str:
     with ground.arena.side.rule(Rule("POST", BIND, times=1, holds=REQUEST)) as rule:
         return _killed_when(ground, rule)
 
 
 @kind("extender killed between filter and bind, the next one asked to bind")
-def killed_before_bind_that_comes(ground: Ground) -> str:
+def killed_before_bind_that_comes(ground: Ground[Arena]) -> str:
     with ground.arena.side.rule(Rule("POST", BIND, times=1, holds=REQUEST)) as rule:
         return _killed_when(ground, rule, drops=False)
 
 
 @kind("extender killed while its Binding is on the way, not applied")
-def killed_before_binding(ground: Ground) -> str:
+def killed_before_binding(ground: Ground[Arena]) -> str:
     with ground.arena.front.rule(Rule("POST", BINDING, times=1, holds=REQUEST)) as rule:
         return _killed_when(ground, rule)
 
 
 @kind("extender killed after its Binding was applied, before the answer")
-def killed_after_binding(ground: Ground) -> str:
+def killed_after_binding(ground: Ground[Arena]) -> str:
     with ground.arena.front.rule(Rule("POST", BINDING, times=1, holds=ANSWER)) as rule:
         return _killed_when(ground, rule)
 
 
-def _killed_when(ground: Ground, rule: Rule, drops: bool = True) -> str:
+def _killed_when(ground: Ground[Arena], rule: Rule, drops: bool = True) -> str:
     """Kill the extender once the rule holds a message, drop that, and start another; or deliver it to the other."""
     if not rule.reached.wait(PATIENCE):
         return ""
@@ -93,24 +98,24 @@ def _killed_when(ground: Ground, rule: Rule, drops: bool = True) -> str:
 
 
 @kind("extender stopped in order and started again")
-def restarted(ground: Ground) -> str:
+def restarted(ground: Ground[Arena]) -> str:
     ground.arena.extender.stop()
     ground.arena.start_extender()
     return "restarted"
 
 
 @kind("extender paused")
-def paused(ground: Ground) -> str:
+def paused(ground: Ground[Arena]) -> str:
     seconds = ground.rng.uniform(0.5, 3.0)
     ground.arena.pause_extender(seconds)
     return f"for {seconds:.1f} s"
 
 
 @kind("extender's clock jumps")
-def clock_jumps(ground: Ground) -> str:
+def clock_jumps(ground: Ground[Arena]) -> str:
     seconds = ground.rng.choice([-86400.0, -3600.0, -61.0, 61.0, 3600.0, 86400.0 * 400])
     ground.arena.shift_clock(seconds)
-    time.sleep(1.5)
+    time.sleep(WHILE)
     return f"by {seconds:+.0f} s"
 
 
@@ -118,14 +123,14 @@ def clock_jumps(ground: Ground) -> str:
 
 
 @kind("API server killed and started again")
-def api_server_restarted(ground: Ground) -> str:
+def api_server_restarted(ground: Ground[Arena]) -> str:
     pause = ground.rng.uniform(0.0, 1.0)
     ground.arena.restart_api_server(pause)
     return f"away for more than {pause:.1f} s"
 
 
 @kind("watch connections cut")
-def watches_cut(ground: Ground) -> str:
+def watches_cut(ground: Ground[Arena]) -> str:
     cuts = 0
     for _ in range(ground.rng.randrange(1, 5)):
         cuts += ground.arena.front.cut()
@@ -134,7 +139,7 @@ def watches_cut(ground: Ground) -> str:
 
 
 @kind("watch connections deliver nothing for a while")
-def watches_stalled(ground: Ground) -> str:
+def watches_stalled(ground: Ground[Arena]) -> str:
     seconds = ground.rng.uniform(1.0, 3.0)
     ground.arena.front.stalled.set()
     try:
@@ -145,53 +150,53 @@ def watches_stalled(ground: Ground) -> str:
 
 
 @kind("API server slow")
-def api_server_slow(ground: Ground) -> str:
+def api_server_slow(ground: Ground[Arena]) -> str:
     return _for_a_while(ground, Rule("", "", delay=ground.rng.uniform(0.1, 0.8)))
 
 
 @kind("API server answers 429")
-def api_server_overloaded(ground: Ground) -> str:
+def api_server_overloaded(ground: Ground[Arena]) -> str:
     return _for_a_while(ground, Rule("", "", status=429, share=0.5))
 
 
 @kind("API server answers 500")
-def api_server_fails(ground: Ground) -> str:
+def api_server_fails(ground: Ground[Arena]) -> str:
     return _for_a_while(ground, Rule("", "", status=500, share=0.5))
 
 
 @kind("Bindings refused with 409")
-def bindings_conflict(ground: Ground) -> str:
+def bindings_conflict(ground: Ground[Arena]) -> str:
     return _for_a_while(ground, Rule("POST", BINDING, status=409, share=0.5))
 
 
 @kind("Bindings applied, then answered with 504")
-def bindings_time_out(ground: Ground) -> str:
+def bindings_time_out(ground: Ground[Arena]) -> str:
     return _for_a_while(ground, Rule("POST", BINDING, status=504, applied=True, share=0.7))
 
 
 @kind("Bindings applied, their answers lost")
-def binding_answers_lost(ground: Ground) -> str:
+def binding_answers_lost(ground: Ground[Arena]) -> str:
     return _for_a_while(ground, Rule("POST", BINDING, loses=True, share=0.7))
 
 
 @kind("Bindings applied, their answers lost, and the next tries refused with 429")
-def binding_answers_lost_and_refused(ground: Ground) -> str:
+def binding_answers_lost_and_refused(ground: Ground[Arena]) -> str:
     with ground.arena.front.rule(Rule("POST", BINDING, loses=True, share=0.4)) as lost:
         refused = _for_a_while(ground, Rule("POST", BINDING, status=429, share=0.7))
     return f"{lost.met} answers, {refused}" if lost.met and refused else ""
 
 
 @kind("binds' answers to kube-scheduler lost")
-def bind_answers_lost(ground: Ground) -> str:
+def bind_answers_lost(ground: Ground[Arena]) -> str:
     rule = Rule("POST", BIND, loses=True, share=0.7)
     with ground.arena.side.rule(rule):
-        time.sleep(2.0)
+        time.sleep(WHILE)
     return f"{rule.met} answers" if rule.met else ""
 
 
-def _for_a_while(ground: Ground, rule: Rule) -> str:
+def _for_a_while(ground: Ground[Arena], rule: Rule) -> str:
     with ground.arena.front.rule(rule):
-        time.sleep(2.0)
+        time.sleep(WHILE)
     return f"{rule.met} requests" if rule.met else ""
 
 
@@ -199,8 +204,8 @@ def _for_a_while(ground: Ground, rule: Rule) -> str:
 
 
 @kind("other writers change annotations of pods and nodes")
-def other_writers(ground: Ground) -> str:
-    writes, deadline = 0, time.monotonic() + 2.0
+def other_writers(ground: Ground[Arena]) -> str:
+    writes, deadline = 0, time.monotonic() + WHILE
     while time.monotonic() < deadline:
         names = list(ground.arena.pods())
         for path in (
@@ -214,30 +219,36 @@ def other_writers(ground: Ground) -> str:
 
 
 @kind("locks of a dead process on all nodes")
-def stale_locks(ground: Ground) -> str:
+def stale_locks(ground: Ground[Arena]) -> str:
     lock = f"2026-01-01T00:00:00Z,default,{GHOST}"
-    for number in range(ground.arena.nodes):
-        ground.arena.annotate(f"/api/v1/nodes/n{number:02}", {LOCK: lock})
+    # Were a pod being handed its devices now, its plugin would see the wrong lock, and nobody could help it.
+    with ground.arena.side.rule(Rule("POST", BIND, holds=REQUEST)):
+        if not _until(ground.arena.is_handing_out_nothing):
+            return ""
+        for number in range(ground.arena.nodes):
+            ground.arena.annotate(f"/api/v1/nodes/n{number:02}", {LOCK: lock})
     before = len(ground.arena.side.passed)
-    time.sleep(2.0)
+    time.sleep(WHILE)
     binds = [passed.seconds for passed in ground.arena.side.passed[before:] if passed.path == "/bind"]
     return f"{ground.arena.nodes} locks, slowest of {len(binds)} binds {max(binds):.2f} s" if binds else ""
 
 
 @kind("a node's registration is garbage for a while")
-def garbage_on_node(ground: Ground) -> str:
+def garbage_on_node(ground: Ground[Arena]) -> str:
     name = _some_node(ground)
     path = f"/api/v1/nodes/{name}"
     before = ground.arena.api.get(path)["metadata"]["annotations"][REGISTER]
     garbage = ground.rng.choice(["", "]", before[: len(before) // 2], '[{"id": 5}]', "\u0000\ufffd", "[[[[" * 1000])
-    ground.arena.annotate(path, {REGISTER: garbage, LOCK: garbage[:20], "hami.io/node-handshake": garbage[:20]})
+    ground.arena.annotate(path, {REGISTER: garbage, "hami.io/node-handshake": garbage[:20]})
+    ground.arena.exchange(path, LOCK, None, garbage[:20])
     time.sleep(1.5)
-    ground.arena.annotate(path, {REGISTER: before, LOCK: None, "hami.io/node-handshake": None})
+    ground.arena.annotate(path, {REGISTER: before, "hami.io/node-handshake": None})
+    ground.arena.exchange(path, LOCK, garbage[:20], None)
     return f"{garbage[:12]!r} on {name}"
 
 
 @kind("a card's health changes back and forth")
-def card_unhealthy(ground: Ground) -> str:
+def card_unhealthy(ground: Ground[Arena]) -> str:
     name = _some_node(ground)
     path = f"/api/v1/nodes/{name}"
     before = ground.arena.api.get(path)["metadata"]["annotations"][REGISTER]
@@ -253,7 +264,7 @@ def card_unhealthy(ground: Ground) -> str:
 
 
 @kind("a node deleted in the middle of a bind to it")
-def node_deleted(ground: Ground) -> str:
+def node_deleted(ground: Ground[Arena]) -> str:
     arena = ground.arena
     with arena.side.rule(Rule("POST", BIND, times=1, holds=REQUEST)) as rule:
         if not rule.reached.wait(PATIENCE):
@@ -269,9 +280,9 @@ def node_deleted(ground: Ground) -> str:
     return name
 
 
-def _collect_garbage(ground: Ground, node: str) -> None:
+def _collect_garbage(ground: Ground[Arena], node: str) -> None:
     """Delete the pods of a node that is gone, as Kubernetes' garbage collector does."""
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + WHILE
     while time.monotonic() < deadline:
         for name, pod in ground.arena.pods().items():
             if pod["spec"].get("nodeName") == node:
@@ -280,7 +291,7 @@ def _collect_garbage(ground: Ground, node: str) -> None:
 
 
 @kind("a pod deleted while its Binding is on the way, and created again")
-def pod_deleted(ground: Ground) -> str:
+def pod_deleted(ground: Ground[Arena]) -> str:
     arena = ground.arena
     with arena.side.rule(Rule("POST", BIND, times=1, holds=REQUEST)) as rule:
         if not rule.reached.wait(PATIENCE):
@@ -295,7 +306,7 @@ def pod_deleted(ground: Ground) -> str:
 
 
 @kind("many pods deleted at once")
-def pods_deleted(ground: Ground) -> str:
+def pods_deleted(ground: Ground[Arena]) -> str:
     names = list(ground.arena.pods())
     gone = ground.rng.sample(names, len(names) // 3)
     for name in gone:
@@ -307,13 +318,13 @@ def pods_deleted(ground: Ground) -> str:
 
 
 @kind("kube-scheduler killed and started again")
-def scheduler_restarted(ground: Ground) -> str:
+def scheduler_restarted(ground: Ground[Arena]) -> str:
     ground.arena.restart_scheduler()
     return "restarted"
 
 
 @kind("webhook unavailable, then back")
-def webhook_away(ground: Ground) -> str:
+def webhook_away(ground: Ground[Arena]) -> str:
     api = ground.arena.api
     with ground.arena.side.rule(Rule("POST", WEBHOOK, loses=True)) as rule:
         time.sleep(1.0)
@@ -326,5 +337,15 @@ def webhook_away(ground: Ground) -> str:
     return f"{rule.met} calls" if rule.met else ""
 
 
-def _some_node(ground: Ground) -> str:
+def _until(holds: Callable[[], bool]) -> bool:
+    """Wait until it holds; false if that takes too long."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _some_node(ground: Ground[Arena]) -> str:
     return f"n{ground.rng.randrange(ground.arena.nodes):02}"

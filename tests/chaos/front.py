@@ -202,7 +202,7 @@ class Front:
             return _cut_off(request)
 
     async def _stream(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
+        response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]})
         await response.prepare(request)
         transport = request.transport
         assert isinstance(transport, asyncio.Transport)

@@ -4,7 +4,7 @@ import time
 from http.client import HTTPException
 from urllib.error import URLError
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import Stage
 from tests.chaos.traffic import Traffic
 from tests.cluster.checker import findings, overlooked
 from tests.cluster.extending import SCHEDULER
@@ -16,7 +16,7 @@ PATIENCE = 45.0
 class Rest:
     """Judges one arena, again and again."""
 
-    def __init__(self, arena: Arena, traffic: Traffic) -> None:
+    def __init__(self, arena: Stage, traffic: Traffic) -> None:
         self._arena = arena
         self._traffic = traffic
         self.seconds: list[float] = []
@@ -36,22 +36,24 @@ class Rest:
 
     def _unrest(self) -> list[str]:
         """Why the cluster is not at rest."""
-        pods = self._arena.pods().values()
+        unrest = self._arena.tend()
+        pods = self._arena.api.get("/api/v1/pods")["items"]
         bound = [pod for pod in pods if pod["spec"].get("nodeName")]
-        unrest = [f"{pod['metadata']['name']} does not run" for pod in bound if pod["status"]["phase"] != "Running"]
+        unrest += [f"{pod['metadata']['name']} does not run" for pod in bound if pod["status"]["phase"] != "Running"]
         unrest += overlooked(self._arena.api, SCHEDULER)
         nodes = len(self._arena.api.get("/api/v1/nodes")["items"])
         try:
-            said = self._arena.metrics()
+            told = self._arena.figures()
         except (URLError, OSError, HTTPException, ApiError) as error:
-            return [*unrest, f"the extender does not tell its figures: {error}"]
-        kept = {state: said["tonnage_reservations", state] for state in ("held", "binding", "bound")}
-        if any(kept.values()):
-            unrest.append(f"places are kept: {kept}")
+            return [*unrest, f"an extender does not tell its figures: {error}"]
         expected = {"bound": len(bound), "waiting": len(pods) - len(bound), "reserved": 0}
-        shown = {state: said["tonnage_pods", state] for state in expected}
-        if shown != expected:
-            unrest.append(f"the extender's picture has pods {shown} where there are {expected}")
-        if said["tonnage_nodes", ""] != nodes:
-            unrest.append(f"the extender's picture has {said['tonnage_nodes', '']:.0f} nodes of {nodes}")
+        for said in told:
+            kept = {state: said["tonnage_reservations", state] for state in ("held", "binding", "bound")}
+            if any(kept.values()):
+                unrest.append(f"places are kept: {kept}")
+            shown = {state: said["tonnage_pods", state] for state in expected}
+            if shown != expected:
+                unrest.append(f"an extender's picture has pods {shown} where there are {expected}")
+            if said["tonnage_nodes", ""] != nodes:
+                unrest.append(f"an extender's picture has {said['tonnage_nodes', '']:.0f} nodes of {nodes}")
         return unrest

@@ -2,16 +2,16 @@
 
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from tests.chaos.arena import Arena
-from tests.chaos.faults import KINDS, Ground
+from tests.chaos.arena import Stage
+from tests.chaos.faults import Fault, Ground
 from tests.chaos.rest import Rest
 from tests.chaos.traffic import Traffic
 
-_WARMING = 0.7
+_WARMING = 0.5
 """Seconds of traffic before a fault, so that there is something in the middle of which it can happen."""
 
 
@@ -27,12 +27,13 @@ class Done(NamedTuple):
 class Run:
     """A series of faults."""
 
-    def __init__(self, arena: Arena, seed: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, arena: Stage, kinds: Mapping[str, Fault[Any]], seed: int, tell: Callable[[str], None]) -> None:
+        self.kinds = kinds
         self._tell = tell
         rng = random.Random(seed)
         self.traffic = Traffic(arena, rng)
         self.rest = Rest(arena, self.traffic)
-        self.ground = Ground(arena, self.traffic, rng)
+        self.ground: Ground[Any] = Ground(arena, self.traffic, rng)
         self.done: list[Done] = []
 
     def begin(self) -> None:
@@ -43,11 +44,12 @@ class Run:
 
     def inject(self, kind: str) -> Done:
         """One fault while pods come and go, and what is wrong after it."""
-        started = time.monotonic()
+        started, mixed_up = time.monotonic(), self.ground.arena.player.mixed_up
+        before = len(mixed_up)
         with self.traffic.flowing():
             time.sleep(_WARMING)
-            what = KINDS[kind](self.ground)
-        wrong = self.rest.wait()
+            what = self.kinds[kind](self.ground)
+        wrong = [*self.rest.wait(), *mixed_up[before:]]
         done = Done(kind, what, time.monotonic() - started, wrong)
         self.done.append(done)
         self._tell(f"{len(self.done):4} {done.seconds:5.1f} s  {kind}: {what or 'did not come about'}")
@@ -55,30 +57,40 @@ class Run:
             self._tell(f"     WRONG: {one}")
         return done
 
-    def series(self, faults: int) -> None:
-        """So many faults that came about, every kind equally often, in an order drawn anew each round."""
+    def series(self, faults: int, only: str = "") -> None:
+        """So many faults that came about, every kind equally often, in an order drawn anew each round; or one kind."""
         waiting: list[str] = []
         while sum(1 for done in self.done if done.what) < faults:
             if not waiting:
-                waiting = self.ground.rng.sample(list(KINDS), len(KINDS))
+                waiting = [only] if only else self.ground.rng.sample(list(self.kinds), len(self.kinds))
             self.inject(waiting.pop())
 
     @property
     def wrong(self) -> Sequence[str]:
         return [f"{done.kind}: {one}" for done in self.done for one in done.wrong]
 
-    def summary(self) -> str:
-        counts = Counter(done.kind for done in self.done if done.what)
-        found = Counter(done.kind for done in self.done if done.wrong)
-        lines = [f"{counts[kind]:5} {found[kind]:5}  {kind}" for kind in KINDS if counts[kind] or found[kind]]
-        arena, slowest = self.ground.arena, max(self.rest.seconds, default=0.0)
-        return "\n".join(
-            [
-                "times wrong  kind of fault",
-                *lines,
-                f"{sum(counts.values()):5} {sum(found.values()):5}  faults of {len(counts)} kinds",
-                f"{self.traffic.created} pods created, {len(arena.player.started)} placed and run, "
-                f"{self.traffic.deleted} deleted",
-                f"slowest rest {slowest:.1f} s; {len(arena.player.mixed_up)} pods taken for another by a plugin",
-            ]
-        )
+
+def summary(runs: Sequence[Run]) -> str:
+    """What several runs came to, kind by kind."""
+    done = [one for run in runs for one in run.done]
+    counts = Counter(one.kind for one in done if one.what)
+    found = Counter(one.kind for one in done if one.wrong)
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for one in done:
+        seconds[one.kind] = max(seconds[one.kind], one.seconds)
+    kinds = [kind for run in runs for kind in run.kinds]
+    players = [run.ground.arena.player for run in runs]
+    lines = [f"{counts[kind]:5} {found[kind]:5} {seconds[kind]:9.1f}  {kind}" for kind in kinds if kind in seconds]
+    return "\n".join(
+        [
+            "times wrong slowest s  kind of fault",
+            *lines,
+            f"{sum(counts.values()):5} {sum(found.values()):5} {max(seconds.values(), default=0.0):9.1f}  "
+            f"faults of {len(counts)} kinds",
+            f"{sum(run.traffic.created for run in runs)} pods created, "
+            f"{sum(len(player.started) for player in players)} placed and run, "
+            f"{sum(run.traffic.deleted for run in runs)} deleted",
+            f"slowest rest {max((second for run in runs for second in run.rest.seconds), default=0.0):.1f} s; "
+            f"{sum(len(player.mixed_up) for player in players)} pods taken for another by a plugin",
+        ]
+    )

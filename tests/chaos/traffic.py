@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from tests.chaos.arena import CARD_MEMORY, FAILURES, Arena
+from tests.chaos.arena import CARD_MEMORY, FAILURES, Stage
 from tests.cluster.extending import SCHEDULER
 from tests.scenario import pod
 from tonnage.lab.api import ApiError
@@ -26,7 +26,7 @@ def sharing(name: str, cards: int, memory: int, cores: int, scheduler: str = SCH
 class Traffic:
     """Knows which pods should be there."""
 
-    def __init__(self, arena: Arena, rng: random.Random, fill: float = 1.0) -> None:
+    def __init__(self, arena: Stage, rng: random.Random, fill: float = 1.0) -> None:
         self._arena = arena
         self._rng = rng
         self._most = fill * arena.nodes * arena.cards * CARD_MEMORY

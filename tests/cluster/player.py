@@ -1,7 +1,9 @@
 """Plays kubelets and HAMi's device plugins: takes the pods that are bound, hands out their cards, and lets them run.
 
-A real plugin is told no pod's name; it takes the pod that the node's lock names, or else the first pending one that is
-being handed its devices. The player guesses in the same way and remembers when the guess is not the pod it is about.
+Each node admits its pods one after another, in the order in which the API server shows them; their containers start
+later, while the next one is admitted. A real plugin is told no pod's name; it takes the pod that the node's lock names,
+or else the first pending one that has devices. The player guesses in the same way and remembers when the guess is not
+the pod it is about.
 """
 
 import json
@@ -9,7 +11,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPSConnection
@@ -47,7 +50,9 @@ class Player:
         self._pool = ThreadPoolExecutor(8)
         self._seen: set[str] = set()
         self._ending: set[str] = set()
-        self._nodes: dict[str, threading.Lock] = {}
+        self._admissions: dict[str, deque[dict[str, Any]]] = {}
+        """Per node the pods that it has yet to admit; the first of them is being admitted."""
+        self._guard = threading.Lock()
         self.mixed_up: list[str] = []
         self.started: list[str] = []
         self.bound_at: list[float] = []
@@ -93,7 +98,13 @@ class Player:
             return
         self._seen.add(pod["metadata"]["uid"])
         self.bound_at.append(time.monotonic())
-        self._pool.submit(self._admit, pod)
+        node = pod["spec"]["nodeName"]
+        with self._guard:
+            waiting = self._admissions.setdefault(node, deque())
+            waiting.append(pod)
+            is_idle = len(waiting) == 1
+        if is_idle:
+            self._pool.submit(self._admit, waiting)
 
     def _end(self, pod: dict[str, Any], event: str) -> None:
         """A pod that is asked to go takes all the time that it has for that."""
@@ -101,8 +112,7 @@ class Player:
         if event == "DELETED" or "deletionTimestamp" not in meta or meta["uid"] in self._ending:
             return
         self._ending.add(meta["uid"])
-        path = f"{pods_path(meta['namespace'])}/{meta['name']}"
-        timer = threading.Timer(meta["deletionGracePeriodSeconds"], self._delete, (path,))
+        timer = threading.Timer(meta["deletionGracePeriodSeconds"], self._delete, (_path(pod),))
         timer.daemon = True
         timer.start()
 
@@ -111,52 +121,83 @@ class Player:
             if not self._stopped.is_set():
                 self._api.delete(path)
 
-    def _admit(self, pod: dict[str, Any]) -> None:
-        """One admission at a time on each node, as in a kubelet; tried until it works, or pod or node are gone."""
-        with self._nodes.setdefault(pod["spec"]["nodeName"], threading.Lock()):
-            while not self._stopped.is_set():
-                try:
-                    self._serve(pod)
-                    return
-                except (ApiError, OSError, HTTPException) as error:
-                    if isinstance(error, ApiError) and error.status in (_NOT_FOUND, _CONFLICT):
-                        return
-                    self._stopped.wait(0.1)
+    def _admit(self, waiting: deque[dict[str, Any]]) -> None:
+        """Admit the pods of one node, one after another."""
+        is_busy = True
+        while is_busy and not self._stopped.is_set():
+            pod = waiting[0]
+            if self._allocate(pod) and not self._stopped.is_set():
+                self._pool.submit(self._start, pod)
+            with self._guard:
+                waiting.popleft()
+                is_busy = bool(waiting)
 
-    def _serve(self, pod: dict[str, Any]) -> None:
-        if self._delay and self._stopped.wait(self._delay):
-            return
+    def _allocate(self, pod: dict[str, Any]) -> bool:
+        """What a plugin does when the kubelet asks it for the pod's devices; false if the pod or its node is gone."""
         name, node, uid = pod["metadata"]["name"], pod["spec"]["nodeName"], pod["metadata"]["uid"]
-        path = f"{pods_path(pod['metadata']['namespace'])}/{name}"
         annotations = pod["metadata"].get("annotations", {})
-        if self._quick:
-            answer = {"annotations": {PHASE: "success"} if PHASE in annotations else {}}
-            self._api.patch(f"{path}/status", {"metadata": answer, "status": {"phase": "Running"}})
-            self.started.append(name)
-            return
-        if annotations.get(PHASE) == "allocating":
-            guess = self._guess(node)
-            emptied = {key: ";" for key in annotations if key.endswith(TO_ALLOCATE)}
-            self._api.patch(path, {"metadata": {"uid": uid, "annotations": {**emptied, PHASE: "success"}}})
+        if self._delay and self._stopped.wait(self._delay):
+            return False
+        if self._quick or annotations.get(PHASE) != "allocating":
+            return True
+        emptied = {key: ";" for key in annotations if key.endswith(TO_ALLOCATE)}
+        answer = {"metadata": {"uid": uid, "annotations": {**emptied, PHASE: "success"}}}
+        guesses: list[str] = []
+        if not self._insist(lambda: guesses.append(self._guess(node))):
+            return False
+        if not self._insist(lambda: self._api.patch(_path(pod), answer)):
             # Of a pod that is gone by now there is nothing to say.
-            if guess != name:
-                self.mixed_up.append(f"{name} on {node} is taken for {guess}")
-            self._release(node, name)
-        self._api.patch(f"{path}/status", {"metadata": {"uid": uid}, "status": {"phase": "Running"}})
-        self.started.append(name)
+            return False
+        if not guesses[-1].startswith(f"{name} "):
+            self.mixed_up.append(f"{name} on {node} is taken for {guesses[-1]}")
+        return self._insist(lambda: self._release(node, name))
 
-    def _guess(self, node: str) -> str | None:
+    def _start(self, pod: dict[str, Any]) -> None:
+        """Its containers run."""
+        started: dict[str, Any] = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"phase": "Running"}}
+        if self._quick and PHASE in pod["metadata"].get("annotations", {}):
+            started["metadata"]["annotations"] = {PHASE: "success"}
+        if self._insist(lambda: self._api.patch(f"{_path(pod)}/status", started)):
+            self.started.append(pod["metadata"]["name"])
+
+    def _insist(self, step: Callable[[], object]) -> bool:
+        """Do one step, again and again if the API server is away; false if what it is about is gone."""
+        while not self._stopped.is_set():
+            try:
+                step()
+                return True
+            except (ApiError, OSError, HTTPException) as error:
+                if isinstance(error, ApiError) and error.status in (_NOT_FOUND, _CONFLICT):
+                    return False
+                self._stopped.wait(0.1)
+        return False
+
+    def _guess(self, node: str) -> str:
+        """The pod that a plugin takes it for, and how it came to that."""
         lock = self._api.get(f"/api/v1/nodes/{node}")["metadata"].get("annotations", {}).get(LOCK, "")
         if lock.count(",") == 2:
-            return str(lock.split(",")[2])
+            return f"{lock.split(',')[2]} by the node's lock"
         pods = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node},status.phase=Pending")["items"]
         fitting = [p for p in pods if p["metadata"].get("annotations", {}).get(PHASE) in ("allocating", "success")]
-        return fitting[0]["metadata"]["name"] if fitting else None
+        return f"{fitting[0]['metadata']['name'] if fitting else 'none'} by the list of {len(fitting)} pods"
 
     def _release(self, node: str, name: str) -> None:
-        lock = self._api.get(f"/api/v1/nodes/{node}")["metadata"].get("annotations", {}).get(LOCK, "")
-        if lock.endswith(f",{name}"):
-            self._api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {LOCK: None}}})
+        """Take the pod's lock off its node, unless somebody has written to the node meanwhile."""
+        while True:
+            metadata = self._api.get(f"/api/v1/nodes/{node}")["metadata"]
+            if not metadata.get("annotations", {}).get(LOCK, "").endswith(f",{name}"):
+                return
+            body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "annotations": {LOCK: None}}}
+            try:
+                self._api.patch(f"/api/v1/nodes/{node}", body)
+                return
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    raise
+
+
+def _path(pod: dict[str, Any]) -> str:
+    return f"{pods_path(pod['metadata']['namespace'])}/{pod['metadata']['name']}"
 
 
 @contextmanager

@@ -26,7 +26,13 @@ class Replica:
     """An extender, and the kube-scheduler beside it if wished."""
 
     def __init__(
-        self, plane: ControlPlane, host: str, port: int, user: Path | None = None, namespace: str = NAMESPACE
+        self,
+        plane: ControlPlane,
+        host: str,
+        port: int,
+        user: Path | None = None,
+        namespace: str = NAMESPACE,
+        flags: Sequence[str] = (),
     ) -> None:
         self.host = host
         self._namespace, self._pods = namespace, f"/api/v1/namespaces/{namespace}/pods"
@@ -38,6 +44,7 @@ class Replica:
             plane.folder / f"{host}.log",
             *("--leader-elect", f"--leader-elect-resource-name={LEASE}"),
             f"--leader-elect-resource-namespace={namespace}",
+            *flags,
             host=HOSTS[host],
             port=port,
             within=self._within,
@@ -45,9 +52,9 @@ class Replica:
         )
         self.scheduler: Program | None = None
 
-    def run_scheduler(self, times: dict[str, str] = TIMES) -> None:
-        lease = {"leaderElect": True, "resourceName": LEASE, "resourceNamespace": self._namespace, **times}
-        asks = configuration(self._port, host=HOSTS[self.host])
+    def run_scheduler(self, **settings: Any) -> None:
+        lease = {"leaderElect": True, "resourceName": LEASE, "resourceNamespace": self._namespace, **TIMES}
+        asks = {**configuration(self._port, host=HOSTS[self.host]), **settings}
         self.scheduler = self._plane.run_scheduler({**asks, "leaderElection": lease}, self._user, self._within)
 
     @property

@@ -2,6 +2,9 @@
 
 import asyncio
 
+import msgspec
+import pytest
+
 from tests.scenario import pod
 from tonnage.doors.gates import Gates
 
@@ -18,6 +21,12 @@ def phased(name, phase, on="a", status="Pending"):
     return pod(name, 1, on=on, phase=status, annotations={"hami.io/bind-phase": phase})
 
 
+async def bound(gates, node, thing):
+    """The pod's turn comes, and its Binding is written."""
+    assert await gates.enter(node, thing, 5)
+    gates.written(node, thing)
+
+
 async def settled():
     for _ in range(5):
         await asyncio.sleep(0)
@@ -26,18 +35,18 @@ async def settled():
 def test_the_second_pod_waits_until_the_first_is_answered():
     async def main():
         gates = Gates(Clock())
-        assert await gates.enter("a", "p", 5)
-        second = asyncio.create_task(gates.enter("a", "q", 5))
-        assert await gates.enter("b", "r", 5)
+        await bound(gates, "a", pod("p"))
+        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
+        assert await gates.enter("b", pod("r"), 5)
         await settled()
         assert not second.done()
         assert gates.waiting == 1
-        gates.seen("p", phased("p", "allocating"), is_gone=False)
+        gates.seen("default/p", phased("p", "allocating"), is_gone=False)
         await settled()
         assert not second.done()
-        gates.seen("p", phased("p", "success"), is_gone=False)
+        gates.seen("default/p", phased("p", "success"), is_gone=False)
         assert await second
-        assert gates.inside("a") == "q"
+        assert gates.inside("a") == "default/q"
 
     asyncio.run(main())
 
@@ -47,14 +56,14 @@ def test_pods_enter_in_the_order_in_which_they_came():
         gates, order = Gates(Clock()), []
 
         async def one(name):
-            await gates.enter("a", name, 5)
+            await gates.enter("a", pod(name), 5)
             order.append(name)
 
-        await gates.enter("a", "first", 5)
+        await gates.enter("a", pod("first"), 5)
         tasks = [asyncio.create_task(one(name)) for name in "pqr"]
         await settled()
         for name in ("first", "p", "q"):
-            gates.leave("a", name)
+            gates.leave("a", pod(name))
             await settled()
         assert order == ["p", "q", "r"]
         await asyncio.gather(*tasks)
@@ -66,11 +75,11 @@ def test_whoever_waits_too_long_is_told_and_the_next_one_is_not_held_up():
     async def main():
         loop = asyncio.get_running_loop()
         gates = Gates(loop.time)
-        await gates.enter("a", "p", 5)
-        assert not await gates.enter("a", "q", 0.01)
-        third = asyncio.create_task(gates.enter("a", "r", 5))
+        await gates.enter("a", pod("p"), 5)
+        assert not await gates.enter("a", pod("q"), 0.01)
+        third = asyncio.create_task(gates.enter("a", pod("r"), 5))
         await settled()
-        gates.leave("a", "p")
+        gates.leave("a", pod("p"))
         assert await third
         assert gates.waiting == 0
 
@@ -80,13 +89,13 @@ def test_whoever_waits_too_long_is_told_and_the_next_one_is_not_held_up():
 def test_one_that_goes_away_while_waiting_leaves_its_turn_to_the_next():
     async def main():
         gates = Gates(Clock())
-        await gates.enter("a", "p", 5)
-        second, third = (asyncio.create_task(gates.enter("a", name, 5)) for name in "qr")
+        await gates.enter("a", pod("p"), 5)
+        second, third = (asyncio.create_task(gates.enter("a", pod(name), 5)) for name in "qr")
         await settled()
-        gates.leave("a", "p")
+        gates.leave("a", pod("p"))
         second.cancel()
         assert await third
-        assert gates.inside("a") == "r"
+        assert gates.inside("a") == "default/r"
 
     asyncio.run(main())
 
@@ -100,12 +109,12 @@ def test_an_answer_is_anything_but_allocating_on_a_pending_pod():
             phased("p", "allocating", status="Failed"),
         ):
             gates = Gates(Clock())
-            await gates.enter("a", "p", 5)
-            gates.seen("p", shown, is_gone=False)
+            await bound(gates, "a", pod("p"))
+            gates.seen("default/p", shown, is_gone=False)
             assert gates.inside("a") is None
         gates = Gates(Clock())
-        await gates.enter("a", "p", 5)
-        gates.seen("p", None, is_gone=True)
+        await bound(gates, "a", pod("p"))
+        gates.seen("default/p", None, is_gone=True)
         assert gates.inside("a") is None
 
     asyncio.run(main())
@@ -114,10 +123,10 @@ def test_an_answer_is_anything_but_allocating_on_a_pending_pod():
 def test_old_news_of_a_pod_whose_binding_is_on_its_way_does_not_let_the_next_one_in():
     async def main():
         gates = Gates(Clock())
-        await gates.enter("a", "p", 5)
-        gates.seen("p", pod("p", 1), is_gone=False)
-        gates.seen("other", phased("other", "success"), is_gone=False)
-        assert gates.inside("a") == "p"
+        await gates.enter("a", pod("p"), 5)
+        gates.seen("default/p", pod("p", 1), is_gone=False)
+        gates.seen("default/other", phased("other", "success"), is_gone=False)
+        assert gates.inside("a") == "default/p"
 
     asyncio.run(main())
 
@@ -126,14 +135,95 @@ def test_a_pod_that_another_process_bound_keeps_the_node_busy():
     async def main():
         clock = Clock()
         gates = Gates(clock)
-        gates.seen("p", phased("p", "allocating"), is_gone=False)
-        second = asyncio.create_task(gates.enter("a", "q", 5))
+        gates.seen("default/p", phased("p", "allocating"), is_gone=False)
+        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
         await settled()
         assert not second.done()
         clock.now = 30.0
         assert gates.silent() == {"a"}
-        gates.seen("p", phased("p", "success"), is_gone=False)
+        gates.seen("default/p", phased("p", "success"), is_gone=False)
         assert await second
         assert gates.silent() == set()
+
+    asyncio.run(main())
+
+
+def reborn(uid, created, **more):
+    """One of several pods that had the same name one after another."""
+    made = phased("p", "allocating", **more)
+    return msgspec.structs.replace(
+        made, metadata=msgspec.structs.replace(made.metadata, uid=uid, creationTimestamp=created)
+    )
+
+
+@pytest.mark.parametrize("created", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_old_news_of_an_earlier_pod_of_the_same_name_does_not_let_the_next_one_in(created, is_gone):
+    async def main():
+        gates = Gates(Clock())
+        await bound(gates, "a", reborn("second", created, on=None))
+        gates.seen("default/p", reborn("first", "2026-01-01T00:00:00Z", status="Running"), is_gone)
+        assert gates.inside("a") == "default/p"
+        gates.seen("default/p", reborn("second", created), is_gone=False)
+        assert gates.inside("a") == "default/p"
+        gates.seen("default/p", reborn("second", created, status="Running"), is_gone=False)
+        assert gates.inside("a") is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("was_shown", [False, True])
+def test_a_later_pod_of_the_same_name_means_that_the_earlier_one_is_gone(was_shown):
+    async def main():
+        gates = Gates(Clock())
+        first, created = reborn("first", "2026-01-01T00:00:00Z"), "2026-01-01T00:00:09Z"
+        await bound(gates, "a", first)
+        if was_shown:
+            gates.seen("default/p", first, is_gone=False)
+            created = "2026-01-01T00:00:00Z"
+        gates.seen("default/p", reborn("second", created, on=None), is_gone=False)
+        assert gates.inside("a") is None
+
+    asyncio.run(main())
+
+
+def test_a_pod_that_somebody_else_bound_meanwhile_keeps_the_node_busy_too():
+    async def main():
+        gates = Gates(Clock())
+        await bound(gates, "a", pod("p"))
+        gates.seen("default/late", phased("late", "allocating"), is_gone=False)
+        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
+        await settled()
+        gates.seen("default/p", phased("p", "success"), is_gone=False)
+        await settled()
+        assert not second.done()
+        gates.seen("default/late", phased("late", "success"), is_gone=False)
+        assert await second
+
+    asyncio.run(main())
+
+
+def test_a_pod_that_turns_out_to_be_on_another_node_keeps_only_that_one_busy():
+    async def main():
+        gates = Gates(Clock())
+        await bound(gates, "a", pod("p"))
+        gates.seen("default/p", phased("p", "allocating", on="b"), is_gone=False)
+        assert gates.inside("a") is None
+        assert gates.inside("b") == "default/p"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["leave", "written"])
+def test_while_a_bind_writes_nobody_else_is_let_in_even_if_its_pod_is_gone(end):
+    async def main():
+        gates = Gates(Clock())
+        await gates.enter("a", pod("p"), 5)
+        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
+        gates.seen("default/p", None, is_gone=True)
+        await settled()
+        assert not second.done()
+        getattr(gates, end)("a", pod("p"))
+        assert await second
 
     asyncio.run(main())

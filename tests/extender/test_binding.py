@@ -13,6 +13,8 @@ from tonnage.extender.binding import Binder
 from tonnage.extender.placing import State
 from tonnage.extender.protocol import BindArgs
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.picture import NODES
+from tonnage.kube.resource import Change
 from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.model.wire import encode
 
@@ -263,10 +265,123 @@ def test_without_the_lock_nothing_is_bound():
     assert not world.cluster.reserved
 
 
+def bind_two(world, *shown):
+    """Bind `p`, which is locked and then refused because it is gone, and after it `q`; in between nodes are shown."""
+
+    async def main():
+        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
+        with pytest.raises(BindError):
+            await binder.bind(BindArgs("p", "default", "1", "a"))
+        for one in shown:
+            world.cluster.upsert_node(one)
+            binder.node_locks.seen(NODES, [Change("a", one)])
+        world.cluster.upsert_pod(running("x", on="a", memory=10))
+        decided = world.door.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
+        assert decided.result.node_names == ["a"]
+        await binder.bind(BindArgs("q", "default", "2", "a"))
+        await binder.close()
+        return [
+            body["metadata"]["annotations"]["hami.io/mutex.lock"]
+            for _, path, body in world.api.written
+            if "nodes" in path
+        ]
+
+    return asyncio.run(main())
+
+
+LOCKED = "2023-11-14T22:13:20Z,default,p"
+
+
+@pytest.mark.parametrize("failures", [(None, StatusError(404, "NotFound", "")), (ConnectionLostError("reset"),)])
+def test_a_lock_of_its_own_that_the_watch_has_not_shown_yet_is_taken_over(failures):
+    world = World(running("x", on="a", memory=10, phase="Pending"), api=Api(*failures)).filter()
+    assert bind_two(world, node("a", gpus=1)) == [LOCKED, "2023-11-14T22:13:20Z,default,q"]
+
+
+def test_a_lock_that_was_shown_and_is_gone_again_need_not_be_taken_over():
+    world = World(running("x", on="a", memory=10, phase="Pending"), api=Api(None, StatusError(404, "", ""))).filter()
+    locked = node("a", gpus=1, annotations={"hami.io/mutex.lock": LOCKED})
+    assert bind_two(world, locked, node("a", gpus=1)) == [LOCKED]
+
+
+def test_a_lock_that_was_refused_is_not_there():
+    world = World(running("x", on="a", memory=10, phase="Pending"), api=Api(StatusError(403, "Forbidden", ""))).filter()
+    assert bind_two(world) == [LOCKED]
+
+
+def test_the_lock_of_a_pod_that_is_deleted_while_it_is_written_does_not_follow_that_of_the_next():
+    """The writes of one bind are over before those of the next begin, whatever the watch shows in between."""
+    world = World(running("x", on="a", memory=10, phase="Pending"))
+    world.filter()
+    world.door.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
+
+    class Slow(Api):
+        async def request(self, method, path, **more):
+            if not self.written:
+                # The pod goes while its lock is on the way.
+                world.gates.seen("default/p", None, is_gone=True)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return await super().request(method, path, **more)
+
+    world.api = Slow(None, StatusError(404, "NotFound", "the pod is gone"))
+
+    async def main():
+        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
+        binds = [binder.bind(BindArgs(name, "default", uid, "a")) for name, uid in (("p", "1"), ("q", "2"))]
+        first, second = await asyncio.gather(*binds, return_exceptions=True)
+        await binder.close()
+        assert isinstance(first, BindError)
+        assert second.node == "a"
+
+    asyncio.run(main())
+    paths = [path.removeprefix("/api/v1/") for method, path, _ in world.api.written]
+    assert paths[:4] == ["nodes/a", "namespaces/default/pods/p/binding", "nodes/a", "namespaces/default/pods/q/binding"]
+
+
+def test_a_pod_that_goes_while_its_bind_waits_for_its_turn_is_not_bound_and_keeps_nobody_out():
+    world = World(api=Api(*[ConnectionLostError("reset")] * 4)).filter()
+
+    async def main():
+        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
+        await world.gates.enter("a", pod("before"), 1)
+        binding = asyncio.create_task(binder.bind(BindArgs("p", "default", "1", "a")))
+        while not world.gates.waiting:
+            await asyncio.sleep(0)
+        world.cluster.remove_pod("default/p")
+        world.gates.seen("default/p", None, is_gone=True)
+        world.gates.leave("a", pod("before"))
+        with pytest.raises(BindError, match="default/p is not bound: it is gone"):
+            await binding
+        await binder.close()
+
+    asyncio.run(main())
+    assert world.gates.inside("a") is None
+    assert not world.api.written
+
+
+def test_a_refused_bind_does_not_free_the_place_of_a_later_pod_of_the_same_name():
+    world = World().filter()
+
+    class Late(Api):
+        async def request(self, method, path, **more):
+            # The pod is deleted and created again while its Binding is on the way.
+            world.cluster.remove_pod("default/p")
+            later = asked(named("p", uid="later", gpus=1, memory=1000), "a")
+            assert world.door.filter(later, world.now).result.node_names == ["a"]
+            return await super().request(method, path, **more)
+
+    world.api = Late(StatusError(409, "Conflict", "another uid"))
+    with pytest.raises(BindError):
+        world.bind()
+    assert world.door.reservation("default/p", "later") is not None
+    assert world.cluster.reserved["default/p"].uid == "later"
+
+
 def test_a_busy_node_is_said_after_waiting():
     async def main(world):
         binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
-        await world.gates.enter("a", "default/first", 1)
+        await world.gates.enter("a", pod("first"), 1)
         await binder.bind(BindArgs("p", "default", "1", "a"))
 
     world = World().filter()

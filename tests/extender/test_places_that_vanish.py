@@ -7,7 +7,7 @@ import pytest
 
 from tests.extender.test_placing import asked, named
 from tests.kube.live import run
-from tests.scenario import REGISTER, gpu, node, running, scenario, usage
+from tests.scenario import REGISTER, gpu, node, pod, running, scenario, usage
 from tonnage.doors.binding import BindError
 from tonnage.doors.gates import Gates
 from tonnage.extender.binding import Binder
@@ -152,13 +152,13 @@ def test_a_card_that_goes_while_the_bind_waits_for_its_turn_is_not_given():
     door.filter()
 
     async def main():
-        assert await door.gates.enter("a", "default/before", 1)
+        assert await door.gates.enter("a", pod("before"), 1)
         binding = asyncio.create_task(door.bind())
         while not door.gates.waiting:
             await asyncio.sleep(0)
         assert door.placing.reservation("default/p", "1").state is State.BINDING
         door.cluster.upsert_node(node("a"))
-        door.gates.leave("a", "default/before")
+        door.gates.leave("a", pod("before"))
         with pytest.raises(BindError, match="card u of a is gone"):
             await binding
 

@@ -152,8 +152,21 @@ def test_whole_nodes_are_answered_without_keeping_anything():
 # -- how long a place is kept
 
 
+def test_a_place_for_a_pod_that_the_watch_does_not_show_expires_soon():
+    cluster = three()
+    door = placing(cluster, timeout=60)
+    door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    door.filter(asked(named("shown later", uid="2", gpus=1, memory=1000), "a"), 0)
+    cluster.upsert_pod(named("shown later", uid="2", gpus=1, memory=1000))
+    assert door.expire(9) == []
+    assert [one.task.key for one in door.expire(10)] == ["default/p"]
+    assert list(cluster.reserved) == ["default/shown later"]
+    assert "default/p" not in cluster.waiting
+
+
 def test_a_place_that_nobody_binds_expires():
     cluster = three()
+    cluster.upsert_pod(named("p", gpus=1, memory=1000))
     door = placing(cluster, timeout=60)
     door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     assert door.expire(59) == []

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.extender.telling import ask, parsed
 from tests.extender.test_metrics import parts_of
-from tests.scenario import node, pod, running, scenario
+from tests.scenario import node, place, pod, running, scenario
 from tonnage.extender.timings import Timings
 from tonnage.kube.picture import NODES, PODS
 from tonnage.kube.resource import Change
@@ -44,6 +44,7 @@ def watch():
 
 def test_the_picture_is_behind_by_the_time_from_the_answer_to_what_the_watch_shows(watch):
     watch.now = 10.0
+    place(watch.parts.cluster, pod("p", 1))
     watch.timings.answered("default/p")
     watch.now = 10.25
     watch.shows(pod("p", 1))
@@ -68,7 +69,11 @@ def test_a_watch_that_is_faster_than_the_answer_is_not_behind(watch):
 
 
 def test_nothing_is_remembered_of_pods_that_go_before_the_watch_shows_them_bound(watch):
+    watch.timings.answered("default/gone-before-the-answer")
+    assert not watch.timings._unseen
+    place(watch.parts.cluster, pod("p", 1))
     watch.timings.answered("default/p")
+    assert watch.timings._unseen
     watch.shows(pod("p", 1), is_gone=True)
     assert not watch.timings._unseen
     watch.shows(running("p", on="a", memory=1))
@@ -89,11 +94,11 @@ def test_the_time_that_binds_wait_for_their_node_is_told_whether_their_turn_come
     gates = watch.parts.gates
 
     async def main():
-        assert await gates.enter("a", "default/x", 28)
-        waiting = [asyncio.create_task(gates.enter("a", f"default/{name}", 28)) for name in "yz"]
+        assert await gates.enter("a", pod("x"), 28)
+        waiting = [asyncio.create_task(gates.enter("a", pod(name), 28)) for name in "yz"]
         await asyncio.sleep(0)
         watch.now = 4.0
-        gates.leave("a", "default/x")
+        gates.leave("a", pod("x"))
         assert await waiting[0]
         watch.now = 9.0
         waiting[1].cancel()

@@ -11,7 +11,8 @@ from tests.extender.test_binding import Api, World
 from tests.extender.test_metrics import follower, parts_of
 from tests.extender.test_placing import asked, named
 from tests.scenario import node, running, scenario
-from tonnage.doors.binding import LOCK, BindError, BindUnknownError
+from tonnage.doors.binding import BindError, BindUnknownError
+from tonnage.doors.nodelocks import LOCK
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing, State
@@ -58,7 +59,7 @@ def test_the_age_of_the_oldest_place_is_told_by_its_state():
 def test_places_that_nobody_binds_are_counted_when_they_are_given_up():
     parts = parts_of(scenario(node("a", gpus=4)))
     parts.placing.filter(asked(named("p", gpus=1), "a"), 0)
-    parts.placing.filter(asked(named("q", gpus=1), "a"), 50)
+    parts.placing.filter(asked(named("q", gpus=1), "a"), 55)
     parts.placing.expire(61)
     assert told(parts)["tonnage_reservations_expired_total"] == {frozenset(): 1}
     parts.placing.expire(62)

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.kube.fake_server import PODS, FakeServer, Stream
 from tests.kube.live import Live, live, run
@@ -71,9 +72,18 @@ def test_a_reservation_for_a_pod_that_the_watch_does_not_show_yet_survives_a_new
     run(main())
 
 
-def test_a_reservation_for_a_pod_that_was_deleted_meanwhile_is_given_up_by_a_new_list(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_reservation_for_a_pod_that_was_deleted_meanwhile_is_given_up_by_a_new_list(
+    tmp_path: Path, failures: int
+) -> None:
     async def main() -> None:
         async with live(tmp_path, nodes) as now:
+            answer, left = now.server._answer, [500] * failures
+
+            def failing(path: str, query: dict[str, str]) -> tuple[int, dict[str, object]]:
+                return (left.pop(), {}) if left and path.endswith("/pods/p") else answer(path, query)
+
+            now.server._answer = failing  # type: ignore[method-assign]
             now.server.put(pod("p", 1))
             await now.until(lambda: "default/p" in now.cluster.waiting)
             reserve(now, pod("p", 1), uid="uid-p")
@@ -87,7 +97,8 @@ def test_a_reservation_for_a_pod_that_was_deleted_meanwhile_is_given_up_by_a_new
     run(main())
 
 
-def test_old_news_of_an_earlier_pod_of_the_same_name_do_not_touch_a_reservation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"])
+def test_old_news_of_an_earlier_pod_of_the_same_name_do_not_touch_a_reservation(tmp_path: Path, second: str) -> None:
     go_on = asyncio.Event()
 
     async def hold_back(stream: Stream) -> None:
@@ -103,7 +114,7 @@ def test_old_news_of_an_earlier_pod_of_the_same_name_do_not_touch_a_reservation(
         async with live(tmp_path, prepare) as now:
             now.server.put(running("p", on="a", gpu=1), uid="first", creationTimestamp="2026-01-01T00:00:00Z")
             now.server.delete(PODS, "p")
-            reserve(now, pod("p", 1), uid="second", created="2026-01-01T00:01:00Z")
+            reserve(now, pod("p", 1), uid="second", created=second)
             go_on.set()
             now.server.put(pod("other"))
             await now.until(lambda: "default/other" in now.cluster.waiting)

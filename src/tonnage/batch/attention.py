@@ -15,7 +15,7 @@ from tonnage.cluster.grouptimes import STALE_SINCE
 from tonnage.cluster.holding import Holding
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
-from tonnage.doors.binding import LOCK
+from tonnage.doors.nodelocks import LOCK
 from tonnage.kube.picture import NODES, PODS, Kind
 from tonnage.model.group import (
     KaiPodGroup,

@@ -137,7 +137,7 @@ class Binds:
 
     async def _wait_for_turn(self, placement: Placement) -> None:
         """HAMi's plugins are told no pod's name, so that on each node one pod at a time is handed its devices."""
-        if await self._gates.enter(placement.node, placement.key, TURN_SECONDS):
+        if await self._gates.enter(placement.node, placement.decision.task.pod, TURN_SECONDS):
             self._enqueue(placement)
         elif self._stands(placement):
             holder = self._gates.inside(placement.node)
@@ -167,11 +167,13 @@ class Binds:
             await self._writer.write(placement.decision, placement.handed_over)
         except BindError as error:
             self._refused(placement, error)
+            return
         except BindUnknownError as error:
             log.warning("%s", error)
             self._later(self._find_out(placement))
         else:
             self._succeed(placement)
+        self._gates.written(placement.node, placement.decision.task.pod)
 
     def _stands(self, placement: Placement) -> bool:
         """Whether the place is still the pod's: it may have gone meanwhile, or been released with its job."""
@@ -231,7 +233,7 @@ class Binds:
         if self._known.get(placement.key) is placement:
             del self._known[placement.key]
         if leave and placement.handed_over:
-            self._gates.leave(placement.node, placement.key)
+            self._gates.leave(placement.node, placement.decision.task.pod)
 
     # -- afterwards
 

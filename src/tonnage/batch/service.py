@@ -95,6 +95,7 @@ class Service:
             fenced, self.cluster, time.time, time.monotonic, self._voice.overlapped, lambda: self.leading.leads
         )
         self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leading.fence)
+        self.picture.listeners.append(self.writer.node_locks.seen)
         self.binds = Binds(
             self.writer, self.cluster, self.gates, self.deciding.release, self, time.monotonic, binds_at_once
         )

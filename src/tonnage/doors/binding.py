@@ -13,21 +13,19 @@ from typing import Any
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.task import Task, containers_of
 from tonnage.devices.base import PLAIN_MODE, Handover
-from tonnage.doors.gates import ALLOCATING, BIND_PHASE, PENDING
+from tonnage.doors.gates import ALLOCATING, BIND_PHASE
+from tonnage.doors.nodelocks import NodeLocks
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
-from tonnage.model.moment import rfc3339
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 
 NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
 BIND_TIME = "hami.io/bind-time"
-LOCK = "hami.io/mutex.lock"
 CONFLICT, NOT_FOUND = 409, 404
 REFUSED, FOUND_BOUND, FOUND_NOT_BOUND = "refused", "found bound", "found not bound"
-TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"
 _LONGEST_LABEL = 63
 _TRIES = 4
 _WRITE_SECONDS = 10.0
@@ -77,8 +75,8 @@ class BindingWriter:
         self._fence = fence
         self.conflicts: Counter[str] = Counter()
         """Bindings that met a conflict, or whose outcome was not known, by what became of them."""
-        self.locks: Counter[str] = Counter()
-        """Locks of nodes that were written, by what became of that."""
+        self.node_locks = NodeLocks(client, cluster, now)
+        self.locks = self.node_locks.outcomes
 
     def is_handed_over(self, decision: Decision) -> bool:
         """Whether a device plugin is to be told which cards the pod has; a kubelet chooses plain ones itself."""
@@ -93,8 +91,8 @@ class BindingWriter:
         """BindError if the pod is certainly not bound; BindUnknownError if that is not known."""
         task, node = decision.task, decision.node
         assert node is not None
-        if handed_over and self._needs_lock(task, node):
-            await self._lock(task, node, self._seconds_for(task))
+        if handed_over and self.node_locks.is_needed(task, node):
+            await self._lock(task, node)
         body = self._binding(decision, node, handed_over)
         failure: Exception | None = None
         for attempt in range(_TRIES):
@@ -131,6 +129,12 @@ class BindingWriter:
             raise BindError(f"{task.key} is not bound: this replica leads no longer")
         return min(left, _WRITE_SECONDS)
 
+    async def _lock(self, task: Task, node: str) -> None:
+        try:
+            await self.node_locks.take(task, node, self._seconds_for(task))
+        except KubeError as error:
+            raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
+
     def _binding(self, decision: Decision, node: str, handed_over: bool) -> dict[str, Any]:
         task = decision.task
         seconds = int(self._now())
@@ -153,31 +157,6 @@ class BindingWriter:
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-
-    # -- the node's lock
-
-    def _needs_lock(self, task: Task, node: str) -> bool:
-        """Whether the node's plugin could take another pod for this one."""
-        state = self._cluster.nodes.get(node)
-        if state is None:
-            return False
-        lock = state.node.annotations.get(LOCK, "")
-        if lock and not lock.endswith(f",{task.namespace},{task.name}"):
-            return True
-        others = (self._cluster.running.get(key) for key in state.holdings if key != task.key)
-        return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
-
-    async def _lock(self, task: Task, node: str, seconds: float) -> None:
-        stamp = rfc3339(self._now())
-        body = {"metadata": {"annotations": {LOCK: f"{stamp},{task.namespace},{task.name}"}}}
-        try:
-            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=seconds)
-        except KubeError as error:
-            self.locks[NOT_TAKEN] += 1
-            raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
-        state = self._cluster.nodes.get(node)
-        is_free = state is None or not state.node.annotations.get(LOCK)
-        self.locks[TAKEN if is_free else TAKEN_OVER] += 1
 
     # -- afterwards
 

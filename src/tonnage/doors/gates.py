@@ -23,17 +23,53 @@ def is_allocating(pod: Pod) -> bool:
     return pod.node is not None and pending and pod.annotations.get(BIND_PHASE) == ALLOCATING
 
 
+class Guest:
+    """A pod that is being handed its devices."""
+
+    __slots__ = ("is_over", "is_shown", "is_written", "node", "pod", "since")
+
+    def __init__(self, node: str, pod: Pod, since: float, is_shown: bool = False) -> None:
+        self.node = node
+        self.pod = pod
+        self.since = since
+        self.is_shown = is_shown
+        """Whether the watch has shown it since it came in, so that news of another of its name are later ones."""
+        self.is_written = is_shown
+        """Whether no write of its bind is on the way any more; until then it stays, even if the pod is gone."""
+        self.is_over = False
+        """Whether the plugin has nothing more to do with it."""
+
+    def is_same(self, pod: Pod) -> bool:
+        """Whether a pod is this one and not another of the same name."""
+        uids = self.pod.metadata.uid, pod.metadata.uid
+        return self.pod.key == pod.key and (None in uids or uids[0] == uids[1])
+
+    def is_done(self, shown: Pod | None, is_gone: bool) -> bool:
+        """Whether the node's plugin has nothing more to do with it, by what is shown of the pod of this name."""
+        if shown is None:
+            return is_gone
+        if not self.is_same(shown):
+            later = (shown.metadata.creationTimestamp or "") > (self.pod.metadata.creationTimestamp or "")
+            return self.is_shown or later
+        self.is_shown = True
+        # Without a node it is old news of a pod whose Binding is on its way.
+        return is_gone or (shown.node is not None and (shown.node != self.node or not is_allocating(shown)))
+
+
 class Gates:
     """Who is being handed its devices on which node, and who waits for that."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._inside: dict[str, tuple[str, float]] = {}
+        self._inside: dict[str, list[Guest]] = {}
+        """By node; more than one only where somebody else has bound pods too."""
+        self._named: dict[str, list[Guest]] = {}
+        """The same by the pod's key."""
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.observer: Callable[[float], None] | None = None
         """Told how many seconds each waited, whether its turn came or not."""
 
-    async def enter(self, node: str, pod: str, timeout: float) -> bool:
+    async def enter(self, node: str, pod: Pod, timeout: float) -> bool:
         """Wait for the pod's turn on the node; whether it came in time."""
         begun = self._clock()
         try:
@@ -42,8 +78,8 @@ class Gates:
             if self.observer is not None:
                 self.observer(self._clock() - begun)
 
-    async def _enter(self, node: str, pod: str, deadline: float) -> bool:
-        while self._inside.get(node, (pod, 0.0))[0] != pod:
+    async def _enter(self, node: str, pod: Pod, deadline: float) -> bool:
+        while any(not guest.is_same(pod) for guest in self._inside.get(node, ())):
             turn = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(node, deque()).append(turn)
             try:
@@ -55,42 +91,62 @@ class Gates:
             except asyncio.CancelledError:
                 self._give_up(node, turn)
                 raise
-        self._inside[node] = (pod, self._clock())
+        if node not in self._inside:
+            self._let_in(Guest(node, pod, self._clock()))
         return True
 
-    def leave(self, node: str, pod: str) -> None:
+    def leave(self, node: str, pod: Pod) -> None:
         """The pod was answered, or never came: the next one's turn."""
-        if self._inside.get(node, ("", 0.0))[0] == pod:
-            del self._inside[node]
-            self._wake(node)
+        for guest in [guest for guest in self._inside.get(node, ()) if guest.is_same(pod)]:
+            self._let_out(guest)
+
+    def written(self, node: str, pod: Pod) -> None:
+        """The pod is bound, or may be: its bind writes nothing more."""
+        for guest in [guest for guest in self._inside.get(node, ()) if guest.is_same(pod)]:
+            guest.is_written = True
+            self._look(guest)
 
     def seen(self, key: str, pod: Pod | None, is_gone: bool) -> None:
         """Take over what the API server shows of a pod."""
-        if is_gone:
-            for node in [node for node, (inside, _) in self._inside.items() if inside == key]:
-                self.leave(node, key)
-        elif pod is None or pod.node is None:
-            # Nothing that can be read, or old news of a pod whose Binding is on its way.
+        for guest in list(self._named.get(key, ())):
+            guest.is_over = guest.is_over or guest.is_done(pod, is_gone)
+            self._look(guest)
+        if pod is None or pod.node is None or is_gone or not is_allocating(pod):
             return
-        elif not is_allocating(pod):
-            self.leave(pod.node, key)
-        elif pod.node not in self._inside:
+        if not any(guest.is_same(pod) for guest in self._named.get(key, ())):
             # Bound by somebody else, or by this process before it started anew.
-            self._inside[pod.node] = (key, self._clock())
+            self._let_in(Guest(pod.node, pod, self._clock(), is_shown=True))
 
     def silent(self) -> set[str]:
         """Nodes on which a pod has waited too long for its devices."""
-        now = self._clock()
-        return {node for node, (_, since) in self._inside.items() if now - since >= SILENCE_SECONDS}
+        before = self._clock() - SILENCE_SECONDS
+        return {node for node, guests in self._inside.items() if any(guest.since <= before for guest in guests)}
 
     def inside(self, node: str) -> str | None:
         """The pod that is being handed its devices."""
-        return self._inside[node][0] if node in self._inside else None
+        return self._inside[node][0].pod.key if node in self._inside else None
 
     @property
     def waiting(self) -> int:
         """How many binds wait for their turn."""
         return sum(len(turns) for turns in self._waiting.values())
+
+    def _let_in(self, guest: Guest) -> None:
+        self._inside.setdefault(guest.node, []).append(guest)
+        self._named.setdefault(guest.pod.key, []).append(guest)
+
+    def _look(self, guest: Guest) -> None:
+        if guest.is_over and guest.is_written:
+            self._let_out(guest)
+
+    def _let_out(self, guest: Guest) -> None:
+        """The next one's turn comes when nobody is left."""
+        for guests, name in ((self._named, guest.pod.key), (self._inside, guest.node)):
+            guests[name].remove(guest)
+            if not guests[name]:
+                del guests[name]
+        if guest.node not in self._inside:
+            self._wake(guest.node)
 
     def _wake(self, node: str) -> None:
         turns = self._waiting.get(node)

@@ -59,7 +59,8 @@ class BindTimings:
         if pod in self._cluster.running:
             # The watch was faster than the answer.
             self.delay_seconds.observe(0.0)
-        else:
+        elif pod in self._cluster.reserved:
+            # Else it is gone already.
             self._unseen[pod] = self._clock()
 
     def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors import binding
+from tonnage.doors import binding, nodelocks
 from tonnage.doors.gates import Gates
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.picture import Picture
@@ -18,7 +18,7 @@ from tonnage.kube.picture import Picture
 F = TypeVar("F", CounterMetricFamily, GaugeMetricFamily)
 
 CONFLICTS = (binding.REFUSED, binding.FOUND_BOUND, binding.FOUND_NOT_BOUND)
-LOCKS = (binding.TAKEN, binding.TAKEN_OVER, binding.NOT_TAKEN)
+LOCKS = (nodelocks.TAKEN, nodelocks.TAKEN_OVER, nodelocks.NOT_TAKEN)
 
 
 def picture_metrics(cluster: Cluster, picture: Picture, now: float) -> Iterator[Metric]:

@@ -67,6 +67,7 @@ class Binder:
         self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
         self.conflicts = self._writer.conflicts
         self.locks = self._writer.locks
+        self.node_locks = self._writer.node_locks
 
     @property
     def in_flight(self) -> int:
@@ -94,15 +95,17 @@ class Binder:
         task = reservation.task
         try:
             self._check(reservation)
-            if not await self._gates.enter(args.node, task.key, self._turn_seconds):
+            if not await self._gates.enter(args.node, task.pod, self._turn_seconds):
                 holder = self._gates.inside(args.node)
                 raise BindError(f"{args.node} is busy: {holder} waits for its devices there")
         except (BindError, asyncio.CancelledError):
-            self._placing.release(task.key)
+            self._release(reservation)
             raise
         self.unanswered += 1
         try:
-            # While the bind waited for its turn, the node or a card may have gone.
+            # While the bind waited for its turn, the pod, the node or a card may have gone.
+            if not self._is_kept(reservation):
+                raise BindError(f"{task.key} is not bound: it is gone, or bound already")
             self._check(reservation)
             await self._write(reservation)
         except BindError:
@@ -110,6 +113,7 @@ class Binder:
             raise
         finally:
             self.unanswered -= 1
+            self._gates.written(args.node, task.pod)
         self._later(self._label(task, args.node))
         return reservation.decision
 
@@ -169,16 +173,23 @@ class Binder:
 
     def _give_up(self, reservation: Reservation) -> None:
         """The pod is certainly not bound: its place is free, and the next one's turn comes."""
-        self._placing.release(reservation.task.key)
-        self._gates.leave(reservation.node, reservation.task.key)
+        self._release(reservation)
+        self._gates.leave(reservation.node, reservation.task.pod)
+
+    def _release(self, reservation: Reservation) -> None:
+        """Free the place, unless another pod of the same name has one by now."""
+        if self._is_kept(reservation):
+            self._placing.release(reservation.task.key)
+
+    def _is_kept(self, reservation: Reservation) -> bool:
+        task = reservation.task
+        return self._placing.reservation(task.key, task.uid) is reservation
 
     async def _find_out(self, reservation: Reservation) -> None:
         """Read the pod until it is certain whether it was bound."""
         task = reservation.task
         try:
-            bound = await self._writer.is_bound(
-                task, lambda: self._placing.reservation(task.key, task.uid) is reservation
-            )
+            bound = await self._writer.is_bound(task, lambda: self._is_kept(reservation))
         finally:
             self.unanswered -= 1
         if bound:

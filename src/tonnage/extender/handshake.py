@@ -146,6 +146,7 @@ class Handshakes:
         """Write to those of the nodes whose handshake is due."""
         for name in [name for name in self._sent if name not in self._cluster.nodes]:
             del self._sent[name]
+        self._failing &= self._cluster.nodes.keys()
         waiting = deque(names if self._may_write() else ())
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(self._at_once, len(waiting))):

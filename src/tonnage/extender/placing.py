@@ -22,6 +22,8 @@ from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError
 
 RESERVATION_SECONDS = 60.0
+UNSEEN_SECONDS = 10.0
+"""How long a place is kept for a pod that the watch does not show: it may be gone, and nobody would tell."""
 HIGHEST = 10
 """The best score that the protocol carries."""
 UNKNOWN_NODE = "NodeUnknown"
@@ -88,6 +90,7 @@ class Placing:
         self._cluster = session.cluster
         self.plugins = plugins
         self._timeout = timeout
+        self._unseen_timeout = min(timeout, UNSEEN_SECONDS)
         self._reservations: dict[str, Reservation] = {}
         self.silent: set[str] = set()
         """Nodes whose device plugin has not answered for too long: nothing new goes there."""
@@ -252,7 +255,9 @@ class Placing:
         expired: list[Reservation] = []
         for key in list(self._reservations):
             found = self.reservation(key, None)
-            if found is not None and found.state is State.HELD and now - found.decided >= self._timeout:
+            if found is None or found.state is not State.HELD:
+                continue
+            if now - found.decided >= (self._timeout if self._is_known(found.task) else self._unseen_timeout):
                 self.release(key)
                 expired.append(found)
         self.expired += len(expired)

@@ -94,7 +94,7 @@ class Service:
         self.waking = Waking(client, waiting, time.time, time.monotonic, telling.called)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
-        self.picture.listeners.append(self._seen)
+        self.picture.listeners += [self.binder.node_locks.seen, self._seen]
         self.extender = Extender(
             self.session,
             self.placing,
@@ -170,6 +170,8 @@ class Service:
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
             self.placing.silent = self.gates.silent()
             self._look_for_failing_plugins()
+            # This session never ends; nobody asks what it has concluded.
+            self.session.start_anew()
 
     def _look_for_failing_plugins(self) -> None:
         """Say once of each plugin that it fails; decisions are made without its answer, and it is counted."""
@@ -194,6 +196,8 @@ class Service:
             for change in changes:
                 self.gates.seen(change.key, change.object, change.is_gone)
                 self._look_for_failure(change)
+                if change.is_gone:
+                    self._telling.gone(change.key)
                 self.waking.seen(change)
             if self.overlaps is not None:
                 self.overlaps.seen(changes)

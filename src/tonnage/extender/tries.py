@@ -25,8 +25,8 @@ class Tries:
             self._pods.popitem(last=False)
         return times
 
-    def placed(self, pod: str) -> None:
-        """The pod found a node: what comes after is new."""
+    def forget(self, pod: str) -> None:
+        """The pod found a node, or is gone: what comes after is new."""
         self._pods.pop(pod, None)
 
 

@@ -79,7 +79,7 @@ class Voice:
         if pod is None:
             log.warning("filter: %s", filtered.result.error)
         elif outcome == PLACED and decision is not None:
-            self._tries.placed(pod.key)
+            self._tries.forget(pod.key)
             self._events.tell(_ref(pod), FILTERING_SUCCEED, fit_node(decision))
             if log.isEnabledFor(logging.DEBUG):
                 _say(logging.DEBUG, outcome, pod.key, seconds, **_place(decision))
@@ -97,7 +97,7 @@ class Voice:
             _say(logging.WARNING, outcome, pod.key, seconds, message=filtered.result.error)
         else:
             if outcome == FITS:
-                self._tries.placed(pod.key)
+                self._tries.forget(pod.key)
             _say(logging.DEBUG, outcome, pod.key, seconds, nodes=len(filtered.result.node_names or ()))
 
     @_harmless
@@ -106,6 +106,10 @@ class Voice:
         self._bind(BOUND, seconds)
         self._events.tell(_bound_ref(args), BINDING_SUCCEED, bound_to(args.key, args.node))
         _say(logging.INFO, BOUND, args.key, seconds, **_place(decision))
+
+    def gone(self, key: str) -> None:
+        """A pod does not exist any more; there is nothing to tell about that."""
+        self._tries.forget(key)
 
     @_harmless
     def plugin_failed(self, pod: Pod) -> None:

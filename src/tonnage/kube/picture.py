@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 SLICE = 64
 """Changes taken over in one go: some milliseconds."""
+_PAUSE = 0.5
+"""Seconds until a question that was not answered is asked again."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -52,7 +54,9 @@ class Kind(msgspec.Struct, frozen=True):
 def _put_pod(cluster: Cluster, pod: Pod) -> None:
     reserved = cluster.reserved.get(pod.key)
     if reserved is not None and _is_another(reserved.pod, pod):
-        if (pod.metadata.creationTimestamp or "") < (reserved.pod.metadata.creationTimestamp or ""):
+        if (pod.metadata.creationTimestamp or "") <= (reserved.pod.metadata.creationTimestamp or ""):
+            # Of two pods of one second the one that was decided about is the later one: the watch tells of the end of
+            # a pod before it shows the next.
             return
         cluster.remove_pod(pod.key)
     cluster.upsert_pod(pod)
@@ -223,15 +227,20 @@ class Picture:
 
     async def _look_up(self, kind: Kind, key: str) -> None:
         """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
-        try:
-            await self._client.get(kind.resource.path_of(key))
-        except StatusError as error:
-            if error.status == NOT_FOUND and key in kind.in_doubt(self.cluster):
-                gone = Change(key, is_gone=True)
-                self._take_one(kind, gone)
-                self._tell(kind, (gone,))
-        except KubeError as error:
-            log.warning("%s: %s", key, error)
+        while key in kind.in_doubt(self.cluster):
+            try:
+                await self._client.get(kind.resource.path_of(key))
+                return
+            except KubeError as error:
+                if isinstance(error, StatusError) and error.status == NOT_FOUND:
+                    break
+                # Nobody else would find out that it is gone.
+                log.warning("%s: %s", key, error)
+                await asyncio.sleep(_PAUSE)
+        if key in kind.in_doubt(self.cluster):
+            gone = Change(key, is_gone=True)
+            self._take_one(kind, gone)
+            self._tell(kind, (gone,))
 
     def _tell(self, kind: Kind, changes: Sequence[Change]) -> None:
         if changes:

@@ -79,7 +79,7 @@ class CardAsk:
         self._unwelcome = np.zeros(0, np.bool_)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
-        self._known: Memo[Look, Array] = Memo()
+        self._known: Memo[Look, Array] = Memo(most=256)
         """Codes by the look of one node's cards."""
 
     @property

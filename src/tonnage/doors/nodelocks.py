@@ -1,0 +1,76 @@
+"""The lock of a node, which tells its device plugin which of the node's pods it is asked about.
+
+It is written only where the plugin could take another pod for this one. A lock that was written and that the watch has
+not shown yet counts as being there: its pod may be gone before the plugin could take it away.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
+from tonnage.doors.gates import PENDING
+from tonnage.kube.client import MERGE_PATCH, Client
+from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.picture import NODES, Kind
+from tonnage.kube.resource import Change
+from tonnage.model.moment import rfc3339
+
+LOCK = "hami.io/mutex.lock"
+TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"
+
+
+class NodeLocks:
+    """Writes locks, and knows on which nodes one may be."""
+
+    def __init__(self, client: Client, cluster: Cluster, now: Callable[[], float]) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._now = now
+        """Seconds since 1970."""
+        self._unseen: dict[str, str] = {}
+        """Per node the lock that was written last, until the watch shows it."""
+        self.outcomes: Counter[str] = Counter()
+        """Locks that were written, by what became of that."""
+
+    def is_needed(self, task: Task, node: str) -> bool:
+        """Whether the node's plugin could take another pod for this one."""
+        state = self._cluster.nodes.get(node)
+        if state is None:
+            return False
+        lock = state.node.annotations.get(LOCK, "")
+        if node in self._unseen or (lock and not lock.endswith(f",{task.namespace},{task.name}")):
+            return True
+        others = (self._cluster.running.get(key) for key in state.holdings if key != task.key)
+        return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
+
+    async def take(self, task: Task, node: str, seconds: float) -> None:
+        """Name the pod in the node's lock, whoever is named there; KubeError if that fails."""
+        lock = f"{rfc3339(self._now())},{task.namespace},{task.name}"
+        state, before = self._cluster.nodes.get(node), self._unseen.get(node)
+        is_free = state is None or not state.node.annotations.get(LOCK)
+        self._unseen[node] = lock
+        body = {"metadata": {"annotations": {LOCK: lock}}}
+        try:
+            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=seconds)
+        except KubeError as error:
+            self.outcomes[NOT_TAKEN] += 1
+            if isinstance(error, StatusError) and error.is_definite:
+                self._restore(node, before)
+            raise
+        self.outcomes[TAKEN if is_free else TAKEN_OVER] += 1
+
+    def seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+        """Take over what the API server shows of nodes."""
+        if kind.resource.kind != NODES.resource.kind or not self._unseen:
+            return
+        for change in changes:
+            shown = None if change.object is None else change.object.annotations.get(LOCK)
+            if change.is_gone or (shown is not None and shown == self._unseen.get(change.key)):
+                self._unseen.pop(change.key, None)
+
+    def _restore(self, node: str, before: str | None) -> None:
+        if before is None:
+            self._unseen.pop(node, None)
+        else:
+            self._unseen[node] = before
