@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import BadInput, find_plugins, valid_settings
+from tonnage.cli.inputs import find_plugins, valid_settings, valid_vendors
 from tonnage.extender.flags import extender_options
 
 if TYPE_CHECKING:
@@ -57,15 +57,8 @@ def _without_effect(options: "ExtenderOptions") -> "Sequence[str]":
 
 def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
     from tonnage.extender.vendors import configured_vendors
-    from tonnage.settings.notes import SettingsError
 
-    try:
-        found = configured_vendors(options)
-    except SettingsError as error:
-        raise BadInput(f"the device configuration is not valid\n{error}") from error
-    for note in found.warnings:
-        click.echo(note.shown(found.source, "warning"), err=True)
-    return found.vendors
+    return valid_vendors(lambda: configured_vendors(options))
 
 
 def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":

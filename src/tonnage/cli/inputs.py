@@ -2,13 +2,14 @@
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 if TYPE_CHECKING:
     from tonnage.devices.base import Vendor
+    from tonnage.settings.deviceconfig import DeviceSettings
     from tonnage.settings.finder import PluginFinder
     from tonnage.settings.load import Settings
 
@@ -62,12 +63,16 @@ def device_vendors(file: str | None) -> "Sequence[Vendor]":
     """The vendors of HAMi's device configuration, or of its defaults; what is doubtful about it is said."""
     from tonnage.devices.catalog import default_vendors
     from tonnage.settings.deviceconfig import load_devices_file
+
+    return default_vendors() if file is None else valid_vendors(lambda: load_devices_file(file))
+
+
+def valid_vendors(load: "Callable[[], DeviceSettings]") -> "Sequence[Vendor]":
+    """The vendors of a device configuration; what is wrong with it ends the command, what is doubtful is said."""
     from tonnage.settings.notes import SettingsError
 
-    if file is None:
-        return default_vendors()
     try:
-        found = load_devices_file(file)
+        found = load()
     except SettingsError as error:
         raise BadInput(f"the device configuration is not valid\n{error}") from error
     for note in found.warnings:
