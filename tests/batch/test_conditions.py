@@ -110,3 +110,32 @@ def test_many_are_written_at_a_limited_rate() -> None:
     api = Api()
     run(api, lambda made: [made.tell(task(f"p{number}"), "full") for number in range(10)], per_second=1.0, burst=3)  # type: ignore[arg-type, func-returns-value]
     assert len(api.written) == 3
+
+
+def test_where_much_is_to_be_said_each_reason_comes_first_and_then_the_oldest_and_the_latest_in_turn() -> None:
+    api = Api()
+
+    def tell(made: Conditions) -> None:
+        for number in range(6):
+            made.tell(task(f"p{number}"), "too large")
+        made.tell(task("odd"), "no number")
+        made.tell(task("gone"), "no number")
+        made.forget("default/gone")
+
+    run(api, tell)
+    assert [path.split("/")[-2] for path, _ in api.written] == ["p0", "odd", "p1", "p5", "p2", "p4", "p3"]
+
+
+def test_a_pod_with_another_reason_keeps_its_place() -> None:
+    api = Api()
+
+    def tell(made: Conditions) -> None:
+        for number in range(3):
+            made.tell(task(f"p{number}"), "8 nodes are full")
+        for number in range(3):
+            made.tell(task(f"p{number}"), "9 nodes are full")
+        made.tell(task("q"), "8 nodes are full")
+
+    run(api, tell)
+    assert [path.split("/")[-2] for path, _ in api.written] == ["p0", "q", "p1", "p2"]
+    assert messages(api) == ["9 nodes are full", "8 nodes are full", "9 nodes are full", "9 nodes are full"]

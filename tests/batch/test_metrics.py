@@ -52,6 +52,7 @@ class World:
             statuses=SimpleNamespace(queued=1),
             deciding=self.deciding,
             leading=SimpleNamespace(leads=True),
+            problems=(),
         )
         self.metrics.attach(self.parts)
 

@@ -215,7 +215,7 @@ class Serving:
             statement.commit()
             if not is_ready:
                 self._make_wait(attempt.found)
-        else:
+        elif attempt.left:
             self._refuse(attempt.left, self._action, self._why_not_ready(job, attempt))
         for decision in (*attempt.found, *attempt.failed):
             session.decisions[decision.task.key] = decision

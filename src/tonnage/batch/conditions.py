@@ -2,6 +2,9 @@
 
 It is written only when the words have changed, at a limited rate, and a little later than it became known: a gang whose
 pods come one after another is complete a moment later, and nobody needs to read that it was not.
+
+Where more is to be said than may be written, every reason is said of one pod first, alternately of those that have
+waited longest and of those that came last.
 """
 
 import asyncio
@@ -23,6 +26,8 @@ PER_SECOND, BURST = 50.0, 50
 SETTLING = 0.1
 """Seconds between the knowledge and its first writing."""
 UNSCHEDULABLE = "Unschedulable"
+_MOST_REASONS = 10_000
+"""Reasons that are remembered while there is something to write."""
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -37,14 +42,19 @@ class Conditions:
         self._allowance = Allowance(per_second, burst)
         self._said: dict[str, tuple[str | None, str]] = {}
         """What each pod's condition says, with the pod's UID."""
-        self._queue: OrderedDict[str, tuple[Task, str]] = OrderedDict()
+        self._first: OrderedDict[str, tuple[Task, str]] = OrderedDict()
+        """Pods whose reason no other pod of their namespace has told."""
+        self._rest: OrderedDict[str, tuple[Task, str]] = OrderedDict()
+        self._reasons: set[tuple[str, str]] = set()
+        """Namespaces and what their pods have told, or are to tell, since everything was told."""
+        self._latest_next = False
         self._filled = asyncio.Event()
         self.written = 0
 
     @property
     def queued(self) -> int:
         """How many conditions wait to be written."""
-        return len(self._queue)
+        return len(self._first) + len(self._rest)
 
     def tell(self, task: Task, message: str) -> bool:
         """A pod waits, for that reason; whether it says otherwise so far."""
@@ -52,20 +62,45 @@ class Conditions:
             # The API server says so itself.
             return False
         if self._said.get(task.key) == (task.uid, message):
-            self._queue.pop(task.key, None)
+            self._unqueue(task.key)
             return False
-        self._queue[task.key] = task, message
+        self._enqueue(task, message)
         self._filled.set()
         return True
 
+    def _enqueue(self, task: Task, message: str) -> None:
+        """A pod that is queued keeps its place, unless what it tells now is new."""
+        reason = task.namespace, message
+        if task.key in self._first or reason not in self._reasons:
+            self._rest.pop(task.key, None)
+            self._first[task.key] = task, message
+        else:
+            self._rest[task.key] = task, message
+        if len(self._reasons) >= _MOST_REASONS:
+            self._reasons.clear()
+        self._reasons.add(reason)
+
+    def _unqueue(self, key: str) -> None:
+        self._first.pop(key, None)
+        self._rest.pop(key, None)
+
+    def _next(self) -> tuple[Task, str]:
+        _, told = (self._first or self._rest).popitem(last=self._latest_next)
+        self._latest_next = not self._latest_next
+        if not self.queued:
+            self._reasons.clear()
+        return told
+
     def forget(self, key: str) -> None:
         """A pod has a place, or is gone."""
-        self._queue.pop(key, None)
+        self._unqueue(key)
         self._said.pop(key, None)
 
     def forget_all(self) -> None:
         """Others say why pods wait, from now on or until now."""
-        self._queue.clear()
+        self._first.clear()
+        self._rest.clear()
+        self._reasons.clear()
         self._said.clear()
 
     async def run(self) -> None:
@@ -73,11 +108,10 @@ class Conditions:
         while True:
             await self._filled.wait()
             await asyncio.sleep(SETTLING)
-            while self._queue:
+            while self.queued:
                 await self._allowance.take()
-                if self._queue:
-                    _, (task, message) = self._queue.popitem(last=False)
-                    await self._write(task, message)
+                if self.queued:
+                    await self._write(*self._next())
             self._filled.clear()
 
     async def _write(self, task: Task, message: str) -> None:

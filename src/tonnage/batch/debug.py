@@ -11,6 +11,7 @@ from tonnage.batch.reloading import Reloading
 from tonnage.batch.service import Service
 from tonnage.batch.snapshot import written
 from tonnage.model.moment import rfc3339
+from tonnage.model.wire import encode
 
 _UNAVAILABLE = 503
 
@@ -28,4 +29,11 @@ def debug_routes(service: Service, reloading: Reloading) -> list[Route]:
     async def config(_: Request) -> Response:
         return PlainTextResponse(reloading.in_force.text)
 
-    return [Route("/debug/snapshot", snapshot), Route("/debug/config", config)]
+    async def problems(_: Request) -> Response:
+        return Response(encode(service.problems.all()), media_type="application/json")
+
+    return [
+        Route("/debug/snapshot", snapshot),
+        Route("/debug/config", config),
+        Route("/debug/problems", problems),
+    ]

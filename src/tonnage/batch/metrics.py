@@ -14,6 +14,7 @@ from tonnage.batch.binds import Binds
 from tonnage.batch.conditions import Conditions
 from tonnage.batch.deciding import Deciding
 from tonnage.batch.leading import Leading
+from tonnage.batch.problems import Problems
 from tonnage.batch.statuses import Statuses
 from tonnage.batch.stopwatch import Stopwatch
 from tonnage.cluster.cluster import Cluster
@@ -53,6 +54,7 @@ class Parts(Protocol):
     statuses: Statuses
     deciding: Deciding
     leading: Leading
+    problems: Problems
 
 
 class Metrics(DoorMetrics):
@@ -132,6 +134,8 @@ class State(Collector):
         yield gauge("tonnage_leading", "1 while this replica leads.", float(parts.leading.leads))
         words = "Waiting pods that are not looked at until something changes."
         yield gauge("tonnage_pods_passed_over", words, len(parts.backlog))
+        words = "What was wrong at the last look with objects that are used all the same."
+        yield gauge("tonnage_cluster_problems", words, len(parts.problems))
         words = "Pods whose place others have to leave first."
         yield gauge("tonnage_pods_promised", words, len(parts.cluster.promised))
         words = "Groups of pods that wait because they cannot start whole."

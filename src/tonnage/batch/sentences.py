@@ -1,7 +1,8 @@
 """Why pods wait, in one sentence with numbers: for conditions and Events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from tonnage.doors.events import shortened
 from tonnage.framework.decision import WAITING, Decision, Reason, RejectedNodes
 
 _MOST_EXAMPLES = 3
@@ -10,8 +11,12 @@ _MOST_EXAMPLES = 3
 class Sentences:
     """Words for the decisions of one cycle; pods that share what was found share the words."""
 
-    def __init__(self, waits: Mapping[str, Mapping[str, Reason]]) -> None:
+    def __init__(
+        self, waits: Mapping[str, Mapping[str, Reason]], more: Callable[[Decision], str] = lambda _: ""
+    ) -> None:
         self._waits = waits
+        self._more = more
+        """What is known besides about a decision."""
         self._known: dict[int, tuple[Sequence[RejectedNodes], str]] = {}
         """By the identity of what turned pods down, which is kept so that no other one gets it."""
 
@@ -20,7 +25,8 @@ class Sentences:
         text = decision.why_not() if decision.node is not None or decision.outcome == WAITING else self._nodes(decision)
         for action, reason in self._waits.get(decision.job.key, {}).items():
             text += f"; {action}: {reason.message or reason.name}"
-        return text
+        more = self._more(decision)
+        return shortened(f"{text}; {more}" if more else text)
 
     def _nodes(self, decision: Decision) -> str:
         known = self._known.get(id(decision.rejected))

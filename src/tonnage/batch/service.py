@@ -23,12 +23,15 @@ from tonnage.batch.keeping import Keeper
 from tonnage.batch.leading import Leading
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.plans import Plan, Victim
+from tonnage.batch.portions import Portions
+from tonnage.batch.problems import Problems
 from tonnage.batch.promises import STAY_SECONDS
 from tonnage.batch.queuestatus import QueueStatuses
 from tonnage.batch.sentences import Sentences
 from tonnage.batch.snapshot import collect
 from tonnage.batch.stale import Stale
 from tonnage.batch.statuses import Statuses
+from tonnage.batch.unreadable import Unreadable
 from tonnage.batch.voice import Voice
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
@@ -74,10 +77,13 @@ class Service:
     ) -> None:
         self.cluster = Cluster(vendors)
         self.backlog = Backlog(time.monotonic)
+        self._portions = Portions(self.backlog)
         self._changed = asyncio.Event()
         self._attention = Attention(scheduler_name, self.backlog, self._changed.set)
         self.picture = Picture(client, self.cluster, pace, self._attention.kinds(BATCH_KINDS))
-        self.picture.listeners.append(self._seen)
+        self.problems = Problems(self.cluster, self.picture.problems)
+        self._unreadable = Unreadable(self.picture.problems, self._attention.room_came_free)
+        self.picture.listeners += [self._seen, self._unreadable.seen]
         self._metrics = metrics
         self._is_elected = keeper is not None
         duties = Duties(self._prepare, self._begin, self._cease, self._is_idle)
@@ -123,7 +129,7 @@ class Service:
                     tasks.create_task(work)
                 for work in (self.statuses.run(), self.queue_statuses.run(), self.leading.run(), self._overlaps.run()):
                     tasks.create_task(work)
-                for work in (self.evictions.run(), self._stale.run(), self._decide(), *besides):
+                for work in (self.evictions.run(), self._stale.run(), self._decide(), self.problems.run(), *besides):
                     tasks.create_task(work)
         finally:
             self.deciding.close()
@@ -151,11 +157,14 @@ class Service:
             self._cycle()
             took = time.monotonic() - started
             self._metrics.cycle_seconds.observe(took)
+            self._portions.took(took)
             await asyncio.sleep(min(took, LONGEST_REST))
 
     def _cycle(self) -> None:
         self.cycles += 1
-        cycle = self.deciding.run(self.backlog, time.time())
+        cycle = self.deciding.run(self._portions.next(self.cluster.waiting), time.time())
+        if self._portions.is_partial:
+            self._changed.set()
         self.backlog.found_nothing(cycle.waiting)
         for decision in cycle.placed:
             self.backlog.found_place(decision.task.key)
@@ -165,7 +174,7 @@ class Service:
         self.binds.add(cycle.placed)
         self.evictions.add(cycle.plans)
         self._stale.tell(cycle.stale, time.time())
-        sentences = Sentences(cycle.waits)
+        sentences = Sentences(cycle.waits, self._unreadable.about)
         waiting = [(decision, sentences.why_not(decision)) for decision in cycle.waiting]
         for plan, decision in self.deciding.promises.promised():
             self.backlog.found_place(decision.task.key)

@@ -25,14 +25,16 @@ Slice = tuple[int, DeviceUse]
 """A card's position and what is taken of it."""
 Taken = dict[int, tuple[MigPlacement, ...]]
 """MIG placements in use on one node, per card."""
+_MANY = 16
+"""Requests of one pod for which a sum over the node is cheaper than trying them one after another."""
 
 
 class Plan:
     """A task's requests, prepared."""
 
-    __slots__ = ("alone", "asks", "by_demand", "together")
+    __slots__ = ("alone", "asks", "by_demand", "different", "lasting", "together")
 
-    def __init__(self, by_demand: tuple[tuple[CardAsk, ...], ...]) -> None:
+    def __init__(self, by_demand: tuple[tuple[CardAsk, ...], ...], kinds: Sequence[str]) -> None:
         self.by_demand = by_demand
         """Per demand, per vendor."""
         self.asks = tuple(ask for asks in by_demand for ask in asks)
@@ -40,6 +42,10 @@ class Plan:
         """The request, if it is the only one and so competes with no other of the pod."""
         self.together = len(self.asks) > 1 or any(a.one_numa or a.vendor.is_particular(a.request) for a in self.asks)
         """Whether containers compete for cards, or the cards of one must fit together."""
+        self.different = tuple({(ask.number, ask.request): ask for ask in reversed(self.asks)}.values())[::-1]
+        """Of requests that are the same the first."""
+        self.lasting = tuple(ask for kind, asks in zip(kinds, by_demand, strict=True) if kind != INIT for ask in asks)
+        """What is held side by side: init containers give theirs back."""
 
 
 class Devices(Plugin):
@@ -77,7 +83,7 @@ class Devices(Plugin):
                 tuple(CardAsk(r, task, vendors[numbers[r.vendor]], numbers[r.vendor]) for r in demand.requests)
                 for demand in task.demands
             )
-            known = self._plans.keep(key, Plan(by_demand))
+            known = self._plans.keep(key, Plan(by_demand, [demand.kind for demand in task.demands]))
         self._planned = (task, known)
         return known
 
@@ -91,11 +97,13 @@ class Devices(Plugin):
         first, cards = plan.asks[0], nodes.cards
         card_codes = self._card_codes(task, first, cards)
         node_codes = self._node_codes(task, first, card_codes, cards)
-        for ask in plan.asks[1:]:
+        for ask in plan.different[1:]:
             codes = self._card_codes(task, ask, cards)
             undecided = node_codes == CARD_FITS
             np.copyto(node_codes, self._node_codes(task, ask, codes, cards), where=undecided)
             np.copyto(card_codes, codes, where=undecided)
+        if len(plan.asks) > _MANY:
+            self._mark_too_little(plan, cards, node_codes)
         if plan.together or self._cluster.columns.particulars:
             particular = self._cluster.columns.particular
             closer = np.logical_or.reduce([nodes.pick(particular[ask.number]) for ask in plan.asks]) | plan.together
@@ -164,6 +172,20 @@ class Devices(Plugin):
             result[concerned] = cardrules.SHARED
         elif self._cluster.columns.plain and not ask.request.shares:
             result[concerned & ask.plain(cards).any(axis=0)] = cardrules.SHARED
+
+    def _mark_too_little(self, plan: Plan, cards: Cards, result: Array) -> None:
+        """Turn down nodes on which less is free in all than is asked for in all; cards cut into instances aside."""
+        columns = self._cluster.columns
+        for number in {ask.number for ask in plan.lasting}:
+            asks = [ask for ask in plan.lasting if ask.number == number]
+            owned = asks[0].codes(cards, columns) != cardrules.NO_CARD
+            shared = ~cards.nodes.pick(columns.particular[number])
+            for column, code, wanted in (
+                (SLOTS, cardrules.NO_SLOT, sum(ask.request.count for ask in asks)),
+                (MEMORY, cardrules.LITTLE_MEMORY, sum(ask.request.count * ask.request.memory for ask in asks)),
+            ):
+                free = np.where(owned, np.maximum(cards.free[column], 0), 0).sum(axis=0)
+                result[(free < wanted) & shared & (result == CARD_FITS)] = code
 
     # -- one node
 
