@@ -232,6 +232,20 @@ def test_what_was_told_long_ago_is_forgotten(monkeypatch):
     assert [method for method, _, _ in desk.api.written[4:]] == ["POST", "PATCH"]
 
 
+def test_what_was_told_about_a_pod_that_is_gone_is_forgotten_but_still_written():
+    desk = Desk()
+    for pod in (P, Q):
+        desk.events.tell(pod, BINDING_FAILED, "busy")
+        desk.events.tell(pod, FILTERING_FAILED, "full")
+    desk.events.forget("team/p")
+    desk.events.forget("team/nobody")
+    desk.until(4)
+    for pod in (P, Q):
+        desk.events.tell(pod, BINDING_FAILED, "busy")
+    desk.until(6)
+    assert [method for method, _, _ in desk.api.written] == ["POST"] * 5 + ["PATCH"]
+
+
 LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 POD_NAMES = st.lists(LABEL, min_size=1, max_size=6).map(lambda parts: ".".join(parts)[:253].rstrip("-."))
 

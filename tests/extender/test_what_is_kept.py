@@ -13,7 +13,6 @@ from tonnage.cluster import columns
 from tonnage.doors import events
 
 BOUNDED = {
-    "events._known": events.MOST_REMEMBERED,
     "events._queue": events.MOST_QUEUED,
     "_columns._touched": columns._MOST_TOUCHED,
 }

@@ -248,4 +248,5 @@ class Service:
             self.gates.seen(change.key, change.object, change.is_gone)
             if change.is_gone:
                 self.conditions.forget(change.key)
+                self.events.forget(change.key)
         self._overlaps.seen(changes)

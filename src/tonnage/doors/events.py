@@ -95,6 +95,8 @@ class Events:
         self._most = most
         self._known: OrderedDict[Key, Told] = OrderedDict()
         """What was told lately, the latest last."""
+        self._of: dict[str, set[Key]] = {}
+        """The same by the namespace and name of what it is about."""
         self._queue: OrderedDict[Key, Told] = OrderedDict()
         self._filled = asyncio.Event()
 
@@ -125,6 +127,11 @@ class Events:
         told.times += 1
         self._queue[key] = told
         self._filled.set()
+
+    def forget(self, name: str) -> None:
+        """What is called so is gone; what is still to be written about it is written."""
+        for key in self._of.pop(name, ()):
+            self._known.pop(key, None)
 
     async def run(self) -> None:
         """Write what is told, until cancelled."""
@@ -158,7 +165,7 @@ class Events:
                     if not error.is_definite or error.status == _OVERLOADED:
                         continue
                     log.info("an event about %s/%s is refused: %s", told.about.namespace, told.about.name, error)
-                    self._known.pop(key, None)
+                    self._drop(key)
                     self._count(REFUSED)
                     return
                 # An earlier try, whose answer was lost, has made it.
@@ -203,8 +210,20 @@ class Events:
 
     def _remember(self, key: Key, told: Told) -> None:
         self._known[key] = told
+        self._of.setdefault(_name(key), set()).add(key)
         while len(self._known) > MOST_REMEMBERED:
-            self._known.popitem(last=False)
+            self._drop(next(iter(self._known)))
+
+    def _drop(self, key: Key) -> None:
+        if self._known.pop(key, None) is not None:
+            keys = self._of[_name(key)]
+            keys.discard(key)
+            if not keys:
+                del self._of[_name(key)]
+
+
+def _name(key: Key) -> str:
+    return f"{key[0].namespace}/{key[0].name}"
 
 
 def event_name(key: Key, now: float) -> str:

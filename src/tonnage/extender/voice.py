@@ -110,6 +110,7 @@ class Voice:
     def gone(self, key: str) -> None:
         """A pod does not exist any more; there is nothing to tell about that."""
         self._tries.forget(key)
+        self._events.forget(key)
 
     @_harmless
     def plugin_failed(self, pod: Pod) -> None:
