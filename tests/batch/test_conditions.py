@@ -5,13 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.scenario import pod
 from tonnage.batch import conditions
 from tonnage.batch.conditions import Conditions
 from tonnage.cluster.task import Task, make_task
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.errors import StatusError
+from tonnage.doors.fenced import FencedError
+from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.model.pod import SchedulingGate
 
 
@@ -104,6 +106,29 @@ def test_a_condition_that_could_not_be_written_is_written_the_next_time() -> Non
     api = Api(StatusError(500, "InternalError", ""))
     run(api, lambda made: made.tell(task(), "one"), lambda made: made.tell(task(), "one"))
     assert messages(api) == ["one", "one"]
+
+
+def test_a_condition_that_could_not_be_written_is_written_without_being_told_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conditions, "AGAIN", 0.05)
+    api = Api(StatusError(429, "TooManyRequests", ""), ConnectionLostError("no answer"))
+    run(api, lambda made: made.tell(task(), "one"), lambda made: None, lambda made: None, lambda made: None)
+    assert messages(api) == ["one", "one", "one"]
+    api = Api(StatusError(404, "NotFound", "it is gone"))
+    run(api, lambda made: made.tell(task(), "one"), lambda made: None)
+    assert messages(api) == ["one"]
+
+
+def test_nothing_is_said_again_of_a_pod_that_has_a_place_or_by_one_that_leads_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conditions, "AGAIN", 0.3)
+    failures = (StatusError(500, "InternalError", ""), FencedError("another leads"))
+    for failure, then in zip(failures, (lambda made: made.forget("default/p"), lambda made: None), strict=True):
+        api = Api(failure)
+        run(api, lambda made: made.tell(task(), "one"), then, lambda made: None)
+        assert messages(api) == ["one"]
 
 
 def test_many_are_written_at_a_limited_rate() -> None:

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from tests.actions.making_room import crowd, job, node
 from tests.batch.stopping import Stage
 from tests.plugins.test_proportion import team
@@ -14,6 +16,7 @@ from tonnage.batch.evictionwriter import EvictionWriter
 from tonnage.batch.plans import ASKED, Plan, Victim
 from tonnage.doors.binding import Fence, always
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.model.pod import Pod
 
 TOO_MANY, GONE, CONFLICT, FORBIDDEN = 429, 404, 409, 403
 
@@ -56,12 +59,16 @@ class Told:
         self.outcomes: dict[str, str] = {}
         self.against: list[str] = []
         self.given_up: list[str] = []
+        self.looks = 0
 
     def evicted(self, victim: Victim, outcome: str) -> None:
         self.outcomes[victim.task.name] = outcome
 
     def held_up(self, plan: Plan) -> None:
         self.against.append(plan.against)
+
+    def look_again(self) -> None:
+        self.looks += 1
 
     def give_up(self, plan: Plan, why: str, refused: Sequence[Victim]) -> None:
         self.given_up.append(why)
@@ -75,13 +82,39 @@ def carry_out(stage: Stage, api: Api, patience: float = 0.0, fence: Fence = alwa
     async def main() -> None:
         writer = EvictionWriter(api, fence)  # type: ignore[arg-type]
         clock = asyncio.get_running_loop().time
-        made = Evictions(writer, stage.deciding.promises, told, told.give_up, clock, patience)
+        made = Evictions(writer, stage.deciding.promises, told, told.give_up, told.look_again, clock, patience)
         made.add(stage.cycle().plans)
         while len(made):
             await asyncio.sleep(0.01)
 
     asyncio.run(main())
     return told
+
+
+def test_a_node_is_named_again_after_it_was_taken_off_also_if_the_watch_is_behind() -> None:
+    """Others hold the place at first, and are gone before the watch has shown that `high` names it no more."""
+    stage = two_victims()
+    stage.cycle()
+    stage.nominate()
+    stage.evict("low0-0", "low1-0")
+    stage.restart()
+    for thing in job("other", "q", 2, on="n0", priority=90):
+        (stage.cluster.upsert_pod if isinstance(thing, Pod) else stage.cluster.groups.upsert)(thing)
+    api = Api(stage)
+
+    async def main() -> None:
+        clock = asyncio.get_running_loop().time
+        writer, told = EvictionWriter(api), Told(stage)  # type: ignore[arg-type]
+        made = Evictions(writer, stage.deciding.promises, told, told.give_up, told.look_again, clock, 0.0)
+        made.add(stage.cycle().plans)
+        stage.leave("other-0")
+        made.add(stage.cycle().plans)
+        while len(made):
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert stage.promised == {"high-0": "n0"}
+    assert api.written == ["high-0 to None", "high-0 to n0"]
 
 
 def two_victims() -> Stage:
@@ -205,3 +238,21 @@ def test_an_eviction_that_never_took_effect_is_forgotten_after_the_plan() -> Non
     assert "default/low0-0" in stage.cluster.leaving, "nobody knows yet"
     stage.deciding.promises.let_stay(victim)
     assert stage.cluster.leaving == set()
+
+
+def test_who_stays_although_others_may_have_counted_on_its_going_lets_everybody_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plan ends while nobody knows whether an eviction has happened."""
+    monkeypatch.setattr(module, "_LATE_SECONDS", 0.02)
+    stage = two_victims()
+    api = Api(stage, low0_0=[ConnectionLostError("no answer")])
+
+    def before(written: str) -> None:
+        if written == "evict low0-0":
+            stage.deciding.give_up(stage.plans[0], [], 0.0)
+
+    api.before = before
+    told = carry_out(stage, api)
+    assert "default/low0-0" not in stage.cluster.leaving
+    assert told.looks == 1

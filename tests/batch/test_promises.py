@@ -1,5 +1,7 @@
 """Promised places: kept for the pods that others were stopped for, and no more pods stopped than needed."""
 
+from msgspec.structs import replace
+
 from tests.actions.making_room import crowd, job, node
 from tests.batch.stopping import Stage, names
 from tests.plugins.test_proportion import team
@@ -210,6 +212,68 @@ def test_what_is_left_by_victims_is_not_taken_while_the_others_have_still_to_go(
     stage.cycle()
     assert stage.promised == {"first-0": "n1", "first-1": "n0", "first-2": "n0"}
     assert stage.stopped[2:] == ["small-0"]
+
+
+def test_a_pod_that_names_a_node_and_gets_no_place_does_not_go_on_naming_it() -> None:
+    """Its bind failed, or the scheduler was restarted, and others hold the place now that it cannot take from them."""
+    stage = full()
+    stage.cycle()
+    stage.nominate()
+    stage.evict("low0-0")
+    stage.leave("low0-0")
+    stage.restart()
+    come(stage, job("other", "q", 2, on="n0", priority=HIGHER))
+    stage.cycle("high-0")
+    assert stage.deciding.promises.take_lost() == [], "it pauses and may still get the place"
+    stage.cycle()
+    assert [task.name for task in stage.deciding.promises.take_lost()] == ["high-0"]
+
+
+def test_a_pod_that_names_a_node_that_is_gone_does_not_go_on_naming_it() -> None:
+    stage = full()
+    stage.cycle()
+    stage.nominate()
+    stage.cluster.remove_node("n0")
+    stage.restart()
+    stage.cycle()
+    assert [task.name for task in stage.deciding.promises.take_lost()] == ["high-0"]
+
+
+def test_a_pod_that_names_a_node_and_gets_its_place_has_lost_nothing() -> None:
+    stage = full()
+    stage.cycle()
+    stage.nominate()
+    stage.evict("low0-0")
+    stage.restart()
+    stage.cycle()
+    assert stage.promised == {"high-0": "n0"}
+    assert stage.deciding.promises.take_lost() == []
+
+
+def test_a_plan_does_not_wait_for_who_stays_because_another_plan_has_ended() -> None:
+    """The node of `first` changes, so that it may wait for the other one's victim; then nobody needs that one to go."""
+    lows = [job("low0", "q", 2, on="n0"), job("low1", "q", 2, on="n1")]
+    highs = [job("first", "q", 2, priority=HIGHER), job("second", "q", 2, priority=HIGH)]
+    stage = Stage(crowd(node("n0", 2), node("n1", 2), team("q", 4), *lows, *highs))
+    stage.cycle()
+    assert stage.promised == {"first-0": "n1", "second-0": "n0"}
+    changed = stage.cluster.nodes["n1"].node
+    stage.cluster.upsert_node(replace(changed, metadata=replace(changed.metadata, annotations={"changed": "yes"})))
+    stage.leave("second-0")
+    stage.cycle()
+    (place,) = stage.promised.values()
+    assert stage.cluster.leaving == {"default/low0-0" if place == "n0" else "default/low1-0"}
+
+
+def test_a_plan_is_in_vain_once_its_victim_stays() -> None:
+    stage = full()
+    stage.cycle()
+    assert stage.deciding.promises.in_vain() == []
+    stage.deciding.promises.let_stay(stage.victim("low0-0"))
+    assert stage.deciding.promises.in_vain() == stage.plans
+    stage.cycle()
+    assert stage.deciding.promises.in_vain() == []
+    assert stage.stopped == ["low0-0", "low0-0"]
 
 
 # -- refusals

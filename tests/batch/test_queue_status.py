@@ -125,6 +125,18 @@ def test_a_restart_writes_nothing_that_is_there_and_a_controller_that_knows_bett
     assert world.written == []
 
 
+def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() -> None:
+    cluster = add(scenario(node("a", cpu="4"), *members("g", 2, cpu=1, on="a")), group("g", 2, queue="team"))
+    world, thing = World(cluster), queue("team")
+    theirs = msgspec.structs.replace(thing.status, allocated={"cpu": "3"})
+    world.run(
+        lambda: world.shows(thing),
+        lambda: world.shows(msgspec.structs.replace(thing, status=theirs)),
+        world.statuses.forget_said,
+    )
+    assert world.told("team") == [{"allocated": {"cpu": "2"}}, {"allocated": {"cpu": "2"}}]
+
+
 def test_pods_are_counted_at_most_so_often_and_what_came_to_nothing_is_tried_again() -> None:
     cluster = add(scenario(node("a", cpu="4"), *members("g", 2, cpu=1, on="a")), group("g", 2, queue="team"))
     world = World(cluster, ConnectionLostError("reset"), every=1000.0)

@@ -124,6 +124,20 @@ def test_a_controller_that_says_otherwise_has_the_last_word() -> None:
     assert [status["running"] for status in world.told if "running" in status] == [2]
 
 
+def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() -> None:
+    """Also if it is what it had written itself before."""
+    world, thing = one(cpu="2")
+    theirs = msgspec.structs.replace(thing, status=msgspec.structs.replace(thing.status, phase="Running", running=1))
+    bound = members("g", 2, cpu=1, on="a")
+    world.run(
+        world.cycle,
+        lambda: world.shows(*bound),
+        world.statuses.forget_said,
+        lambda: world.shows(theirs),
+    )
+    assert [status["running"] for status in world.told if "running" in status] == [2, 2]
+
+
 def test_a_gang_runs_when_its_pods_are_bound_and_is_done_when_they_are() -> None:
     world, thing = one(cpu="2")
     bound, done = members("g", 2, cpu=1, on="a"), members("g", 2, cpu=1, on="a", phase="Succeeded")

@@ -1,49 +1,75 @@
 """`python -m tests.chaos`: faults on real parts, one after another; the exit status is 1 if anything is found.
 
-First those of one extender, then those between two replicas.
+First those of one extender or batch scheduler, then those between two replicas.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.chaos import faults, replicafaults
-from tests.chaos.arena import Stage, arena
-from tests.chaos.faults import Fault
+from tests.chaos.arena import arena
+from tests.chaos.batch import faults as batchfaults
+from tests.chaos.batch import replicafaults as batchreplicafaults
+from tests.chaos.batch.arena import yard
+from tests.chaos.batch.run import batch_run
 from tests.chaos.replicas import pair_arena
-from tests.chaos.run import Run, summary
+from tests.chaos.run import Run, extender_run, summary
 
-OF_REPLICAS = 0.1
-"""The share of faults between replicas; they take three times as long."""
+
+class Door(NamedTuple):
+    """What is put through faults."""
+
+    alone: Mapping[str, Callable[[Any], str]]
+    between: Mapping[str, Callable[[Any], str]]
+    """Kinds of faults between replicas."""
+    share: float
+    """The share of those among all faults; they take up to three times as long."""
+    nodes: int
+    arena: Callable[[int], AbstractContextManager[Any]]
+    pair: Callable[[], AbstractContextManager[Any]]
+    run: Callable[..., Run]
+
+
+DOORS = {
+    "extender": Door(faults.KINDS, replicafaults.KINDS, 0.1, 20, arena, pair_arena, extender_run),
+    "scheduler": Door(
+        batchfaults.KINDS, batchreplicafaults.KINDS, 0.25, 8, yard, lambda: yard(6, replicas=2), batch_run
+    ),
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--door", choices=DOORS, default="extender", help="what is put through them (default extender)")
     parser.add_argument("--faults", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--seed", type=int, default=1, help="which order and which pods (default 1)")
-    parser.add_argument("--nodes", type=int, default=20, help="nodes of four cards each (default 20)")
-    kinds = {**faults.KINDS, **replicafaults.KINDS}
-    parser.add_argument("--kind", choices=sorted(kinds), metavar="KIND", help="only this kind, by its title")
+    parser.add_argument("--nodes", type=int, help="nodes of four cards each (default 20, for the scheduler 8)")
+    parser.add_argument("--kind", metavar="KIND", help="only this kind, by its title")
     arguments = parser.parse_args()
+    door = DOORS[arguments.door]
+    if arguments.kind and arguments.kind not in {**door.alone, **door.between}:
+        titles = "\n".join(sorted({**door.alone, **door.between}))
+        parser.error(f"there is no kind {arguments.kind!r}; there are:\n{titles}")
     started, runs = time.monotonic(), list[Run]()
-    between = round(OF_REPLICAS * arguments.faults)
+    between = round(door.share * arguments.faults)
     if arguments.kind:
-        between = arguments.faults if arguments.kind in replicafaults.KINDS else 0
+        between = arguments.faults if arguments.kind in door.between else 0
 
-    def series(count: int, made: AbstractContextManager[Stage], those: Mapping[str, Fault[Any]]) -> None:
+    def series(count: int, made: AbstractContextManager[Any], those: Mapping[str, Callable[[Any], str]]) -> None:
         if count:
             with made as stage:
-                runs.append(Run(stage, those, arguments.seed, lambda line: print(line, flush=True)))
+                runs.append(door.run(stage, those, arguments.seed, lambda line: print(line, flush=True)))
                 runs[-1].begin()
                 runs[-1].series(count, arguments.kind)
                 if runs[-1].wrong:
-                    print(f"the extenders' logs:\n{stage.logs()}", file=sys.stderr)
+                    print(f"the ends of the logs:\n{stage.logs()}", file=sys.stderr)
 
-    series(arguments.faults - between, arena(arguments.nodes), faults.KINDS)
-    series(between, pair_arena(), replicafaults.KINDS)
+    series(arguments.faults - between, door.arena(arguments.nodes or door.nodes), door.alone)
+    series(between, door.pair(), door.between)
     print(summary(runs))
     print(f"took {(time.monotonic() - started) / 60:.1f} minutes")
     wrong = [one for run in runs for one in run.wrong]

@@ -68,6 +68,15 @@ class Stage:
         with suppress(ApiError):
             self.api.delete(f"{pods_path()}/{name}")
 
+    def restart_api_server(self, pause: float) -> None:
+        self.plane.api_server.stop()
+        self.plane.running.remove(self.plane.api_server)
+        time.sleep(pause)
+        self.plane.start_server()
+
+    def annotate(self, path: str, annotations: dict[str, str | None]) -> None:
+        self.api.patch(path, {"metadata": {"annotations": annotations}})
+
     def tend(self) -> list[str]:
         """Start what has ended again, as kubelets do; what is not as it should be."""
         return []
@@ -76,8 +85,13 @@ class Stage:
         """What each extender tells about itself, by name and label."""
         raise NotImplementedError
 
+    @property
+    def evicted(self) -> int:
+        """How many pods were evicted."""
+        return 0
+
     def logs(self) -> str:
-        """The ends of the extenders' logs."""
+        """The ends of the logs of those who schedule."""
         raise NotImplementedError
 
 
@@ -123,12 +137,6 @@ class Arena(Stage):
         self.plane.running.remove(self.scheduler)
         self.scheduler = self.plane.run_scheduler(self._settings())
 
-    def restart_api_server(self, pause: float) -> None:
-        self.plane.api_server.stop()
-        self.plane.running.remove(self.plane.api_server)
-        time.sleep(pause)
-        self.plane.start_server()
-
     # -- objects
 
     def is_handing_out_nothing(self) -> bool:
@@ -151,9 +159,6 @@ class Arena(Stage):
             except ApiError as error:
                 if error.status != CONFLICT:
                     raise
-
-    def annotate(self, path: str, annotations: dict[str, str | None]) -> None:
-        self.api.patch(path, {"metadata": {"annotations": annotations}})
 
 
 def figures_at(port: int) -> Figures:

@@ -223,7 +223,7 @@ def stale_locks(ground: Ground[Arena]) -> str:
     lock = f"2026-01-01T00:00:00Z,default,{GHOST}"
     # Were a pod being handed its devices now, its plugin would see the wrong lock, and nobody could help it.
     with ground.arena.side.rule(Rule("POST", BIND, holds=REQUEST)):
-        if not _until(ground.arena.is_handing_out_nothing):
+        if not until(ground.arena.is_handing_out_nothing):
             return ""
         for number in range(ground.arena.nodes):
             ground.arena.annotate(f"/api/v1/nodes/n{number:02}", {LOCK: lock})
@@ -273,14 +273,14 @@ def node_deleted(ground: Ground[Arena]) -> str:
         name = f"n{number:02}"
         arena.api.delete(f"/api/v1/nodes/{name}")
     time.sleep(ground.rng.uniform(0.0, 0.5))
-    _collect_garbage(ground, name)
+    collect_garbage(ground, name)
     arena.api.create_nodes([arena.node(number)])
     # A bind that was on its way when the node went may have come after the collection.
     time.sleep(0.3)
     return name
 
 
-def _collect_garbage(ground: Ground[Arena], node: str) -> None:
+def collect_garbage(ground: Ground[Arena], node: str) -> None:
     """Delete the pods of a node that is gone, as Kubernetes' garbage collector does."""
     deadline = time.monotonic() + WHILE
     while time.monotonic() < deadline:
@@ -337,7 +337,7 @@ def webhook_away(ground: Ground[Arena]) -> str:
     return f"{rule.met} calls" if rule.met else ""
 
 
-def _until(holds: Callable[[], bool]) -> bool:
+def until(holds: Callable[[], bool]) -> bool:
     """Wait until it holds; false if that takes too long."""
     deadline = time.monotonic() + PATIENCE
     while not holds():

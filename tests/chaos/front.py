@@ -23,7 +23,7 @@ _PATIENCE = 30.0
 
 
 class Rule:
-    """What becomes of requests whose method and path match, of all of them or of the first `times`."""
+    """What becomes of requests whose method, path and content match, of all of them or of the first `times`."""
 
     def __init__(
         self,
@@ -37,9 +37,11 @@ class Rule:
         applied: bool = False,
         holds: str = "",
         share: float = 1.0,
+        says: str = "",
     ) -> None:
         self._method = method
         self._path = re.compile(path)
+        self._says = re.compile(says.encode())
         self._left = times
         self._share = share
         self.delay = delay
@@ -58,9 +60,11 @@ class Rule:
         self._decided = threading.Event()
         self._dropped = False
 
-    def takes(self, method: str, path: str) -> bool:
+    def takes(self, method: str, path: str, content: bytes = b"") -> bool:
         """Whether the rule is about this request; counts it."""
         if self._left == 0 or self._method not in ("", method) or not self._path.search(path):
+            return False
+        if not self._says.search(content):
             return False
         if self._share < 1.0 and random.random() >= self._share:
             return False
@@ -174,7 +178,7 @@ class Front:
         if isinstance(request.transport, asyncio.Transport):
             self._connections.add(request.transport)
         body = await request.read()
-        rule = next((rule for rule in list(self._rules) if rule.takes(request.method, request.path)), None)
+        rule = next((rule for rule in list(self._rules) if rule.takes(request.method, request.path, body)), None)
         started = time.monotonic()
         if rule is not None:
             if rule.delay:

@@ -13,29 +13,55 @@ from tonnage.lab.api import ApiError
 PATIENCE = 45.0
 
 
-class Rest:
+class Judge:
     """Judges one arena, again and again."""
 
-    def __init__(self, arena: Stage, traffic: Traffic) -> None:
-        self._arena = arena
-        self._traffic = traffic
+    patience = PATIENCE
+
+    def __init__(self) -> None:
         self.seconds: list[float] = []
         """How long each rest took to come."""
 
-    def wait(self, patience: float = PATIENCE) -> list[str]:
+    def wait(self) -> list[str]:
         """What is wrong once nothing changes any more; what does not come to rest is wrong too."""
         started = time.monotonic()
-        lost = self._traffic.settle()
+        lost = self._settle()
         while unrest := self._unrest():
-            if time.monotonic() - started > patience:
-                restless = [f"no rest after {patience:.0f} s: {one}" for one in unrest]
-                return [*lost, *findings(self._arena.api), *restless]
+            if time.monotonic() - started > self.patience:
+                restless = [f"no rest after {self.patience:.0f} s: {one}" for one in unrest]
+                return [*lost, *self._wrong(), *restless]
             time.sleep(0.1)
         self.seconds.append(time.monotonic() - started)
-        return [*lost, *findings(self._arena.api)]
+        return [*lost, *self._wrong()]
+
+    def _settle(self) -> list[str]:
+        """Pods that are missing or should not be there."""
+        return []
 
     def _unrest(self) -> list[str]:
         """Why the cluster is not at rest."""
+        raise NotImplementedError
+
+    def _wrong(self) -> list[str]:
+        """What must never be."""
+        raise NotImplementedError
+
+
+class Rest(Judge):
+    """Of extenders."""
+
+    def __init__(self, arena: Stage, traffic: Traffic) -> None:
+        super().__init__()
+        self._arena = arena
+        self._traffic = traffic
+
+    def _settle(self) -> list[str]:
+        return self._traffic.settle()
+
+    def _wrong(self) -> list[str]:
+        return findings(self._arena.api)
+
+    def _unrest(self) -> list[str]:
         unrest = self._arena.tend()
         pods = self._arena.api.get("/api/v1/pods")["items"]
         bound = [pod for pod in pods if pod["spec"].get("nodeName")]

@@ -4,12 +4,12 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tests.chaos.arena import Stage
 from tests.chaos.faults import Fault, Ground
-from tests.chaos.rest import Rest
-from tests.chaos.traffic import Traffic
+from tests.chaos.rest import Judge, Rest
+from tests.chaos.traffic import Flow, Traffic
 
 _WARMING = 0.5
 """Seconds of traffic before a fault, so that there is something in the middle of which it can happen."""
@@ -24,16 +24,26 @@ class Done(NamedTuple):
     wrong: list[str]
 
 
+class Place(Protocol):
+    """Where faults strike."""
+
+    @property
+    def arena(self) -> Stage: ...
+    @property
+    def traffic(self) -> Flow: ...
+    @property
+    def rng(self) -> random.Random: ...
+
+
 class Run:
     """A series of faults."""
 
-    def __init__(self, arena: Stage, kinds: Mapping[str, Fault[Any]], seed: int, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, ground: Place, rest: Judge, kinds: Mapping[str, Callable[[Any], str]], tell: Callable[[str], None]
+    ) -> None:
         self.kinds = kinds
         self._tell = tell
-        rng = random.Random(seed)
-        self.traffic = Traffic(arena, rng)
-        self.rest = Rest(arena, self.traffic)
-        self.ground: Ground[Any] = Ground(arena, self.traffic, rng)
+        self.ground, self.rest, self.traffic = ground, rest, ground.traffic
         self.done: list[Done] = []
 
     def begin(self) -> None:
@@ -70,6 +80,13 @@ class Run:
         return [f"{done.kind}: {one}" for done in self.done for one in done.wrong]
 
 
+def extender_run(arena: Stage, kinds: Mapping[str, Fault[Any]], seed: int, tell: Callable[[str], None]) -> Run:
+    """On extenders, with pods that share cards."""
+    rng = random.Random(seed)
+    traffic = Traffic(arena, rng)
+    return Run(Ground(arena, traffic, rng), Rest(arena, traffic), kinds, tell)
+
+
 def summary(runs: Sequence[Run]) -> str:
     """What several runs came to, kind by kind."""
     done = [one for run in runs for one in run.done]
@@ -89,6 +106,7 @@ def summary(runs: Sequence[Run]) -> str:
             f"faults of {len(counts)} kinds",
             f"{sum(run.traffic.created for run in runs)} pods created, "
             f"{sum(len(player.started) for player in players)} placed and run, "
+            f"{sum(run.ground.arena.evicted for run in runs)} evicted, "
             f"{sum(run.traffic.deleted for run in runs)} deleted",
             f"slowest rest {max((second for run in runs for second in run.rest.seconds), default=0.0):.1f} s; "
             f"{sum(len(player.mixed_up) for player in players)} pods taken for another by a plugin",

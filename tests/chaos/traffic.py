@@ -23,10 +23,48 @@ def sharing(name: str, cards: int, memory: int, cores: int, scheduler: str = SCH
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, schedulerName=scheduler))
 
 
-class Traffic:
+class Flow:
+    """What comes and goes while faults strike."""
+
+    def __init__(self) -> None:
+        self.created = 0
+        self.deleted = 0
+
+    def step(self) -> None:
+        """Something comes or goes."""
+        raise NotImplementedError
+
+    def fill(self) -> None:
+        """Enough comes that the cluster is about full."""
+        raise NotImplementedError
+
+    def remove(self, name: str) -> None:
+        """Delete a pod."""
+        raise NotImplementedError
+
+    @contextmanager
+    def flowing(self, pause: float = PAUSE) -> Iterator[None]:
+        """Goes on inside."""
+        stopped = threading.Event()
+
+        def flow() -> None:
+            while not stopped.wait(pause):
+                self.step()
+
+        thread = threading.Thread(target=flow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join(60)
+
+
+class Traffic(Flow):
     """Knows which pods should be there."""
 
     def __init__(self, arena: Stage, rng: random.Random, fill: float = 1.0) -> None:
+        super().__init__()
         self._arena = arena
         self._rng = rng
         self._most = fill * arena.nodes * arena.cards * CARD_MEMORY
@@ -35,8 +73,6 @@ class Traffic:
         self._doubtful: set[str] = set()
         """Pods of which it is not known whether a call about them had an effect."""
         self._number = 0
-        self.created = 0
-        self.deleted = 0
 
     def arrive(self, name: str = "") -> None:
         """One pod more, under a new name unless it is given."""
@@ -76,23 +112,6 @@ class Traffic:
     def fill(self) -> None:
         while sum(self._memory.values()) < 0.9 * self._most:
             self.arrive()
-
-    @contextmanager
-    def flowing(self, pause: float = PAUSE) -> Iterator[None]:
-        """Goes on inside."""
-        stopped = threading.Event()
-
-        def flow() -> None:
-            while not stopped.wait(pause):
-                self.step()
-
-        thread = threading.Thread(target=flow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            thread.join(60)
 
     def settle(self) -> list[str]:
         """Compare with what is there; pods that are missing or should not be."""

@@ -30,10 +30,10 @@ class Scheduler:
     """The command as a process."""
 
     def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
-        (self._port,) = free_ports(1)
+        (self.port,) = free_ports(1)
         self._command = [
             *(sys.executable, "-m", "tonnage.cli.main", "scheduler", "--kubeconfig", str(kubeconfig)),
-            *("--http-bind", f"127.0.0.1:{self._port}", *flags),
+            *("--http-bind", f"127.0.0.1:{self.port}", *flags),
         ]
         self.log = log
         self.start()
@@ -52,7 +52,7 @@ class Scheduler:
             return False
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
             return str(answer.read().decode())
 
     def metric(self, name: str) -> float:

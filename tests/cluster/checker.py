@@ -1,4 +1,4 @@
-"""Reads the API server's objects alone and finds what must never be: a card over its slots, memory or cores.
+"""Reads the API server's objects alone and finds what must never be: cards or nodes with more on them than they have.
 
 It shares nothing with the code it judges: annotations are taken apart here by their published form.
 """
@@ -22,8 +22,12 @@ Used = defaultdict[tuple[str, str], list[int]]
 
 def findings(api: Api) -> list[str]:
     """Everything that is wrong with placements; empty if nothing is."""
-    nodes, pods = api.get("/api/v1/nodes")["items"], api.get("/api/v1/pods")["items"]
-    wrong: list[str] = []
+    return overfull(api.get("/api/v1/nodes")["items"], api.get("/api/v1/pods")["items"])
+
+
+def overfull(nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> list[str]:
+    """The same for these nodes and pods."""
+    wrong = _over_allocatable(nodes, pods)
     for record, (resource, registers) in RECORDS.items():
         cards = {node["metadata"]["name"]: _cards(node, registers) for node in nodes}
         used: Used = defaultdict(lambda: [0, 0, 0])
@@ -68,6 +72,94 @@ def overlooked(api: Api, scheduler: str) -> list[str]:
     return found
 
 
+def half_bound(pods: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[str]:
+    """Gangs of which some pods have a node, and fewer than the gang needs."""
+    found: list[str] = []
+    for group in groups:
+        name, least = group["metadata"]["name"], group["spec"]["minMember"]
+        bound = [pod for pod in pods if _group(pod) == name and _holds(pod)]
+        if 0 < len(bound) < least:
+            found.append(f"{name} needs {least} pods and {len(bound)} are bound")
+    return found
+
+
+def startable(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[str]:
+    """Waiting pods, and gangs that have too few, for which there is room, found by trying one node after another."""
+    least = {group["metadata"]["name"]: group["spec"]["minMember"] for group in groups}
+    found: list[str] = []
+    jobs: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for pod in pods:
+        jobs[_group(pod) or pod["metadata"]["name"]].append(pod)
+    for job, members in jobs.items():
+        waiting = [pod for pod in members if not pod["spec"].get("nodeName")]
+        if not waiting or (_group(waiting[0]) and job not in least):
+            continue
+        needed = max(1, least.get(job, 1) - (len(members) - len(waiting)))
+        if needed > len(waiting):
+            continue
+        room = _Room(nodes, pods)
+        places = [room.take(pod) for pod in waiting[:needed]]
+        if all(places):
+            found.append(f"{job} waits and would fit on {', '.join(places)}")
+    return found
+
+
+def _group(pod: dict[str, Any]) -> str:
+    name: str = pod["metadata"].get("annotations", {}).get("pod-group-name", "")
+    return name
+
+
+class _Room:
+    """What is free on NVIDIA cards: shared ones by card, others by their number."""
+
+    def __init__(self, nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> None:
+        record = "hami.io/vgpu-devices-allocated"
+        self._resource, registers = RECORDS[record]
+        names = {node["metadata"]["name"]: node for node in nodes}
+        self._cards = {name: _cards(node, registers) for name, node in names.items()}
+        self._used: Used = defaultdict(lambda: [0, 0, 0])
+        self._whole = {
+            name: int(node["status"].get("allocatable", {}).get(self._resource, 0))
+            for name, node in names.items()
+            if not self._cards[name]
+        }
+        for pod in pods:
+            if _holds(pod):
+                _count(pod, record, self._resource, self._cards, self._used)
+                if pod["spec"]["nodeName"] in self._whole:
+                    self._whole[pod["spec"]["nodeName"]] -= sum(_wanted(pod, self._resource))
+
+    def take(self, pod: dict[str, Any]) -> str:
+        """Put a pod of one container on the first node that has room for it; no node if none has."""
+        (container,) = pod["spec"]["containers"]
+        limits = container["resources"]["limits"]
+        count, memory, cores = (
+            _number(limits.get(f"nvidia.com/{kind}", "0")) for kind in ("gpu", "gpumem", "gpucores")
+        )
+        if not memory:
+            for node, free in self._whole.items():
+                if free >= count:
+                    self._whole[node] -= count
+                    return node
+        for node, there in self._cards.items():
+            fitting = [
+                uuid
+                for uuid, total in there.items()
+                if all(
+                    used + asked <= most
+                    for used, asked, most in zip(
+                        self._used[node, uuid], (1, memory or total[1], cores), total, strict=True
+                    )
+                )
+            ]
+            if there and len(fitting) >= count:
+                for uuid in fitting[:count]:
+                    asks = (1, memory or there[uuid][1], cores)
+                    self._used[node, uuid] = [u + a for u, a in zip(self._used[node, uuid], asks, strict=True)]
+                return node
+        return ""
+
+
 def _number(quantity: str) -> int:
     """A whole number as the API server writes it: 3000 becomes `3k`."""
     return int(quantity.replace("k", "000"))
@@ -84,6 +176,9 @@ def _count(
     wrong: list[str] = []
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     wanted = _wanted(pod, resource)
+    if cards.get(node) == {} and record not in pod["metadata"].get("annotations", {}):
+        # Whole cards of a node that registers none are the kubelet's to hand out.
+        return wrong
     given = _given(pod["metadata"].get("annotations", {}).get(record, ""))
     if sum(wanted) and len(given) != len(wanted):
         wrong.append(f"{name}: {len(wanted)} containers, {len(given)} in {record}")
@@ -97,6 +192,37 @@ def _count(
             sums = used[node, uuid]
             sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + memory, sums[2] + cores
     return wrong
+
+
+def _over_allocatable(nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> list[str]:
+    """Nodes whose pods ask for more than they offer; pods that share cards count per card instead."""
+    wrong: list[str] = []
+    for node in nodes:
+        name, sharing = node["metadata"]["name"], any(_cards(node, registers) for _, registers in RECORDS.values())
+        offers = {kind: _amount(given) for kind, given in node["status"].get("allocatable", {}).items()}
+        asked: defaultdict[str, float] = defaultdict(float)
+        for pod in pods:
+            if _holds(pod) and pod["spec"]["nodeName"] == name:
+                asked["pods"] += 1
+                for container in pod["spec"]["containers"]:
+                    for kind, quantity in container.get("resources", {}).get("requests", {}).items():
+                        asked[kind] += _amount(quantity)
+        counted = {"cpu", "memory", "pods"} if sharing else offers.keys()
+        wrong += [
+            f"{name}: {asked[kind]:g} of {offers[kind]:g} {kind} in use"
+            for kind in sorted(counted & offers.keys())
+            if asked[kind] > offers[kind]
+        ]
+    return wrong
+
+
+_UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+
+def _amount(quantity: str | float) -> float:
+    """A quantity as the API server writes it."""
+    number = str(quantity).rstrip("kmMGKTi")
+    return float(number) * _UNITS.get(str(quantity)[len(number) :], 1.0)
 
 
 def _wanted(pod: dict[str, Any], resource: str) -> list[int]:

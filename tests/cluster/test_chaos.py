@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.arena import Arena, arena
 from tests.chaos.faults import KINDS
-from tests.chaos.run import Run
+from tests.chaos.run import Run, extender_run
 
 DEEPEST = [
     "extender killed between filter and bind, the next one asked to bind",
@@ -28,7 +28,7 @@ def small() -> Iterator[Arena]:
 
 @pytest.fixture(scope="module")
 def run(small: Arena) -> Run:
-    made = Run(small, KINDS, 1, lambda line: None)
+    made = extender_run(small, KINDS, 1, lambda line: None)
     made.begin()
     return made
 

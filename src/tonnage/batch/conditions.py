@@ -16,6 +16,7 @@ from tonnage.cluster.task import Task
 from tonnage.doors.allowance import Allowance
 from tonnage.doors.binding import pod_path
 from tonnage.doors.events import shortened
+from tonnage.doors.fenced import FencedError
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.model.moment import rfc3339
@@ -25,9 +26,12 @@ log = logging.getLogger(__name__)
 PER_SECOND, BURST = 50.0, 50
 SETTLING = 0.1
 """Seconds between the knowledge and its first writing."""
+AGAIN = 2.0
+"""Seconds until what the API server did not take is written again."""
 UNSCHEDULABLE = "Unschedulable"
 _MOST_REASONS = 10_000
 """Reasons that are remembered while there is something to write."""
+_OVERLOADED = 429
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -49,6 +53,8 @@ class Conditions:
         """Namespaces and what their pods have told, or are to tell, since everything was told."""
         self._latest_next = False
         self._filled = asyncio.Event()
+        self._failed: dict[str, tuple[Task, str]] = {}
+        """What is to be written again after a while."""
         self.written = 0
 
     @property
@@ -61,6 +67,7 @@ class Conditions:
         if task.pod.spec.schedulingGates:
             # The API server says so itself.
             return False
+        self._failed.pop(task.key, None)
         if self._said.get(task.key) == (task.uid, message):
             self._unqueue(task.key)
             return False
@@ -95,6 +102,7 @@ class Conditions:
         """A pod has a place, or is gone."""
         self._unqueue(key)
         self._said.pop(key, None)
+        self._failed.pop(key, None)
 
     def forget_all(self) -> None:
         """Others say why pods wait, from now on or until now."""
@@ -102,6 +110,7 @@ class Conditions:
         self._rest.clear()
         self._reasons.clear()
         self._said.clear()
+        self._failed.clear()
 
     async def run(self) -> None:
         """Write what is told, until cancelled."""
@@ -130,10 +139,19 @@ class Conditions:
         try:
             await self._client.request("PATCH", path, body=body, type_=_STRATEGIC_MERGE_PATCH, timeout=10)
             self.written += 1
-        except StatusError as error:
-            self._said.pop(task.key, None)
-            if not error.is_definite:
-                log.warning("%s: its condition could not be written: %s", task.key, error)
         except KubeError as error:
-            self._said.pop(task.key, None)
+            is_forgotten = self._said.pop(task.key, None) is None
+            if isinstance(error, StatusError) and error.is_definite and error.status != _OVERLOADED:
+                return
             log.warning("%s: its condition could not be written: %s", task.key, error)
+            # One that leads no longer says nothing; nor is anything said of a pod that has got a place meanwhile.
+            is_told_anew = task.key in self._first or task.key in self._rest
+            if not is_forgotten and not isinstance(error, FencedError) and not is_told_anew:
+                self._failed[task.key] = task, message
+                asyncio.get_running_loop().call_later(AGAIN, self._write_again)
+
+    def _write_again(self) -> None:
+        failed, self._failed = self._failed, {}
+        for task, message in failed.values():
+            self._enqueue(task, message)
+            self._filled.set()

@@ -49,6 +49,7 @@ class Evictions:
         promises: Promises,
         outcomes: EvictionOutcomes,
         give_up: GiveUp,
+        look_again: Callable[[], None],
         clock: Callable[[], float],
         patience: float = PATIENCE,
     ) -> None:
@@ -56,10 +57,14 @@ class Evictions:
         self._promises = promises
         self._outcomes = outcomes
         self._give_up = give_up
+        self._look_again = look_again
+        """Called when somebody stays on whose going others may have counted."""
         self._clock = clock
         self._patience = patience
         self._free = asyncio.Semaphore(AT_ONCE)
         self._background: set[asyncio.Task[None]] = set()
+        self._clearing: dict[str, asyncio.Task[None]] = {}
+        """Pods whose nominated node was just taken off them: the watch may still show it."""
 
     def __len__(self) -> int:
         """How much has not come to its end."""
@@ -67,13 +72,17 @@ class Evictions:
 
     def add(self, plans: Sequence[Plan]) -> None:
         """Carry out new plans, and say on pods what has changed for them."""
+        for plan, decision in self._promises.promised():
+            if decision.task.key in self._clearing:
+                plan.nominated[decision.task.key] = ""
         for plan in plans:
             self._later(self._carry_out(plan))
         for plan in self._promises.plans:
             if plan not in plans and self._unsaid(plan):
                 self._later(self._once(self._nominate(plan)))
         for task in self._promises.take_lost():
-            self._later(self._once(self._writer.nominate(task, "")))
+            self._clearing[task.key] = self._later(self._once(self._writer.nominate(task, "")))
+            asyncio.get_running_loop().call_later(_LATE_SECONDS, self._clearing.pop, task.key, None)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -84,10 +93,11 @@ class Evictions:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
 
-    def _later(self, work: Coroutine[Any, Any, object]) -> None:
+    def _later(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._guarded(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     @staticmethod
     async def _guarded(work: Coroutine[Any, Any, object]) -> None:
@@ -118,6 +128,7 @@ class Evictions:
             # Nobody needs it to go any more; whether it does will have shown by then.
             await asyncio.sleep(_LATE_SECONDS)
             self._promises.let_stay(victim)
+            self._look_again()
 
     async def _write(self, victim: Victim) -> None:
         if not self._is_due(victim):
@@ -185,6 +196,9 @@ class Evictions:
     async def _nominate(self, plan: Plan) -> None:
         """Say on all pods of a plan which node is made free for them."""
         for task, node in self._unsaid(plan):
+            clearing = self._clearing.pop(task.key, None)
+            if clearing is not None:
+                await asyncio.wait([clearing])
             await self._writer.nominate(task, node)
             plan.nominated[task.key] = node
 

@@ -48,6 +48,12 @@ class Leading:
         left, least = self.fence()
         return left >= least
 
+    async def until_it_may_decide(self) -> None:
+        """Wait until this process leads; also for a Lease that is late to be renewed and not lost yet."""
+        while not self.leads:
+            await self.led.wait()
+            await asyncio.sleep(_MOMENT)
+
     def fence(self) -> tuple[float, float]:
         """For how many seconds this process may still write, and the least for which a write is begun."""
         if not self.led.is_set():

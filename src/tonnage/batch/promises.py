@@ -55,6 +55,18 @@ class Promises:
         running = self._running(victim)
         return running is not None and not running.pod.is_leaving
 
+    def in_vain(self) -> list[Plan]:
+        """Plans whose pods wait for somebody who does not go any more: they must be looked at again."""
+        return [plan for plan in self.plans if self._is_vain(plan)]
+
+    def _is_vain(self, plan: Plan) -> bool:
+        cluster = self._cluster
+        return any(
+            key in cluster.running and key not in cluster.leaving
+            for decision in plan.decisions.values()
+            for key in decision.waits_for
+        )
+
     def _running(self, victim: Victim) -> Task | None:
         running = self._cluster.running.get(victim.key)
         return running if running is not None and running.uid == victim.task.uid else None
@@ -87,16 +99,23 @@ class Promises:
     def renew(self, session: Session, actions: Sequence[Action]) -> None:
         """Look at all promises again, those of the most important jobs first."""
         plans = sorted([plan for plan in self.plans if plan.decisions], key=lambda plan: (-plan.priority, plan.number))
-        nominated = [
+        named = [
             task
             for key, task in self._cluster.waiting.items()
-            if task.pod.status.nominatedNodeName in self._cluster.nodes and key not in session.passed_over
+            if task.pod.status.nominatedNodeName and key not in session.passed_over
         ]
+        # Whoever gets no place in this cycle must not go on naming one: it would come before all others for ever.
+        self._lost += named
+        nominated = [task for task in named if task.pod.status.nominatedNodeName in self._cluster.nodes]
         if not plans and not nominated:
             return
         waiting = sorted(session.waiting_jobs(), key=_order) if plans else []
         for plan in plans:
             self._renew(session, plan, waiting)
+        # Who stays because one plan ended may be who another one, looked at before, has counted on.
+        for plan in plans:
+            if self._is_vain(plan):
+                self._renew(session, plan, ())
         jobs = sorted({session.job_of(task).key: session.job_of(task) for task in nominated}.values(), key=_order)
         # All who need nothing more come first, so that nobody takes the room that was made for another one.
         for job in [job for job in jobs if not self._give_back(session, job)]:
@@ -112,7 +131,8 @@ class Promises:
             return
         job = session.job_of(tasks[0])
         first = _first(session, job, [one for one in newcomers if one.key not in plan.known])
-        if not first and plan.seen == self._looks(plan, tasks) and session.decide(tasks[0]).node is None:
+        is_same = plan.seen == self._looks(plan, tasks) and not self._is_vain(plan)
+        if not first and is_same and session.decide(tasks[0]).node is None:
             return
         places = {decision.task.key: decision.node or "" for decision in decisions}
         for task in tasks:

@@ -92,6 +92,11 @@ class QueueStatuses:
             if is_news:
                 self._changed.set()
 
+    def forget_said(self) -> None:
+        """Another one writes from now on or until now, so that nobody knows what was written last."""
+        self._said.clear()
+        self._changed.set()
+
     async def run(self) -> None:
         """Count and write what differs whenever this process leads, until cancelled."""
         while True:
@@ -128,7 +133,7 @@ class QueueStatuses:
         fields = {field: _difference(seen[field], amounts) for field, amounts in wanted.items()}
         self._said[key] = wanted
         if await self._writer.status(resource, name, thing.metadata.uid, fields) is not None:
-            del self._said[key]
+            self._said.pop(key, None)
             self._changed.set()
 
     # -- counting

@@ -106,7 +106,9 @@ class Service:
             self.writer, self.cluster, self.gates, self.deciding.release, self, time.monotonic, binds_at_once
         )
         evictor = EvictionWriter(fenced, self.leading.fence)
-        self.evictions = Evictions(evictor, self.deciding.promises, self._voice, self._give_up, time.monotonic)
+        self.evictions = Evictions(
+            evictor, self.deciding.promises, self._voice, self._give_up, self._attention.room_came_free, time.monotonic
+        )
         self._stale = Stale(fenced, self.cluster, self._changed.set, self.leading.fence)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
@@ -149,10 +151,8 @@ class Service:
         log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
         while True:
             await self._changed.wait()
+            await self.leading.until_it_may_decide()
             self._changed.clear()
-            if not self.leading.leads:
-                # Whoever comes to lead looks at everybody.
-                continue
             started = time.monotonic()
             self._cycle()
             took = time.monotonic() - started
@@ -173,6 +173,8 @@ class Service:
                 self._changed.set()
         self.binds.add(cycle.placed)
         self.evictions.add(cycle.plans)
+        if self.deciding.promises.in_vain():
+            self._changed.set()
         self._stale.tell(cycle.stale, time.time())
         sentences = Sentences(cycle.waits, self._unreadable.about)
         waiting = [(decision, sentences.why_not(decision)) for decision in cycle.waiting]
@@ -207,6 +209,8 @@ class Service:
         self.binds.cease()
         self.deciding.cease(time.time())
         self.conditions.forget_all()
+        self.statuses.forget_said()
+        self.queue_statuses.forget_said()
 
     def _is_idle(self) -> bool:
         return self.binds.is_idle and not self._fenced.unanswered

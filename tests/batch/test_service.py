@@ -1,0 +1,69 @@
+"""When the whole scheduler decides, without an API server."""
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from unittest.mock import Mock
+
+from tests.scenario import node, pod
+from tonnage.actions.catalog import make_actions
+from tonnage.batch.metrics import Metrics
+from tonnage.batch.service import Service
+from tonnage.devices.catalog import default_vendors
+from tonnage.doors.binding import always
+from tonnage.kube.picture import NODES, PODS
+from tonnage.kube.watch import Pace
+from tonnage.plugins.stock import stock_plugins
+
+
+@asynccontextmanager
+async def deciding(*things):
+    """A scheduler that knows these things and has taken over."""
+    service = Service(
+        Mock(),
+        default_vendors(),
+        stock_plugins(),
+        make_actions(["allocate"]),
+        Pace(draw=lambda: 0.5),
+        Metrics(),
+        "default-scheduler",
+    )
+    kinds = {kind.resource.type: kind for kind in (NODES, PODS)}
+    for thing in things:
+        kinds[type(thing)].put(service.cluster, thing)
+    service.picture.synced.set()
+    service.leading.led.set()
+    work = asyncio.create_task(service._decide())
+    try:
+        yield service
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_is():
+    async def scenario():
+        async with deciding(node("a", gpus=1), pod("p", 1, memory=1000)) as service:
+            service.leading.fence = lambda: (0.5, 1.0)
+            service._begin()
+            await asyncio.sleep(0.1)
+            assert service.cycles == 0, "it must not decide"
+            service.leading.fence = always
+            async with asyncio.timeout(5):
+                while not service.cycles:
+                    await asyncio.sleep(0.01)
+            assert service.cluster.reserved.keys() == {"default/p"}
+
+    asyncio.run(scenario())
+
+
+def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
+    async def scenario():
+        async with deciding() as service:
+            service.statuses._said["default/g"] = None, {"phase": "Running"}
+            service.queue_statuses._said["queues", "q", None] = {"allocated": {}}
+            service._cease()
+            assert not service.statuses._said
+            assert not service.queue_statuses._said
+
+    asyncio.run(scenario())
