@@ -30,7 +30,13 @@ def test_the_time_that_is_given_decides_whether_a_stale_gang_goes() -> None:
     found = document("--now", "2026-01-31T13:00:00+01:00")
     reason = "StaleGang: research/train runs with 1 of 2 pods for 150 s, and may for 120 s"
     assert found["evictions"] == [
-        {"pod": "research/train-0", "node": "gpu-1", "for": "research/train", "reason": reason}
+        {
+            "pod": "research/train-0",
+            "node": "gpu-1",
+            "for": "research/train",
+            "reason": reason,
+            "action": "stalegangeviction",
+        }
     ]
     assert found["stale"] == [stale]
 

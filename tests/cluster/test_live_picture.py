@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import tonnage
+from tests.cluster import definitions
 from tests.cluster.proxy import wire
 from tests.kube.live import following, run, until_same
 from tests.scenario import node, pod, running
 from tonnage.kube.client import Client, connect
 from tonnage.kube.errors import OutdatedError
+from tonnage.kube.kinds import VOLCANO_QUEUES
 from tonnage.kube.picture import PODS
 from tonnage.kube.watch import Follower, Pace, listing
 from tonnage.lab.api import Api, ApiError, pods_path
@@ -98,11 +100,14 @@ def test_a_restart_of_the_api_server_is_survived(control_plane: ControlPlane) ->
 
 
 def test_the_real_server_calls_an_old_version_outdated(control_plane: ControlPlane) -> None:
+    """Of a kind that it has known for a moment; of others it may still know all that ever happened."""
+    definitions.install(control_plane.api, "queues.scheduling.volcano.sh")
+
     async def main() -> None:
         client = await connect(str(control_plane.kubeconfig()))
         try:
             with pytest.raises(OutdatedError, match="too old resource version"):
-                async for _ in Follower(client, PODS.resource, Pace(draw=lambda: 0.0))._watch("1"):
+                async for _ in Follower(client, VOLCANO_QUEUES.resource, Pace(draw=lambda: 0.0))._watch("1"):
                     pass
         finally:
             await client.close()
