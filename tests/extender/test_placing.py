@@ -12,7 +12,7 @@ from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult, read
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
-from tonnage.model.wire import encode
+from tonnage.model.wire import WireError, encode
 from tonnage.plugins.stock import stock_plugins
 
 
@@ -326,3 +326,10 @@ def test_a_question_about_nodes_that_do_not_exist_changes_no_answer_about_those_
     invented = msgspec.to_builtins(node("z", gpus=1, gpu_memory=500))
     door.filter(asked(named("s", gpus=1, memory=7000), nodes={"items": [invented]}), 0)
     assert answers(door) == answers(placing(three()))
+
+
+def test_arguments_that_are_no_text_are_refused_also_where_they_are_only_handed_back():
+    body = b'{"Pod": {"metadata": {"name": "p"}, "spec": {}}, "Nodes": {"items": [{"metadata": {"name": "\xe5:"}}]}}'
+    with pytest.raises(WireError, match="utf-8"):
+        read(body, FilterArgs)
+    assert read(body.replace(b"\xe5", "å".encode()), FilterArgs).nodes is not None

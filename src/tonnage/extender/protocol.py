@@ -10,7 +10,7 @@ import msgspec
 
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.model.wire import WireError, convert, decode
+from tonnage.model.wire import WireError, check_text, convert, decode
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -72,6 +72,7 @@ class BindResult(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
 
 def read(body: bytes, kind: type[T]) -> T:
     """Arguments in JSON, whatever the case of their keys; WireError if that is not what they are."""
+    check_text(body)
     try:
         found = decode(body, kind)
         if any(getattr(found, field) for field in kind.__struct_fields__):

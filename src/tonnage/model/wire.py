@@ -110,6 +110,16 @@ def decode(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
         raise _malformed(error) from error
 
 
+def check_text(data: bytes) -> None:
+    """WireError if JSON is not in UTF-8; parts that are kept as they came are not looked at otherwise."""
+    if data.isascii():
+        return
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise _malformed(error) from error
+
+
 def decode_object(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
     """Typed data from the JSON text of a Kubernetes object, in which a null stands for an absent field."""
     try:
