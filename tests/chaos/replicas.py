@@ -57,6 +57,12 @@ class Side:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
+    def look_after_scheduler(self) -> None:
+        """Start a kube-scheduler anew that has ended, as it does when it has lost its Lease."""
+        scheduler = self.replica.scheduler
+        if scheduler is None or not scheduler.is_running:
+            self.run_scheduler()
+
     def stop(self) -> None:
         self.signal(signal.SIGCONT)
         self.replica.stop()
@@ -85,6 +91,7 @@ class Pair(Stage):
         started = time.monotonic()
         while not side.leads:
             assert time.monotonic() < started + TAKEN_OVER, f"{side.host} does not take over\n{self.logs()}"
+            side.look_after_scheduler()
             time.sleep(0.1)
         return time.monotonic() - started
 
@@ -98,10 +105,7 @@ class Pair(Stage):
 
     def tend(self) -> list[str]:
         for side in self.sides:
-            scheduler = side.replica.scheduler
-            if scheduler is None or not scheduler.is_running:
-                # One that has lost its Lease ends.
-                side.run_scheduler()
+            side.look_after_scheduler()
         leading = [side.host for side in self.sides if side.leads]
         return [] if len(leading) == 1 else [f"{leading or 'nobody'} lead"]
 
