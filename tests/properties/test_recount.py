@@ -17,9 +17,7 @@ from tonnage.model.pod import Pod
 OPERATIONS = 1000
 
 
-@settings(
-    max_examples=examples(2), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)  # fmt: skip
+@settings(max_examples=examples(2), phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**64 - 1),
     policies=st.tuples(POLICIES, POLICIES),

@@ -14,7 +14,7 @@ from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import INIT, Task
-from tonnage.devices.base import MIG_MODE, Device, DeviceUse, MigPlacement
+from tonnage.devices.base import MIG_MODE, Device, DeviceRequest, DeviceUse, MigPlacement
 from tonnage.framework.classes import FITS, MAYBE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -42,7 +42,10 @@ class Plan:
         """The request, if it is the only one and so competes with no other of the pod."""
         self.together = len(self.asks) > 1 or any(a.one_numa or a.vendor.is_particular(a.request) for a in self.asks)
         """Whether containers compete for cards, or the cards of one must fit together."""
-        self.different = tuple({(ask.number, ask.request): ask for ask in reversed(self.asks)}.values())[::-1]
+        different: dict[tuple[int, DeviceRequest], CardAsk] = {}
+        for ask in self.asks:
+            different.setdefault((ask.number, ask.request), ask)
+        self.different = tuple(different.values())
         """Of requests that are the same the first."""
         self.lasting = tuple(ask for kind, asks in zip(kinds, by_demand, strict=True) if kind != INIT for ask in asks)
         """What is held side by side: init containers give theirs back."""
