@@ -45,6 +45,7 @@ NEEDS = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs real parts comes first and stays together, so that the rest can run beside it."""
     for need in NEEDS:
