@@ -41,7 +41,7 @@ cluster-parts: $(VENV)/.runtime  ## build etcd, kube-apiserver and kube-schedule
 
 test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)

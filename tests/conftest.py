@@ -45,15 +45,13 @@ NEEDS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs real parts comes first and stays together, so that the rest can run beside it."""
+    """What needs real parts takes longest and comes first."""
     for need in NEEDS:
         concerned = [item for item in items if need.folder in item.path.parents]
         reason = need.missing() if concerned else None
-        for item in concerned:
-            item.add_marker(pytest.mark.xdist_group("real parts"))
-            if reason:
+        if reason:
+            for item in concerned:
                 item.add_marker(pytest.mark.skip(reason=f"{need.what}: {reason.splitlines()[0]}"))
     items.sort(key=lambda item: not any(need.folder in item.path.parents for need in NEEDS))
 
