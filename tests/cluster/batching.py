@@ -1,10 +1,7 @@
 """A control plane with `tonnage scheduler` and a player of kubelets; there is no other scheduler."""
 
 import os
-import signal
-import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from tests.cluster.checker import findings
-from tests.cluster.extending import PATIENCE, until
+from tests.cluster.extending import PATIENCE, Command, until
 from tests.cluster.player import Player, playing
 from tests.scenario import pod
 from tonnage.lab.api import AT_ONCE, Api, pod_manifest, pods_path
@@ -26,34 +23,17 @@ from tonnage.model.pod import Pod
 SCHEDULER = "tonnage"
 
 
-class Scheduler:
-    """The command as a process."""
+class Scheduler(Command):
+    """`tonnage scheduler`."""
 
     def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
         (self.port,) = free_ports(1)
-        self._command = [
+        address = f"127.0.0.1:{self.port}"
+        command = [
             *(sys.executable, "-m", "tonnage.cli.main", "scheduler", "--kubeconfig", str(kubeconfig)),
-            *("--http-bind", f"127.0.0.1:{self.port}", *flags),
+            *("--http-bind", address, *flags),
         ]
-        self.log = log
-        self.start()
-
-    def start(self) -> None:
-        with self.log.open("ab") as out:
-            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env={**os.environ})
-        until(lambda: self.is_ready, f"the scheduler is not ready; see {self.log}")
-
-    @property
-    def is_ready(self) -> bool:
-        assert self.process.poll() is None, self.log.read_text()[-3000:]
-        try:
-            return self.get("/readyz").startswith("ok")
-        except OSError:
-            return False
-
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
-            return str(answer.read().decode())
+        super().__init__(command, log, f"http://{address}")
 
     def metric(self, name: str) -> float:
         return next(float(line.split()[1]) for line in self.get("/metrics").splitlines() if line.split()[0] == name)
@@ -61,11 +41,6 @@ class Scheduler:
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def stop(self, how: int = signal.SIGTERM) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-            self.process.wait(40)
 
 
 class World:

@@ -28,8 +28,49 @@ MANAGED = [
 PATIENCE = 30.0
 
 
-class Extender:
-    """The command as a process."""
+class Command:
+    """A door as a process that answers over HTTP."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        address: str,
+        tls: ssl.SSLContext | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = list(command)
+        self._address = address
+        self._tls = tls
+        self._environment = {**os.environ, **(environment or {})}
+        self.log = log
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env=self._environment)
+        until(lambda: self.is_ready, f"{type(self).__name__.lower()} is not ready; see {self.log}")
+
+    @property
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+        try:
+            return self.get("/readyz").startswith("ok")
+        except OSError:
+            return False
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"{self._address}{path}", timeout=30, context=self._tls) as answer:
+            return str(answer.read().decode())
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(40)
+
+
+class Extender(Command):
+    """`tonnage extender`."""
 
     def __init__(
         self,
@@ -44,42 +85,17 @@ class Extender:
         module: Sequence[str] = ("tonnage.cli.main",),
     ) -> None:
         self.port = port or free_ports(1)[0]
-        self._tls = tls
-        self._address = f"{'http' if tls is None else 'https'}://{host}:{self.port}"
-        self._command = [
+        command = [
             *(*within, sys.executable, "-m", *module, "extender", "--kubeconfig", str(kubeconfig)),
             *("--http_bind", f"{host}:{self.port}", "--metrics-bind-address", f"{host}:0", *flags),
         ]
-        self._environment = {**os.environ, **(environment or {})}
-        self.log = log
-        self.start()
-
-    def start(self) -> None:
-        with self.log.open("ab") as out:
-            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env=self._environment)
-        until(lambda: self.is_ready, f"the extender is not ready; see {self.log}")
-
-    @property
-    def is_ready(self) -> bool:
-        assert self.process.poll() is None, self.log.read_text()[-3000:]
-        try:
-            return self.get("/readyz").startswith("ok")
-        except OSError:
-            return False
-
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"{self._address}{path}", timeout=30, context=self._tls) as answer:
-            return str(answer.read().decode())
+        address = f"{'http' if tls is None else 'https'}://{host}:{self.port}"
+        super().__init__(command, log, address, tls, environment)
 
     def post(self, path: str, document: object) -> Any:
         request = urllib.request.Request(f"{self._address}{path}", json.dumps(document).encode())
         with urllib.request.urlopen(request, timeout=60, context=self._tls) as answer:
             return json.loads(answer.read())
-
-    def stop(self, how: int = signal.SIGTERM) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-            self.process.wait(40)
 
 
 class World:
