@@ -28,6 +28,7 @@ GHOST = "nobody-knows-me"
 
 
 A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., str])
 
 
 class Ground(NamedTuple, Generic[A]):
@@ -43,12 +44,20 @@ KINDS: dict[str, Fault[Arena]] = {}
 """All kinds, by what happens."""
 
 
-def kind(title: str) -> Callable[[Fault[Arena]], Fault[Arena]]:
-    def enlist(fault: Fault[Arena]) -> Fault[Arena]:
-        KINDS[title] = fault
-        return fault
+def enlisting(kinds: dict[str, F]) -> Callable[[str], Callable[[F], F]]:
+    """A decorator that puts a fault among these kinds, by what happens."""
 
-    return enlist
+    def kind(title: str) -> Callable[[F], F]:
+        def enlist(fault: F) -> F:
+            kinds[title] = fault
+            return fault
+
+        return enlist
+
+    return kind
+
+
+kind = enlisting(KINDS)
 
 
 # -- the extender dies

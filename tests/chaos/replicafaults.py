@@ -3,9 +3,8 @@
 import signal
 import threading
 import time
-from collections.abc import Callable
 
-from tests.chaos.faults import BINDING, PATIENCE, Fault, Ground
+from tests.chaos.faults import BINDING, PATIENCE, Fault, Ground, enlisting
 from tests.chaos.front import ANSWER, REQUEST, Rule
 from tests.chaos.replicas import Pair, Side
 from tests.chaos.traffic import sharing
@@ -16,12 +15,7 @@ KINDS: dict[str, Fault[Pair]] = {}
 """All kinds, by what happens."""
 
 
-def _kind(title: str) -> Callable[[Fault[Pair]], Fault[Pair]]:
-    def enlist(fault: Fault[Pair]) -> Fault[Pair]:
-        KINDS[title] = fault
-        return fault
-
-    return enlist
+_kind = enlisting(KINDS)
 
 
 @_kind("replicas: leader killed while it binds")

@@ -53,12 +53,7 @@ KINDS: dict[str, Fault] = {}
 """All kinds, by what happens."""
 
 
-def kind(title: str) -> Callable[[Fault], Fault]:
-    def enlist(fault: Fault) -> Fault:
-        KINDS[title] = fault
-        return fault
-
-    return enlist
+kind = shared.enlisting(KINDS)
 
 
 def gangs(ground: Ground) -> None:

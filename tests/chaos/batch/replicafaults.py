@@ -5,19 +5,14 @@ import time
 from collections.abc import Callable
 
 from tests.chaos.batch.faults import EVICTION, GANG_BINDING, Fault, Ground, gangs, urgent
-from tests.chaos.faults import BINDING, PATIENCE, until
+from tests.chaos.faults import BINDING, PATIENCE, enlisting, until
 from tests.chaos.front import ANSWER, REQUEST, Rule
 
 KINDS: dict[str, Fault] = {}
 """All kinds, by what happens."""
 
 
-def _kind(title: str) -> Callable[[Fault], Fault]:
-    def enlist(fault: Fault) -> Fault:
-        KINDS[title] = fault
-        return fault
-
-    return enlist
+_kind = enlisting(KINDS)
 
 
 @_kind("replicas: leader killed while it binds a gang")
