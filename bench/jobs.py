@@ -8,7 +8,7 @@ from tests.groups import add, kai_group, kai_queue
 from tests.settings.texts import KAI_DEFAULT
 from tonnage.actions.allocate import Allocate
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP
+from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.model.group import KaiQueue

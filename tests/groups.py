@@ -10,7 +10,7 @@ from typing import Any
 from tests.scenario import pod
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import VOLCANO_GROUP, VOLCANO_ROLE
+from tonnage.cluster.jobs.group import VOLCANO_GROUP, VOLCANO_ROLE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue

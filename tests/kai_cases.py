@@ -12,16 +12,16 @@ from tests.groups import add, kai_group, kai_queue, priority_class
 from tests.scenario import node, part, pod, scenario
 from tests.settings.texts import KAI_DEFAULT
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP
-from tonnage.cluster.grouptimes import STALE_SINCE
-from tonnage.cluster.queue import KAI_PRIORITY
+from tonnage.cluster.jobs.group import KAI_GROUP
+from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.queue import KAI_PRIORITY
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.group import KaiPodGroup
-from tonnage.model.moment import rfc3339
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod, ResourceRequirements
 from tonnage.model.selection import Affinity, Expression, NodeAffinity, NodeSelector, SelectorTerm
+from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import convert
 from tonnage.plugins.catalog import plugin_class
 from tonnage.settings.load import complete, load_text

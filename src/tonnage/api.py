@@ -1,8 +1,8 @@
 """What a plugin imports: everything its author needs, in one place."""
 
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets

@@ -6,8 +6,8 @@ from tests.groups import Outcome, add, cycle, group, kai_group, priority_class, 
 from tests.scenario import part, plain, pod, scenario
 from tests.settings.texts import KAI_DEFAULT, load
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP, VOLCANO_GROUP
-from tonnage.cluster.job import VOLCANO_KEY
+from tonnage.cluster.jobs.group import KAI_GROUP, VOLCANO_GROUP
+from tonnage.cluster.jobs.job import VOLCANO_KEY
 from tonnage.model.group import GroupObject
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod, ResourceRequirements

@@ -8,7 +8,7 @@ from tests.groups import cycle
 from tests.plugins.test_proportion import team
 from tests.scenario import node as bare
 from tests.settings.texts import load
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.pernode import NodeView

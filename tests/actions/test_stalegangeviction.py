@@ -5,9 +5,9 @@ import pytest
 from tests.groups import add, cycle, group, kai_group, member, members
 from tests.kai_cases import NOW
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.framework.decision import Eviction
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 
 ACTIONS = ("allocate", "stalegangeviction")
 

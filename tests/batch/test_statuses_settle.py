@@ -20,7 +20,7 @@ from tonnage.batch.deciding import Deciding
 from tonnage.batch.groupstatus import members_of, volcano_phase
 from tonnage.batch.sentences import Sentences
 from tonnage.batch.statuses import Statuses
-from tonnage.cluster.job import WAITING
+from tonnage.cluster.jobs.job import WAITING
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.kinds import VOLCANO_GROUPS
 from tonnage.kube.picture import PODS

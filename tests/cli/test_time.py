@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import ROOT, tonnage
-from tonnage.model.moment import moment
+from tonnage.model.timestamp import moment
 
 STALE = ROOT / "examples" / "stale-gang.yaml"
 CONFIG = ROOT / "examples" / "stale-gang-config.yaml"

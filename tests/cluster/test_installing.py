@@ -8,7 +8,7 @@ from tests.cli.command import tonnage
 from tests.cluster import definitions
 from tests.cluster.definitions import HYPERNODES, KAI_GROUPS, KAI_QUEUES, TOPOLOGIES, VOLCANO
 from tests.kube.live import following, run, until, until_same
-from tonnage.cluster.queue import DEFAULT_QUEUE
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.kube.client import connect
 from tonnage.kube.kinds import BATCH_KINDS
 from tonnage.lab.api import Api

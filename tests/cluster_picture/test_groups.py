@@ -7,9 +7,9 @@ import pytest
 
 from tests.groups import add, group, kai_group, kai_queue, member, members, priority_class, queue
 from tests.scenario import node, pod, problems, scenario
-from tonnage.cluster.group import own_group, read_group
-from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING
-from tonnage.cluster.queue import GPU, read_queue
+from tonnage.cluster.jobs.group import own_group, read_group
+from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING
+from tonnage.cluster.jobs.queue import GPU, read_queue
 from tonnage.cluster.task import make_task
 from tonnage.model.duration import DurationError, seconds
 from tonnage.model.meta import ObjectMeta, OwnerReference

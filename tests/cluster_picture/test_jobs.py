@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scenario import pod
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.pod import Pod

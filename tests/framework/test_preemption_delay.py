@@ -4,10 +4,10 @@ import pytest
 
 from tests.groups import add, kai_group, member
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.grouptimes import LAST_EVICTION
+from tonnage.cluster.jobs.grouptimes import LAST_EVICTION
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
-from tonnage.model.moment import moment
+from tonnage.model.timestamp import moment
 
 CREATED = "2026-01-31T12:00:00Z"
 EVICTED = "2026-01-31T13:00:00Z"

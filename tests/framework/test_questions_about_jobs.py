@@ -3,8 +3,8 @@
 import pytest
 
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.decision import Reason

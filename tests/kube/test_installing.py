@@ -11,7 +11,7 @@ from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, fake_server,
 from tests.kube.live import QUICK, Live, live, run, until
 from tests.scenario import node, pod
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.queue import DEFAULT_QUEUE
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import connect
 from tonnage.kube.compare import compare, fresh_cluster

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.model.moment import MomentError, known_moment, moment, rfc3339
+from tonnage.model.timestamp import MomentError, known_moment, moment, rfc3339
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cmp_to_key
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

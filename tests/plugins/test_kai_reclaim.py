@@ -11,7 +11,7 @@ from tests.plugins.test_proportion import job, team
 from tests.scenario import plain, pod, scenario
 from tests.settings.texts import errors, load, warnings, with_plugin
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP
+from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.statement import Statement
 from tonnage.model.wire import convert
 from tonnage.plugins.kaireclaim import reclaimable

@@ -4,11 +4,11 @@ import pytest
 
 from tests.groups import add, group, kai_group, kai_queue, member, members
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.grouptimes import LAST_START
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.grouptimes import LAST_START
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session
-from tonnage.model.moment import moment, rfc3339
+from tonnage.model.timestamp import moment, rfc3339
 from tonnage.model.wire import convert
 from tonnage.plugins.minruntime import MinRuntime
 

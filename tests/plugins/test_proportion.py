@@ -7,7 +7,7 @@ import pytest
 from tests.groups import add, cycle, group, kai_group, kai_queue, member, queue
 from tests.scenario import node, part, plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP
+from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.pod import Container, Pod, ResourceRequirements

@@ -15,8 +15,8 @@ from tests.plugins.test_proportion import team
 from tests.scenario import ALLOCATED, node, part, plain, pod, scenario
 from tests.settings.texts import load
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP, VOLCANO_GROUP
-from tonnage.cluster.job import VOLCANO_KEY
+from tonnage.cluster.jobs.group import KAI_GROUP, VOLCANO_GROUP
+from tonnage.cluster.jobs.job import VOLCANO_KEY
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.group import GroupObject

@@ -16,7 +16,7 @@ from tonnage.actions.evicting import Evicting
 from tonnage.actions.preempt import Preempt
 from tonnage.actions.reclaim import Reclaim
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session

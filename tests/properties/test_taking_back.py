@@ -11,7 +11,7 @@ from tests.plugins.test_proportion import job, team
 from tests.properties.worlds import examples
 from tests.scenario import plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP
+from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins.capacity import HIERARCHY, Capacity

@@ -9,11 +9,11 @@ from tests.groups import add, cycle, group, member
 from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.grouptimes import LAST_START, STALE_SINCE
-from tonnage.cluster.job import RUNNING, SUCCEEDED, Job
+from tonnage.cluster.jobs.grouptimes import LAST_START, STALE_SINCE
+from tonnage.cluster.jobs.job import RUNNING, SUCCEEDED, Job
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 from tonnage.plugins.minruntime import MinRuntime
 
 NOW = 1_800_000_000

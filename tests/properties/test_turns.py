@@ -12,7 +12,7 @@ from tests.scenario import node, pod, scenario
 from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN
 from tonnage.actions.queueorder import QueueOrder
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import KAI_GROUP
+from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.session import Session
 from tonnage.settings.load import load_text
 

@@ -1,6 +1,6 @@
 """Which jobs may be looked at: those whose group and queue exist and are open, and that were let in."""
 
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
 

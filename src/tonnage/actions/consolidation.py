@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tonnage.actions.evicting import Evicting
 from tonnage.actions.outlook import lacks_in_all
 from tonnage.actions.search import Allows
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session

@@ -2,8 +2,8 @@
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.turns import Turns
-from tonnage.cluster.group import NEW
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.group import NEW
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
 

@@ -13,8 +13,8 @@ from tonnage.actions.outlook import Prospects
 from tonnage.actions.search import Allows, Search
 from tonnage.actions.turns import Turns
 from tonnage.actions.victims import Victims
-from tonnage.cluster.job import WAITING, Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision, Reason

@@ -10,7 +10,7 @@ from functools import cmp_to_key
 from itertools import chain
 from operator import attrgetter
 
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.framework.session import Session
 
 _depth = attrgetter("depth")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from tonnage.actions.room import Room
 from tonnage.actions.victims import Batch
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
 from tonnage.framework.nodesets import NodeSet

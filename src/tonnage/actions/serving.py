@@ -12,9 +12,9 @@ import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.turns import Turns
-from tonnage.cluster.job import WAITING as IS_WAITING
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import WAITING as IS_WAITING
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import PLACED, WAITING, Decision, Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets

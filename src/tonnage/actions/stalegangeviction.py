@@ -1,11 +1,11 @@
 """Stalegangeviction: stop what is left of gangs that have lost pods, so that they can start whole again."""
 
-from tonnage.cluster.job import RUNNING, SUCCEEDED, Job
+from tonnage.cluster.jobs.job import RUNNING, SUCCEEDED, Job
 from tonnage.framework.action import Action
 from tonnage.framework.decision import StaleGang
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 
 GRACE_SECONDS = 60.0
 """How long a group may run with too few pods if it does not say."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 
 from tonnage.actions.queueorder import QueueOrder
-from tonnage.cluster.job import WAITING, Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from tonnage.cluster.job import LEAVING, RUNNING, Job
-from tonnage.cluster.surplus import Surplus
+from tonnage.cluster.jobs.job import LEAVING, RUNNING, Job
+from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 

@@ -11,8 +11,8 @@ import msgspec
 
 from tonnage.batch.backlog import Backlog
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.grouptimes import STALE_SINCE
 from tonnage.cluster.holding import Holding
+from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
 from tonnage.doors.nodelocks import LOCK

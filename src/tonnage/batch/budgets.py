@@ -10,7 +10,7 @@ import msgspec
 
 from tonnage.batch.plans import Victim
 from tonnage.model.meta import ObjectMeta
-from tonnage.model.podselection import meets, requirements
+from tonnage.model.podselector import meets, requirements
 from tonnage.model.selection import LabelSelector, SelectionError
 
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"

@@ -19,7 +19,7 @@ from tonnage.doors.events import shortened
 from tonnage.doors.fenced import FencedError
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 

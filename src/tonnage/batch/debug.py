@@ -10,7 +10,7 @@ from tonnage import __version__
 from tonnage.batch.reloading import Reloading
 from tonnage.batch.service import Service
 from tonnage.batch.snapshot import written
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
 
 _UNAVAILABLE = 503

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 from tonnage.actions.admission import why_held_back
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Queue
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session

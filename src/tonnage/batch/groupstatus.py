@@ -7,8 +7,8 @@ time would be another.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tonnage.cluster.group import LET_IN
-from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, WAITING, Job
+from tonnage.cluster.jobs.group import LET_IN
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, WAITING, Job
 from tonnage.doors.events import shortened
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
 

@@ -12,7 +12,7 @@ from tonnage.batch.candidacy import Candidacy, Durations
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.lease import LeaseStore
-from tonnage.model.moment import rfc3339_micro
+from tonnage.model.timestamp import rfc3339_micro
 
 log = logging.getLogger(__name__)
 

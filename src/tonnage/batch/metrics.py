@@ -18,7 +18,7 @@ from tonnage.batch.problems import Problems
 from tonnage.batch.statuses import Statuses
 from tonnage.batch.stopwatch import Stopwatch
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.job import WAITING
+from tonnage.cluster.jobs.job import WAITING
 from tonnage.doors.binding import BindingWriter
 from tonnage.doors.events import Events
 from tonnage.doors.fragmentmetrics import FragmentMetrics

@@ -14,8 +14,8 @@ from tonnage.actions.evicting import NEVER, Evicting, starting
 from tonnage.batch.fitting import find
 from tonnage.batch.plans import LEAVES, SPARED, STAYS, Plan, Victim
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.job import WAITING as IS_WAITING
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import WAITING as IS_WAITING
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.decision import PLACED, Decision

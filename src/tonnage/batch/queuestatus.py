@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tonnage.batch.statuswriter import StatusWriter
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import link_of, queue_named
-from tonnage.cluster.queue import GPU
+from tonnage.cluster.jobs.group import link_of, queue_named
+from tonnage.cluster.jobs.queue import GPU
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES

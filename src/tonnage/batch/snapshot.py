@@ -14,14 +14,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from tonnage.cluster.cluster import Cluster, Grant
-from tonnage.cluster.groups import Groups
+from tonnage.cluster.jobs.index import Groups
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceUse
 from tonnage.doors.binding import device_annotations
 from tonnage.framework.decision import Decision
 from tonnage.model.group import PodGroup, QueueObject, VolcanoPodGroup
-from tonnage.model.moment import rfc3339
 from tonnage.model.pod import Pod
+from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode, manifest
 
 SLICE = 256

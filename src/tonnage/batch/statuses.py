@@ -14,8 +14,8 @@ from uuid import uuid4
 from tonnage.batch.groupstatus import Status, Why, seen_status, status_of, without_stamps
 from tonnage.batch.statuswriter import StatusWriter
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.group import link_of
-from tonnage.cluster.job import WAITING
+from tonnage.cluster.jobs.group import link_of
+from tonnage.cluster.jobs.job import WAITING
 from tonnage.doors.allowance import Allowance
 from tonnage.framework.decision import UNSCHEDULABLE, Decision
 from tonnage.kube.client import Client
@@ -23,8 +23,8 @@ from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
 from tonnage.kube.picture import PODS, Kind
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import PodGroup
-from tonnage.model.moment import rfc3339
 from tonnage.model.pod import Pod
+from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 

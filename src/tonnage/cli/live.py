@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PERCENTAGE_UNSET
 from tonnage.plugins.usablecards import FreeCards

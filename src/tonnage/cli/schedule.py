@@ -35,7 +35,7 @@ def _gpu_policy(ctx: click.Context, parameter: click.Parameter, value: str) -> s
 
 
 def _moment(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float:
-    from tonnage.model.moment import MomentError, moment
+    from tonnage.model.timestamp import MomentError, moment
 
     try:
         return time.time() if value is None else moment(value)

@@ -6,13 +6,13 @@ rows it concerns; usage is never recounted for a decision. What is wrong with an
 
 from collections.abc import Iterator, Sequence
 
-from tonnage.cluster.groups import Groups
 from tonnage.cluster.holding import Holding, VendorUse, card_uses, group_uses
-from tonnage.cluster.job import LEAVING, PIPELINED, PLACED, RUNNING, WAITING
-from tonnage.cluster.placed import Placed
+from tonnage.cluster.implicitdevices import found_uses, get_up, keep_seats, make_way, sit_down
+from tonnage.cluster.jobs.index import Groups
+from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, WAITING
+from tonnage.cluster.nodestate import NodeState
+from tonnage.cluster.podindex import Placed
 from tonnage.cluster.rows import Rows
-from tonnage.cluster.seating import found_uses, get_up, keep_seats, make_way, sit_down
-from tonnage.cluster.state import NodeState
 from tonnage.cluster.surroundings import Surroundings
 from tonnage.cluster.task import Task, TaskMaker
 from tonnage.cluster.topology import Membership, membership, topology_problems

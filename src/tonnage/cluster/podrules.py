@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tonnage.model.pod import Pod
-from tonnage.model.podselection import NAMESPACE_NAME, PodSelector, requirements
+from tonnage.model.podselector import NAMESPACE_NAME, PodSelector, requirements
 from tonnage.model.selection import (
     Expression,
     LabelSelector,

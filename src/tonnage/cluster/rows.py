@@ -26,8 +26,8 @@ from tonnage.cluster.holding import Holding, VendorUse
 from tonnage.cluster.images import Images
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.quotas import Quotas
-from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Requests
 from tonnage.devices.base import MIG_MODE, PLAIN_MODE, Vendor
 from tonnage.model.resources import NATIVE, UNSTATED, Additions

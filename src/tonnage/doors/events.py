@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tonnage.doors.allowance import Allowance
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.picture import NODES, Kind
 from tonnage.kube.resource import Change
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 
 LOCK = "hami.io/mutex.lock"
 TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"

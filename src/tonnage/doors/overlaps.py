@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import CardUse
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import MIG_MODE
 from tonnage.doors.binding import BIND_TIME

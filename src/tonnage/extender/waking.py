@@ -17,7 +17,7 @@ from tonnage.extender.waiting import Waiting
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change
-from tonnage.model.moment import rfc3339
+from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage.cluster.cluster import Grant
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 
 PLACED = "placed"

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Cards
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Queue
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Queue
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework import points

@@ -12,8 +12,8 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
-from tonnage.cluster.job import Job
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason

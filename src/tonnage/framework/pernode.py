@@ -10,8 +10,8 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
-from tonnage.cluster.job import Job
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS
 from tonnage.framework.decision import Reason

@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Queue
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Queue
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason

@@ -14,8 +14,8 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import Shares
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import Shares
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
 from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
@@ -24,7 +24,7 @@ from tonnage.framework.guard import Guard
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import TaskEvent
-from tonnage.model.moment import known_moment
+from tonnage.model.timestamp import known_moment
 
 __all__ = ["Session", "SessionError", "Survey"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.faults import group_faults
+from tonnage.cluster.jobs.validation import group_faults
 from tonnage.cluster.surroundings import Surroundings
 from tonnage.kube.picture import KINDS, Kind
 from tonnage.kube.resource import Resource

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tonnage.cluster.faults import Fault
+from tonnage.cluster.jobs.validation import Fault
 from tonnage.kube.errors import KubeError, OutdatedError, refusal
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.problem import Problem

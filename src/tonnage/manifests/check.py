@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tonnage.cluster.faults import Fault, quantity_faults
+from tonnage.cluster.jobs.validation import Fault, quantity_faults
 from tonnage.cluster.podrules import pod_rules
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod

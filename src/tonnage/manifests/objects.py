@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.faults import Fault, group_faults
+from tonnage.cluster.jobs.validation import Fault, group_faults
 from tonnage.manifests.check import mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
 from tonnage.model.group import (

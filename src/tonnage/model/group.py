@@ -1,7 +1,7 @@
 """Groups of pods and the queues they wait in, as Volcano and KAI write them, and priority classes.
 
-Both schedulers call their objects PodGroup and Queue; the version tells them apart. `cluster/group.py` and
-`cluster/queue.py` make one form of both.
+Both schedulers call their objects PodGroup and Queue; the version tells them apart. `cluster/jobs/group.py` and
+`cluster/jobs/queue.py` make one form of both.
 """
 
 from typing import Annotated, Any, Literal

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, Array, Columns, Nodes
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE, DeviceRequest
 from tonnage.model.resources import CPU

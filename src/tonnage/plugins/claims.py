@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
-from tonnage.model.podselection import meets, requirements
+from tonnage.model.podselector import meets, requirements
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import amount
 from tonnage.model.selection import SelectionError

@@ -14,7 +14,7 @@ import numpy as np
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import CORES, MEMORY, Array, Nodes
 from tonnage.cluster.holding import VendorUse, card_uses
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.quotas import Amounts, Excess, Quota, peak
 from tonnage.cluster.task import Task

@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Nodes
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import INIT, Task
 from tonnage.devices.base import MIG_MODE, Device, DeviceRequest, DeviceUse, MigPlacement
 from tonnage.framework.classes import FITS, MAYBE

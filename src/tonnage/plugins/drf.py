@@ -5,7 +5,7 @@ The one with the smaller share is served first, and may take pods of one that ha
 
 from collections.abc import Iterable, Sequence
 
-from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

@@ -1,6 +1,6 @@
 """Elastic: jobs that lack pods go before jobs that have just enough, and those before jobs that grow."""
 
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 

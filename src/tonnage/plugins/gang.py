@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
-from tonnage.cluster.surplus import Surplus
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin

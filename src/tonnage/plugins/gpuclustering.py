@@ -18,7 +18,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.holding import CardUse
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 
 from tonnage.cluster.columns import MEMORY
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin

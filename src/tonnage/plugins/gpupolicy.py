@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards
-from tonnage.cluster.job import Job
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
 from tonnage.framework.decision import Reason

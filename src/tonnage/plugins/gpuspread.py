@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin

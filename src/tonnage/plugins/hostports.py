@@ -4,7 +4,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.placed import NodeCounts
+from tonnage.cluster.podindex import NodeCounts
 from tonnage.cluster.podrules import ANY_ADDRESS, HostPort
 from tonnage.cluster.task import Task
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.cluster.closeness import InNetwork
 from tonnage.cluster.columns import Array
-from tonnage.cluster.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.topologyconstraint import InNetwork
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session

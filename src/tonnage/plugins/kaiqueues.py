@@ -5,7 +5,7 @@ from copy import copy
 from functools import reduce
 from typing import Self
 
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Reason
 from tonnage.plugins.dominant import QueueKey, order_key
 from tonnage.plugins.fairshare import divide

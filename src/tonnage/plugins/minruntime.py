@@ -6,13 +6,13 @@ How long is said by queues and, where they do not say, by the arguments. It only
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tonnage.cluster.job import RUNNING, Job
-from tonnage.cluster.surplus import Surplus
+from tonnage.cluster.jobs.job import RUNNING, Job
+from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.duration import DurationError, seconds
-from tonnage.model.moment import known_moment
+from tonnage.model.timestamp import known_moment
 
 _STARTED = "Running"
 

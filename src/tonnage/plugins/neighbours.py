@@ -11,9 +11,9 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.placed import Meant, NodeCounts
+from tonnage.cluster.nodestate import NodeState
+from tonnage.cluster.podindex import Meant, NodeCounts
 from tonnage.cluster.podrules import PodRules, Term
-from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
 from tonnage.plugins.topologydomains import Domains
 

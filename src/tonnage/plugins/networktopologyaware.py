@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.job import HAVE_PLACES, Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.decision import Reason

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session

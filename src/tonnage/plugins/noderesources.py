@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.decision import Reason

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.plugins.promises import Promises

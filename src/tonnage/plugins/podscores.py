@@ -13,7 +13,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.placed import Meant
+from tonnage.cluster.podindex import Meant
 from tonnage.cluster.podrules import HOSTNAME, Spread
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.podrules import AFFINITY, SPREAD
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason

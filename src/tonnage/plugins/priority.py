@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.job import WAITING, Job
+from tonnage.cluster.jobs.job import WAITING, Job
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.group import LET_IN, Group
-from tonnage.cluster.job import PIPELINED, PLACED, RUNNING, Job
-from tonnage.cluster.queue import DEFAULT_QUEUE
+from tonnage.cluster.jobs.group import LET_IN, Group
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.framework.session import Session
 from tonnage.plugins.queuecounts import Counts
 from tonnage.plugins.queuetable import Amounts, plus

@@ -12,8 +12,8 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import LARGEST, MEMORY, OFFERED, Array
+from tonnage.cluster.jobs.queue import GPU, Shares
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.queue import GPU, Shares
 from tonnage.cluster.task import INIT, Demand, Requests, Task
 from tonnage.devices.base import PERCENTAGE_UNSET, DeviceRequest
 from tonnage.model import resources

@@ -8,9 +8,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tonnage.cluster.job import Job
-from tonnage.cluster.queue import DEFAULT_QUEUE, Queue
-from tonnage.cluster.surplus import Surplus
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue
+from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import QueueFigures, QueueRecord, QueueShare, Reason
 from tonnage.framework.plugin import Plugin

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.plugin import Plugin, PluginArguments, Pull

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, Nodes
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 from tonnage.model.resources import PODS, show

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.cluster.closeness import Closeness
 from tonnage.cluster.columns import Array
-from tonnage.cluster.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.topologyconstraint import Closeness
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason

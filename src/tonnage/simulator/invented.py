@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from tonnage.cluster.job import VOLCANO_KEY
+from tonnage.cluster.jobs.job import VOLCANO_KEY
 from tonnage.model.group import VolcanoQueue, VolcanoQueueSpec
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node

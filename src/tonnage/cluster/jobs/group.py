@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.cluster.closeness import Closeness, InNetwork, constrained, in_network
-from tonnage.cluster.grouptimes import GroupTimes, read_times
-from tonnage.cluster.queue import KAI_DEFAULT_QUEUE, Shares
+from tonnage.cluster.jobs.grouptimes import GroupTimes, read_times
+from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
+from tonnage.cluster.jobs.topologyconstraint import Closeness, InNetwork, constrained, in_network
 from tonnage.cluster.task import Task
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING

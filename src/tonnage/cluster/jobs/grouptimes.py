@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tonnage.model.duration import seconds
-from tonnage.model.moment import known_moment
+from tonnage.model.timestamp import known_moment
 
 LAST_START = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"

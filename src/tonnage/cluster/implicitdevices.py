@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tonnage.cluster.columns import SLOTS, Columns
 from tonnage.cluster.holding import CardUse, Holding, Seat, VendorUse
-from tonnage.cluster.state import NodeState
+from tonnage.cluster.nodestate import NodeState
 from tonnage.devices.base import MOST_DEVICES, PLAIN_MODE
 
 _GROUP = -1

@@ -11,10 +11,10 @@ import numpy as np
 
 from tonnage.cluster.columns import Array, Columns
 from tonnage.cluster.memo import Memo
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.podrules import PodRules, Wish
-from tonnage.cluster.state import NodeState
 from tonnage.cluster.task import Task
-from tonnage.model.podselection import PodSelector
+from tonnage.model.podselector import PodSelector
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tonnage.cluster.queue import ROOT, Queue, Shares
+from tonnage.cluster.jobs.queue import ROOT, Queue, Shares
 from tonnage.model.problem import Problem
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from tonnage.cluster.group import LET_IN, NEW, Group, Link, link_of, own_group, queue_named, read_group
-from tonnage.cluster.hierarchy import Hierarchy, hierarchy
-from tonnage.cluster.job import PIPELINED, PLACED, WAITING, Job, Standing
-from tonnage.cluster.queue import DEFAULT_QUEUE, Queue, read_queue
-from tonnage.cluster.sources import Sources
+from tonnage.cluster.jobs.group import LET_IN, NEW, Group, Link, link_of, own_group, queue_named, read_group
+from tonnage.cluster.jobs.hierarchy import Hierarchy, hierarchy
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, WAITING, Job, Standing
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
+from tonnage.cluster.jobs.sources import Sources
 from tonnage.cluster.task import Task
 from tonnage.model.group import (
     CoschedulingPodGroup,

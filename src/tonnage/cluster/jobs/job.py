@@ -10,9 +10,9 @@ for.
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from tonnage.cluster.closeness import Closeness, said_by_pods
-from tonnage.cluster.group import VOLCANO_GROUP, Group
-from tonnage.cluster.queue import DEFAULT_QUEUE
+from tonnage.cluster.jobs.group import VOLCANO_GROUP, Group
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
+from tonnage.cluster.jobs.topologyconstraint import Closeness, said_by_pods
 from tonnage.cluster.task import Task
 from tonnage.model.pod import Pod
 

@@ -1,6 +1,6 @@
 """Which pods a gang can do without."""
 
-from tonnage.cluster.job import Job
+from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 
 
