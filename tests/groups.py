@@ -11,13 +11,13 @@ from tests.scenario import pod
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import VOLCANO_GROUP, VOLCANO_ROLE
+from tonnage.framework.cycle import CycleDocument, document, run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
 from tonnage.plugins.stock import stock_plugins
-from tonnage.scheduler.cycle import CycleDocument, document, run_cycle
 
 
 def _metadata(name: str, created: str | None, **more: Any) -> dict[str, Any]:

@@ -4,11 +4,11 @@ import pytest
 
 from tests.scenario import node, pod, running, scenario
 from tonnage.actions.catalog import make_actions
+from tonnage.framework.cycle import document, run_cycle
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins.stock import stock_plugins
-from tonnage.scheduler.cycle import document, run_cycle
 
 
 def cycle(cluster, *plugins, actions=("allocate",)):

@@ -8,6 +8,7 @@ import pytest
 from tests.groups import add, cycle, group, kai_group, member, members, priority_class, queue
 from tests.scenario import node, plain, pod, running, scenario
 from tonnage.actions.catalog import make_actions
+from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -16,7 +17,6 @@ from tonnage.model.selection import Affinity
 from tonnage.model.wire import convert
 from tonnage.plugins.elastic import Elastic
 from tonnage.plugins.stock import stock_plugins
-from tonnage.scheduler.cycle import run_cycle
 
 # -- whole or not at all
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.kai_cases import FILE, cluster_of, expected, plugins_of, read_cases, settle, standings, states
 from tonnage.actions.catalog import make_actions
-from tonnage.actions.stalegangeviction import StaleGangEviction
+from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
 from tonnage.framework.action import Action
+from tonnage.framework.cycle import run_cycle
 from tonnage.framework.session import Session
-from tonnage.scheduler.cycle import run_cycle
 
 CYCLE = ["allocate", "consolidation", "reclaim", "preempt"]
 ROUNDS, STABLE_ROUNDS = 2, 5

@@ -14,13 +14,13 @@ from tonnage.batch.snapshot import collect, written
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.doors.binding import BindingWriter
+from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.kinds import BATCH_KINDS
 from tonnage.manifests.read import Manifests, read_bytes
 from tonnage.model.pod import Pod
-from tonnage.scheduler.cycle import run_cycle
 
 NOW = 1_800_000_000.0
 Said = dict[str, object]

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from tests.properties.crowds import ACTIONS, QUEUES, VOLCANOS_ACTIONS, Crowd, overfull, picture, plugins, worlds
 from tests.properties.worlds import examples, phases
 from tonnage.actions.catalog import make_actions
-from tonnage.actions.consolidation import Consolidation
-from tonnage.actions.evicting import Evicting
-from tonnage.actions.preempt import Preempt
-from tonnage.actions.reclaim import Reclaim
+from tonnage.actions.eviction.consolidation import Consolidation
+from tonnage.actions.eviction.evictionaction import Evicting
+from tonnage.actions.eviction.preempt import Preempt
+from tonnage.actions.eviction.reclaim import Reclaim
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
+from tonnage.framework.cycle import document, run_cycle
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
-from tonnage.scheduler.cycle import document, run_cycle
 
 MOST_CYCLES = 6
 """After so many cycles nobody is stopped any more."""

@@ -11,10 +11,10 @@ from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
+from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins.stock import stock_plugins
-from tonnage.scheduler.cycle import run_cycle
 
 ROLES = ("a", "b")
 

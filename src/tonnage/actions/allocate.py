@@ -1,6 +1,6 @@
 """Allocate: give waiting pods a place where they fit now, or once the pods that are leaving have left."""
 
-from tonnage.actions.serving import Serving
+from tonnage.actions.joballocator import Serving
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
 

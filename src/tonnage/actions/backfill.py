@@ -1,6 +1,6 @@
 """Backfill: give pods that ask for nothing a place."""
 
-from tonnage.actions.serving import Serving
+from tonnage.actions.joballocator import Serving
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
 

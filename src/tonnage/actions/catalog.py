@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from tonnage.actions.allocate import Allocate
 from tonnage.actions.backfill import Backfill
-from tonnage.actions.consolidation import Consolidation
 from tonnage.actions.enqueue import Enqueue
-from tonnage.actions.preempt import Preempt
-from tonnage.actions.reclaim import Reclaim
-from tonnage.actions.stalegangeviction import StaleGangEviction
+from tonnage.actions.eviction.consolidation import Consolidation
+from tonnage.actions.eviction.preempt import Preempt
+from tonnage.actions.eviction.reclaim import Reclaim
+from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
 from tonnage.framework.action import Action
 
 ACTIONS = (

@@ -1,7 +1,7 @@
 """Enqueue: let jobs in whose minimum of resources their queue can be expected to have."""
 
 from tonnage.actions.admission import why_held_back
-from tonnage.actions.turns import Turns
+from tonnage.actions.jobqueue import Turns
 from tonnage.cluster.jobs.group import NEW
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.action import Action

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.enqueue import Enqueue
-from tonnage.actions.stalegangeviction import StaleGangEviction
+from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
 from tonnage.batch.plans import Plan, Victim
 from tonnage.batch.promises import Promises
 from tonnage.batch.stopwatch import Stopwatch
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
+from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason, StaleGang
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.scheduler.cycle import run_cycle
-from tonnage.scheduler.sessions import Sessions
+from tonnage.framework.sessioncache import Sessions
 
 
 class Cycle(NamedTuple):

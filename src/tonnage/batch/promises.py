@@ -10,7 +10,7 @@ again.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tonnage.actions.evicting import NEVER, Evicting, starting
+from tonnage.actions.eviction.evictionaction import NEVER, Evicting, starting
 from tonnage.batch.fitting import find
 from tonnage.batch.plans import LEAVES, SPARED, STAYS, Plan, Victim
 from tonnage.cluster.cluster import Cluster
@@ -18,10 +18,10 @@ from tonnage.cluster.jobs.job import WAITING as IS_WAITING
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
+from tonnage.framework.cycle import acting
 from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.session import Session
 from tonnage.framework.statement import successor
-from tonnage.scheduler.cycle import acting
 
 STAY_SECONDS = 60.0
 """How long a pod that could not be evicted is not asked again."""

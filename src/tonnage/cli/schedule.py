@@ -117,10 +117,10 @@ def command(
     from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
+    from tonnage.framework.cycle import document, run_cycle
     from tonnage.framework.session import Session, SessionError
     from tonnage.manifests.read import ManifestError, read_files
     from tonnage.model.wire import encode_pretty
-    from tonnage.scheduler.cycle import document, run_cycle
 
     wanted, actions = _settings(config, files, plugins)
     try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tonnage.framework.cycle import CycleDocument
 from tonnage.framework.decision import (
     PLACED,
     DecisionRecord,
@@ -12,7 +13,6 @@ from tonnage.framework.decision import (
     StaleGang,
     WaitRecord,
 )
-from tonnage.scheduler.cycle import CycleDocument
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
+from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.framework.sessioncache import Sessions
 from tonnage.framework.statement import successor
-from tonnage.scheduler.cycle import run_cycle
-from tonnage.scheduler.sessions import Sessions
 
 
 class Outcome(NamedTuple):

@@ -6,7 +6,7 @@ from tonnage.actions.catalog import make_actions
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.scheduler.sessions import may_stay_open
+from tonnage.framework.sessioncache import may_stay_open
 from tonnage.settings.load import Settings
 from tonnage.simulator.scene import Scene
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tonnage.actions.evicting import Evicting
-from tonnage.actions.outlook import lacks_in_all
-from tonnage.actions.search import Allows
+from tonnage.actions.eviction.evictionaction import Evicting
+from tonnage.actions.eviction.outlook import lacks_in_all
+from tonnage.actions.eviction.search import Allows
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason

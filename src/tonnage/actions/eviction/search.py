@@ -12,8 +12,8 @@ Those who have to go get another place if there is one; who does is not lost, an
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from tonnage.actions.room import Room
-from tonnage.actions.victims import Batch
+from tonnage.actions.eviction.noderoom import Room
+from tonnage.actions.eviction.victims import Batch
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.actions.victims import Batch, Victims
+from tonnage.actions.eviction.victims import Batch, Victims
 from tonnage.cluster.columns import FREE, LARGEST, Array
 from tonnage.cluster.task import Requests, Task, asked
 from tonnage.framework.nodesets import NodeSet

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 import msgspec
 
 from tonnage.actions.admission import why_held_back
-from tonnage.actions.turns import Turns
+from tonnage.actions.jobqueue import Turns
 from tonnage.cluster.jobs.job import WAITING as IS_WAITING
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue

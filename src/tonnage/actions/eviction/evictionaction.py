@@ -9,10 +9,10 @@ from collections.abc import Hashable, Sequence
 import msgspec
 
 from tonnage.actions.admission import why_held_back
-from tonnage.actions.outlook import Prospects
-from tonnage.actions.search import Allows, Search
-from tonnage.actions.turns import Turns
-from tonnage.actions.victims import Victims
+from tonnage.actions.eviction.outlook import Prospects
+from tonnage.actions.eviction.search import Allows, Search
+from tonnage.actions.eviction.victims import Victims
+from tonnage.actions.jobqueue import Turns
 from tonnage.cluster.jobs.job import WAITING, Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task

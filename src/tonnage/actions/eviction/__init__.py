@@ -1,0 +1,1 @@
+"""Actions that stop running pods so that others can start."""

@@ -1,1 +1,0 @@
-"""Scheduling cycles: which waiting pods are placed, in which order, and what the cycle says."""
