@@ -15,10 +15,10 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.binpack import Binpack
-from tonnage.plugins.nodeorder import NodeOrder
-from tonnage.plugins.noderesourcesfit import NodeResourcesFit
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring.binpack import Binpack
+from tonnage.plugins.scoring.nodeorder import NodeOrder
+from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 STRETCH = 250
 """Placements that are timed together."""

@@ -3,12 +3,12 @@
 import random
 import time
 
-from tonnage.plugins.dominant import order_key
-from tonnage.plugins.fairshare import divide
-from tonnage.plugins.kaireclaim import reclaimable
-from tonnage.plugins.queuerules import Loss
-from tonnage.plugins.queuestanding import Standing
-from tonnage.plugins.queuetable import Dimension, QueueTable, QueueTerms
+from tonnage.plugins.queues._dominantshare import order_key
+from tonnage.plugins.queues._fairshare import divide
+from tonnage.plugins.queues._kaireclaim import reclaimable
+from tonnage.plugins.queues._queuerules import Loss
+from tonnage.plugins.queues._queuetable import Dimension, QueueTable, QueueTerms
+from tonnage.plugins.queues._queueusage import Standing
 
 DIMENSIONS = [Dimension("nvidia.com/gpu", 1000), Dimension("cpu"), Dimension("memory"), Dimension("pods")]
 TOTAL = (8_000_000, 18_000_000, 2**44, 9000)

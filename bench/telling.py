@@ -28,7 +28,7 @@ from tonnage.framework.session import Session
 from tonnage.kube.client import Client
 from tonnage.kube.picture import Picture
 from tonnage.kube.watch import Pace
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 _NO_CLIENT = cast("Client", None)
 """Nothing is written here."""

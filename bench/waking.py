@@ -11,7 +11,7 @@ from tonnage.extender.protocol import FilterArgs, FilterResult
 from tonnage.extender.service import without_kube_schedulers_own
 from tonnage.extender.waiting import Waiting
 from tonnage.framework.session import Session
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 NODES, CARDS = 1000, 8
 

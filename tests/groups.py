@@ -17,7 +17,7 @@ from tonnage.framework.session import Session
 from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 def _metadata(name: str, created: str | None, **more: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from tonnage.model.pod import Pod
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import NegativeAmountError, amount, effective_request, without_nonsense
 from tonnage.model.selection import UNSCHEDULABLE, SelectionError, check, term_holds, untolerated
-from tonnage.plugins.gpupolicy import read_weights
+from tonnage.plugins.gpus.gpupolicy import read_weights
 
 POLICIES = ("binpack", "spread", "mutex", "numa", "topology-aware")
 

@@ -18,7 +18,7 @@ from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from tonnage.model.selection import Affinity, Taint, Toleration
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"

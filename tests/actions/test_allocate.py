@@ -8,7 +8,7 @@ from tonnage.framework.cycle import document, run_cycle
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 def cycle(cluster, *plugins, actions=("allocate",)):

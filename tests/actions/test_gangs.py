@@ -15,8 +15,8 @@ from tonnage.framework.session import Session
 from tonnage.model.pod import SchedulingGate
 from tonnage.model.selection import Affinity
 from tonnage.model.wire import convert
-from tonnage.plugins.elastic import Elastic
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.jobs.elastic import Elastic
 
 # -- whole or not at all
 

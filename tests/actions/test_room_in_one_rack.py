@@ -2,7 +2,7 @@
 
 from tests.groups import add, cycle, group, member, members, priority_class
 from tests.scenario import node, pod, scenario
-from tonnage.plugins.conformance import Conformance
+from tonnage.plugins.jobs.conformance import Conformance
 
 RACK = "topology/rack"
 REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"

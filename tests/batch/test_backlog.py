@@ -6,7 +6,7 @@ from tonnage.actions.catalog import make_actions
 from tonnage.batch.backlog import Backlog
 from tonnage.batch.deciding import Cycle, Deciding
 from tonnage.cluster.cluster import Cluster
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 class World:

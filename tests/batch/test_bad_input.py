@@ -34,9 +34,9 @@ from tonnage.kube.picture import Kind
 from tonnage.kube.resource import read_page
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.plugins import devices
-from tonnage.plugins.devices import Devices
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.gpus import devices
+from tonnage.plugins.gpus.devices import Devices
 
 
 class World:

@@ -12,7 +12,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.doors.binding import BindError, BindUnknownError
 from tonnage.doors.gates import Gates
 from tonnage.framework.decision import Decision
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 class Writer:

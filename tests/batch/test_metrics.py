@@ -23,8 +23,8 @@ from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
 from tonnage.framework.session import Session
-from tonnage.plugins.proportion import Proportion
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.queues.proportion import Proportion
 
 Scrape = dict[str, dict[frozenset[tuple[str, str]], float]]
 

@@ -12,7 +12,7 @@ from tonnage.batch.promises import STAY_SECONDS
 from tonnage.model.group import GroupObject
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 HIGH, HIGHER = 75, 90
 Thing = Node | GroupObject | list[GroupObject | Pod]

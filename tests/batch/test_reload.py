@@ -23,8 +23,8 @@ from tonnage.doors.events import CONFIGURATION_REFUSED, WARNINGS, ObjectRef
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.kube.client import connect
-from tonnage.plugins.nodepolicy import NodePolicy
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring.nodepolicy import NodePolicy
 from tonnage.settings.load import load_text
 from tonnage.settings.notes import SettingsError
 

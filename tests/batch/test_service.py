@@ -12,7 +12,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.doors.binding import always
 from tonnage.kube.picture import NODES, PODS
 from tonnage.kube.watch import Pace
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from tonnage.model.group import PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.pod import EnvVar, Pod
 from tonnage.model.wire import KINDS, convert, decode_object, encode, manifest
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 def shown(live: Watching) -> bytes:

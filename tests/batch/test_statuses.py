@@ -22,8 +22,8 @@ from tonnage.kube.picture import PODS
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.pod import Pod
-from tonnage.plugins.overcommit import Overcommit
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.queues.overcommit import Overcommit
 
 PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
 

@@ -28,7 +28,7 @@ from tonnage.kube.resource import Change
 from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 PODS_IN_ALL, MINIMUM = 3, 2
 STEPS = st.lists(

@@ -11,7 +11,7 @@ from tonnage.extender.handshake import Handshakes
 from tonnage.extender.service import Service
 from tonnage.kube.client import connect
 from tonnage.lab.control_plane import ControlPlane
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 HANDSHAKE = "hami.io/node-handshake"
 REGISTERED = "gpu/0,10,8000,100,NVIDIA-Tesla V100-PCIE-32GB,0,true,0,hami-core:"

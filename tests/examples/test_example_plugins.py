@@ -13,7 +13,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 PLUGINS = ROOT / "examples" / "plugins"
 SPOT = {"kai.scheduler/instance-type": "spot"}

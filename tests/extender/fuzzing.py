@@ -26,7 +26,7 @@ from tonnage.extender.voice import Voice
 from tonnage.extender.waiting import Waiting
 from tonnage.extender.waking import Waking
 from tonnage.framework.session import Session
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 NODES = ["a", "b", "c"]
 ENDPOINTS = ("/filter", "/prioritize", "/preempt", "/bind", "/webhook")

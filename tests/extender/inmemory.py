@@ -17,7 +17,7 @@ from tonnage.kube.watch import Pace
 from tonnage.lab.api import node_manifest, pod_manifest
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 

@@ -10,7 +10,7 @@ from tests.kube.live import QUICK
 from tests.scenario import node
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.service import Service
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 def test_a_plugin_that_fails_is_said_once_and_decisions_go_on(caplog):

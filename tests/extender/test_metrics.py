@@ -29,7 +29,7 @@ from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
-from tonnage.plugins.learnedpods import SLICE as LEARNED_AT_ONCE
+from tonnage.plugins.fragmentation._learnedpods import SLICE as LEARNED_AT_ONCE
 
 MIB = 2**20
 

@@ -15,7 +15,7 @@ from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs
 from tonnage.framework.session import Session
 from tonnage.model.node import NodeSpec
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 class Server:

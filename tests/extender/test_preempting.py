@@ -9,7 +9,7 @@ from tonnage.extender.preempting import PreemptArgs, preempt
 from tonnage.extender.protocol import read
 from tonnage.framework.session import Session
 from tonnage.model.wire import encode
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 def named(thing, uid):

@@ -15,7 +15,7 @@ from tonnage.extender.waiting import BEAT, LONGEST_PAUSE, MOST_CALLED, PATIENCE,
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 CALLED = 2 * BEAT
 """A pod is seen to fit at one beat and called at the next, so that kube-scheduler can come by itself."""

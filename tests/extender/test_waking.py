@@ -17,7 +17,7 @@ from tonnage.extender.waking import FAILED, GONE, PLACED, WOKEN, WRITTEN, Waking
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 class Door:

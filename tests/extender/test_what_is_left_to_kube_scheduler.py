@@ -5,7 +5,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.extender.placing import Placing
 from tonnage.extender.service import without_kube_schedulers_own
 from tonnage.framework.session import Session
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 def answer(cluster, wanted):

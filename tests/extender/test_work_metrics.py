@@ -22,7 +22,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.model.wire import encode
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 CONFLICT = StatusError(409, "Conflict", "pod is already assigned to a node")
 LOST = ConnectionLostError("reset")

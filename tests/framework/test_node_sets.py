@@ -10,7 +10,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 WHY = Reason("Apart", "they are to be together")
 

@@ -8,7 +8,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 
 class SpotInstances(Plugin):

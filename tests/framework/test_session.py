@@ -8,9 +8,9 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.devices import Devices
-from tonnage.plugins.nodepolicy import NodePolicy
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.gpus.devices import Devices
+from tonnage.plugins.scoring.nodepolicy import NodePolicy
 
 
 class Favourite(Plugin):

@@ -7,10 +7,10 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.columns import FEW, Columns
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.binpack import Binpack
-from tonnage.plugins.nodeorder import NodeOrder
-from tonnage.plugins.noderesourcesfit import NodeResourcesFit
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring.binpack import Binpack
+from tonnage.plugins.scoring.nodeorder import NodeOrder
+from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 
 def every_scorer():

@@ -5,8 +5,8 @@ from math import exp
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
-from tonnage.plugins.cardshares import WHOLE
-from tonnage.plugins.usualpods import PodKind, UsualPod, Workload, kind_of
+from tonnage.plugins.fragmentation._typicalpods import PodKind, UsualPod, Workload, kind_of
+from tonnage.plugins.helpers.cardshares import WHOLE
 
 Pods = tuple[tuple[int, int, int, str, float], ...]
 """Thousandths of processors, thousandths of a card, cards, model, percent of all pods."""

@@ -3,9 +3,9 @@
 from fractions import Fraction
 from math import floor
 
-from tonnage.plugins.fairshare import divide
-from tonnage.plugins.queuestanding import Standing
-from tonnage.plugins.queuetable import Amounts, Dimension, QueueTable, QueueTerms
+from tonnage.plugins.queues._fairshare import divide
+from tonnage.plugins.queues._queuetable import Amounts, Dimension, QueueTable, QueueTerms
+from tonnage.plugins.queues._queueusage import Standing
 
 GPU = Dimension("gpu", 1000)
 UNLIMITED = -1

@@ -10,7 +10,7 @@ from tests.scenario import cards, gpu, node, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.atrandom import AtRandom
+from tonnage.plugins.baselines.random import AtRandom
 from tonnage.plugins.catalog import ALWAYS, BASELINES, plugin_class
 
 Wanted = tuple[int, int, int]

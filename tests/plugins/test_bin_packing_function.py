@@ -10,10 +10,10 @@ from tests.scenario import scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.fitarguments import FitArguments, Resource, ScoringStrategy
-from tonnage.plugins.fitscoring import broken_line
-from tonnage.plugins.noderesourcesfit import NodeResourcesFit, from_policy
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring._fitarguments import FitArguments, Resource, ScoringStrategy
+from tonnage.plugins.scoring._fitscoring import broken_line
+from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit, from_policy
 
 BIN_PACKING = "ResourceBinPacking"
 FOO, BAR = "intel.com/foo", "intel.com/bar"

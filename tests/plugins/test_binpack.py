@@ -10,8 +10,8 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.binpack import Binpack
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring.binpack import Binpack
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
 

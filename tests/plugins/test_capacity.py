@@ -11,7 +11,7 @@ from tests.scenario import node, scenario
 from tests.settings.texts import load, warnings, with_plugin
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.pod import Container, Pod, ResourceRequirements
-from tonnage.plugins.capacity import HIERARCHY, Capacity
+from tonnage.plugins.queues.capacity import HIERARCHY, Capacity
 
 GPU = "nvidia.com/gpu"
 

@@ -16,7 +16,7 @@ from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
 NOT_FIT = "ResourceQuotaNotFit"

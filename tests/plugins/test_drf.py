@@ -2,7 +2,7 @@
 
 from tests.groups import add, cycle, group, member
 from tests.scenario import node, plain, pod, scenario
-from tonnage.plugins.drf import Drf
+from tonnage.plugins.queues.drf import Drf
 
 
 def test_the_job_that_holds_less_of_any_resource_goes_first():

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.queues import UNLIMITED, naive_division, queue, shares
-from tonnage.plugins.fairshare import divide, times_over
-from tonnage.plugins.queuetable import HEAVIEST, Dimension, QueueTable, QueueTerms, QueueTreeError, faults
+from tonnage.plugins.queues._fairshare import divide, times_over
+from tonnage.plugins.queues._queuetable import HEAVIEST, Dimension, QueueTable, QueueTerms, QueueTreeError, faults
 
 # -- vectors of the reference
 

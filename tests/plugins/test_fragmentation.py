@@ -11,14 +11,14 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
-from tonnage.plugins.cardshares import WHOLE, CardShares
 from tonnage.plugins.catalog import ALWAYS, plugin_class
-from tonnage.plugins.fragmentation import FragmentationGradient
-from tonnage.plugins.hashes import part_of_one
-from tonnage.plugins.learnedpods import SLICE, LearnedPods
-from tonnage.plugins.trial import Trial
-from tonnage.plugins.usualpods import Workload, kind_of
-from tonnage.plugins.workloads import WrittenPod, workload_of
+from tonnage.plugins.fragmentation._learnedpods import SLICE, LearnedPods
+from tonnage.plugins.fragmentation._typicalpods import Workload, kind_of
+from tonnage.plugins.fragmentation._workloads import WrittenPod, workload_of
+from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
+from tonnage.plugins.helpers.hashes import part_of_one
+from tonnage.plugins.helpers.trial import Trial
 
 
 def session(cluster: Cluster, *usual: WrittenPod) -> Session:

@@ -10,10 +10,10 @@ from tests.scenario import gpu, node, part, plain, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.cardshares import WHOLE
-from tonnage.plugins.fragments import ALL_PODS, Fragments, fragmentation
-from tonnage.plugins.stock import stock_plugins
-from tonnage.plugins.usualpods import kind_of, usual
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.fragmentation._typicalpods import kind_of, usual
+from tonnage.plugins.fragmentation.fragments import ALL_PODS, Fragments, fragmentation
+from tonnage.plugins.helpers.cardshares import WHOLE
 
 
 def left_over(free: tuple[int, ...], cpu: int, model: str = "1080") -> Cluster:

@@ -8,8 +8,8 @@ from tests.scenario import node, pod, scenario
 from tonnage.model.hypernode import HyperNode, HyperNodeSpec
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.pod import Container, ResourceRequirements
-from tonnage.plugins.networktopologyaware import NetworkTopologyAware
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 RACKS = {"r1": ("n1", "n4"), "r2": ("n2", "n5"), "r3": ("n3", "n6")}
 

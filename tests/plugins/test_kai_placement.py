@@ -13,15 +13,15 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
-from tonnage.plugins.devices import Devices
-from tonnage.plugins.gpupack import GpuPack
-from tonnage.plugins.gpusharingorder import GpuSharingOrder
-from tonnage.plugins.gpuspread import GpuSpread
-from tonnage.plugins.nodeplacement import NodePlacement
-from tonnage.plugins.noderesources import NodeResources
-from tonnage.plugins.nodeselection import NodeSelection
-from tonnage.plugins.nominatednode import NominatedNode
-from tonnage.plugins.resourcetype import ResourceType
+from tonnage.plugins.filters.noderesources import NodeResources
+from tonnage.plugins.filters.nodeselection import NodeSelection
+from tonnage.plugins.gpus.devices import Devices
+from tonnage.plugins.gpus.gpupack import GpuPack
+from tonnage.plugins.gpus.gpusharingorder import GpuSharingOrder
+from tonnage.plugins.gpus.gpuspread import GpuSpread
+from tonnage.plugins.scoring.nodeplacement import NodePlacement
+from tonnage.plugins.scoring.nominatednode import NominatedNode
+from tonnage.plugins.scoring.resourcetype import ResourceType
 
 
 def placement(**arguments: str) -> NodePlacement:

@@ -14,12 +14,12 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.statement import Statement
 from tonnage.model.wire import convert
-from tonnage.plugins.kaireclaim import reclaimable
-from tonnage.plugins.proportion import Proportion
-from tonnage.plugins.queuerules import Loss
-from tonnage.plugins.queuestanding import Standing
-from tonnage.plugins.queuetable import Dimension, QueueTerms
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.queues._kaireclaim import reclaimable
+from tonnage.plugins.queues._queuerules import Loss
+from tonnage.plugins.queues._queuetable import Dimension, QueueTerms
+from tonnage.plugins.queues._queueusage import Standing
+from tonnage.plugins.queues.proportion import Proportion
 
 
 def allowed(state: Standing, of: str, request: float, *losses: tuple[str, float], multiplier: float = 1) -> list[bool]:

@@ -10,7 +10,7 @@ from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import moment, rfc3339
 from tonnage.model.wire import convert
-from tonnage.plugins.minruntime import MinRuntime
+from tonnage.plugins.jobs.minruntime import MinRuntime
 
 NOW = "2026-01-31T12:00:00Z"
 

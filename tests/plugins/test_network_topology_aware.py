@@ -12,9 +12,9 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.domains import Domains
-from tonnage.plugins.networktopologyaware import ROOT, NetworkTopologyAware
-from tonnage.plugins.noderesources import NodeResources
+from tonnage.plugins.filters.noderesources import NodeResources
+from tonnage.plugins.topology._domainusage import Domains
+from tonnage.plugins.topology.networktopologyaware import ROOT, NetworkTopologyAware
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
 BINPACK = "hypernode.binpack"

@@ -30,8 +30,8 @@ from tonnage.model.selection import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from tonnage.plugins.nodeorder import GPU, NodeOrder
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring.nodeorder import GPU, NodeOrder
 
 MIB = 2**20
 GIB = 2**30

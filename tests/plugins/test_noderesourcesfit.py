@@ -13,10 +13,10 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
 from tonnage.model.pod import Container, ResourceRequirements
-from tonnage.plugins.fitarguments import CPU_AND_MEMORY, FitArguments, Point, Ratio, Resource, ScoringStrategy
-from tonnage.plugins.fitscoring import broken_line, least_allocated, most_allocated, shape_table
-from tonnage.plugins.noderesourcesfit import NodeResourcesFit
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring._fitarguments import CPU_AND_MEMORY, FitArguments, Point, Ratio, Resource, ScoringStrategy
+from tonnage.plugins.scoring._fitscoring import broken_line, least_allocated, most_allocated, shape_table
+from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
 XYZ = "abc.com/xyz"

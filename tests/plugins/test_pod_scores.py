@@ -7,9 +7,9 @@ from tests.neighbours import HOST, ZONE, labelled, spread, term, wish, zoned
 from tests.scenario import decide, reasons, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.podaffinity import PodAffinity
-from tonnage.plugins.podscores import PodAffinityScore, SpreadScore, add_part
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring._podpreferences import PodAffinityScore, SpreadScore, add_part
+from tonnage.plugins.scoring.podaffinity import PodAffinity
 
 
 def zones(*pods):

@@ -12,8 +12,8 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.pod import Container, Pod, ResourceRequirements
 from tonnage.model.selection import Taint
-from tonnage.plugins.proportion import Proportion
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.queues.proportion import Proportion
 
 FREE = {"quota": -1, "limit": -1}
 

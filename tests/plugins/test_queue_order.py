@@ -3,9 +3,9 @@
 import pytest
 
 from tests.plugins.queues import GPU, UNLIMITED, gpus, queue, standing, standing_of
-from tonnage.plugins.dominant import dominant_share, drf_share, order_key
-from tonnage.plugins.queuestanding import Standing
-from tonnage.plugins.queuetable import Amounts, Dimension, QueueTerms
+from tonnage.plugins.queues._dominantshare import dominant_share, drf_share, order_key
+from tonnage.plugins.queues._queuetable import Amounts, Dimension, QueueTerms
+from tonnage.plugins.queues._queueusage import Standing
 
 CPU = Dimension("cpu")
 

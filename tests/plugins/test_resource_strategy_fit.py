@@ -10,9 +10,9 @@ from tests.scenario import scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.resourcestrategyfit import TYPE_ANNOTATION, WEIGHT_ANNOTATION, ResourceStrategyFit
-from tonnage.plugins.stock import stock_plugins
-from tonnage.plugins.strategyarguments import Strategy, StrategyArguments
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.scoring._strategyarguments import Strategy, StrategyArguments
+from tonnage.plugins.scoring.resourcestrategyfit import TYPE_ANNOTATION, WEIGHT_ANNOTATION, ResourceStrategyFit
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
 LEAST, MOST = "LeastAllocated", "MostAllocated"

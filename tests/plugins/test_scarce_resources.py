@@ -9,8 +9,8 @@ from tests.properties.worlds import examples
 from tests.scenario import reasons, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.noderesources import NodeResources
-from tonnage.plugins.resourcestrategyfit import ResourceStrategyFit
+from tonnage.plugins.filters.noderesources import NodeResources
+from tonnage.plugins.scoring.resourcestrategyfit import ResourceStrategyFit
 
 RESERVED = "ReservedForScarceResource"
 T4, A10, GPU = "nvidia.com/t4", "nvidia.com/a10", "nvidia.com/gpu"

@@ -11,7 +11,7 @@ from tonnage.model.node import Node
 from tonnage.model.selection import Affinity
 from tonnage.model.topology import Topology
 from tonnage.model.wire import convert
-from tonnage.plugins.networktopologyaware import NetworkTopologyAware
+from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 ZONE, RACK = "topology/zone", "topology/rack"
 REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"

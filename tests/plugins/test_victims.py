@@ -10,10 +10,10 @@ from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, lo
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
-from tonnage.plugins.conformance import Conformance
-from tonnage.plugins.drf import Drf
-from tonnage.plugins.gang import Gang
-from tonnage.plugins.priority import Priority
+from tonnage.plugins.jobs.conformance import Conformance
+from tonnage.plugins.jobs.gang import Gang
+from tonnage.plugins.jobs.priority import Priority
+from tonnage.plugins.queues.drf import Drf
 
 VICTIMS = {"preemptable", "reclaimable"}
 

@@ -8,8 +8,8 @@ from tests.plugins.test_proportion import small, volcano
 from tests.scenario import node, scenario
 from tests.settings.texts import errors, load, warnings, with_plugin
 from tonnage.model.wire import convert
-from tonnage.plugins.overcommit import Overcommit
-from tonnage.plugins.proportion import Proportion
+from tonnage.plugins.queues.overcommit import Overcommit
+from tonnage.plugins.queues.proportion import Proportion
 
 # -- who may take back, and from whom
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.framework.decision import Reason
-from tonnage.plugins import waterfill
-from tonnage.plugins.queuetable import Amounts, Dimension, QueueTable, QueueTerms
+from tonnage.plugins.queues import _waterfill
+from tonnage.plugins.queues._queuetable import Amounts, Dimension, QueueTable, QueueTerms
 
 DIMENSIONS = [Dimension("cpu"), Dimension("memory")]
 GI = 2**30
@@ -39,7 +39,7 @@ def queue(
 
 def deserved(total: Amounts, *queues: QueueTerms) -> dict[str, list[float]]:
     table = QueueTable(DIMENSIONS, queues)
-    result = waterfill.deserved_by_weight(table, total)
+    result = _waterfill.deserved_by_weight(table, total)
     return {name: result[:, row].tolist() for name, row in table.rows.items()}
 
 
@@ -86,7 +86,7 @@ def test_what_is_guaranteed_to_others_cannot_be_had() -> None:
             queue("capped", request=(9000, 9000), capability=(2000, -1)),
         ],
     )
-    most = waterfill.most_possible(table, (9000, 9000))
+    most = _waterfill.most_possible(table, (9000, 9000))
     found = {name: most[:, row].tolist() for name, row in table.rows.items()}
     assert found == {"idle": [8000, 9000], "busy": [5000, 9000], "capped": [2000, 9000]}
 
@@ -178,9 +178,9 @@ def serve(rights: dict[str, Amounts], waiting: dict[str, list[Amounts]]) -> list
     free = (4000, 4000)
     served = []
     while waiting := {name: jobs for name, jobs in waiting.items() if jobs}:
-        name = min(waiting, key=lambda name: waterfill.share_of(held[name], rights[name]))
+        name = min(waiting, key=lambda name: _waterfill.share_of(held[name], rights[name]))
         job, *waiting[name] = waiting[name]
-        if waterfill.too_much(job, free) is None:
+        if _waterfill.too_much(job, free) is None:
             held[name] = tuple(a + b for a, b in zip(held[name], job, strict=True))
             free = tuple(a - b for a, b in zip(free, job, strict=True))
             served.append((name, job))
@@ -196,10 +196,10 @@ def test_only_what_a_pod_asks_for_is_compared_with_what_the_queue_deserves() -> 
         ],
     )
     total = (4000, 4 * GI)
-    rights = waterfill.deserved_by_weight(table, total)
+    rights = _waterfill.deserved_by_weight(table, total)
 
     def allocatable(row: int, request: Amounts) -> Reason | None:
-        return waterfill.why_not_allocatable(table, row, request, table.allocated[:, row], rights[:, row])
+        return _waterfill.why_not_allocatable(table, row, request, table.allocated[:, row], rights[:, row])
 
     assert allocatable(0, (1000, 0)) is None
     assert allocatable(1, (0, GI)) is None
@@ -210,16 +210,16 @@ def test_only_what_a_pod_asks_for_is_compared_with_what_the_queue_deserves() -> 
 
 def test_a_queue_is_overused_once_it_holds_what_it_deserves_of_everything() -> None:
     table = QueueTable(DIMENSIONS, [queue("a")])
-    assert waterfill.why_overused(table, 0, (2000, GI - 1), (2000, GI)) is None
-    assert said(waterfill.why_overused(table, 0, (2000, GI), (2000, GI))) == (
+    assert _waterfill.why_overused(table, 0, (2000, GI - 1), (2000, GI)) is None
+    assert said(_waterfill.why_overused(table, 0, (2000, GI), (2000, GI))) == (
         "QueueOverused: queue a holds all that it deserves: 2 cpu, 1Gi memory"
     )
 
 
 def test_a_tenth_is_no_difference() -> None:
-    assert waterfill.too_much([2.05], [2.0]) is None
-    assert waterfill.too_much([2.1], [2.0]) == 0
-    assert waterfill.too_much([2.1], [2.0], [0]) is None
+    assert _waterfill.too_much([2.05], [2.0]) is None
+    assert _waterfill.too_much([2.1], [2.0]) == 0
+    assert _waterfill.too_much([2.1], [2.0], [0]) is None
 
 
 def test_a_queue_with_a_tenth_of_the_weight_may_still_deserve_what_nobody_else_wants() -> None:

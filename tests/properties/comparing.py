@@ -16,7 +16,7 @@ from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.resources import UNSTATED
 from tonnage.model.selection import UNSCHEDULABLE
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 COLUMNS = (
     "amounts",

@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 HANDSHAKE = "hami.io/node-handshake"
 UUIDS = ["u", "v", "w"]

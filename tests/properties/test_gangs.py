@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 ROLES = ("a", "b")
 

@@ -11,7 +11,7 @@ from tonnage.batch.deciding import Deciding
 from tonnage.doors.binding import BindingWriter
 from tonnage.doors.overlaps import Overlaps
 from tonnage.kube.resource import Change
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 
 NODES = st.one_of(
     st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3).map(

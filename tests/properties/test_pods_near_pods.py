@@ -32,9 +32,9 @@ from tonnage.model.node import Node
 from tonnage.model.pod import ContainerPort, Pod
 from tonnage.model.selection import Expression, LabelSelector, Taint, Toleration
 from tonnage.model.storage import Namespace
-from tonnage.plugins.nodeselection import NodeSelection
-from tonnage.plugins.podscores import PodAffinityScore, SpreadScore
-from tonnage.plugins.predicates import Predicates
+from tonnage.plugins.filters.nodeselection import NodeSelection
+from tonnage.plugins.filters.predicates import Predicates
+from tonnage.plugins.scoring._podpreferences import PodAffinityScore, SpreadScore
 
 NODES = ["n0", "n1", "n2", "n3", "n10"]
 PODS = [f"p{number}" for number in range(9)]

@@ -14,8 +14,8 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.capacity import HIERARCHY, Capacity
-from tonnage.plugins.proportion import Proportion
+from tonnage.plugins.queues.capacity import HIERARCHY, Capacity
+from tonnage.plugins.queues.proportion import Proportion
 
 CARD = "nvidia.com/gpu"
 QUEUES = ("q0", "q1", "q2", "q3")

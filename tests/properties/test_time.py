@@ -14,7 +14,7 @@ from tonnage.cluster.jobs.job import RUNNING, SUCCEEDED, Job
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import rfc3339
-from tonnage.plugins.minruntime import MinRuntime
+from tonnage.plugins.jobs.minruntime import MinRuntime
 
 NOW = 1_800_000_000
 MINIMUM = 300

@@ -11,7 +11,7 @@ from tests.properties.test_gangs import Never, picture
 from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.plugins.networktopologyaware import NetworkTopologyAware
+from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 LABELS = ("zone", "rack")
 REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"

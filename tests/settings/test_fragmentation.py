@@ -6,9 +6,9 @@ import pytest
 
 from tests.cli.command import ROOT
 from tests.settings.texts import errors, load, with_plugin
-from tonnage.plugins.fragmentation import FragmentationGradient
-from tonnage.plugins.usualpods import Workload, kind_of
-from tonnage.plugins.workloads import traced_kind, traced_workload, workload_of
+from tonnage.plugins.fragmentation._typicalpods import Workload, kind_of
+from tonnage.plugins.fragmentation._workloads import traced_kind, traced_workload, workload_of
+from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
 from tonnage.settings.argumentfiles import file_content
 from tonnage.settings.defaults import with_flags
 from tonnage.settings.load import load_file

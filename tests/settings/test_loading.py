@@ -16,7 +16,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS, plugin_class
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 from tonnage.settings.defaults import default_text, with_flags
 from tonnage.settings.peers import ABSENT, ACTIONS, ALWAYS_ON
 

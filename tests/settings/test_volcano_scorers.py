@@ -3,7 +3,7 @@
 import pytest
 
 from tests.settings.texts import errors, load, warnings, with_plugin
-from tonnage.plugins.strategyarguments import Strategy
+from tonnage.plugins.scoring._strategyarguments import Strategy
 from tonnage.settings.tiers import registered_points
 
 STRATEGIES = """\

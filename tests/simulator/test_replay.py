@@ -16,7 +16,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 from tonnage.simulator.desk import Alikes, Cycles, Desk, Outcome
 from tonnage.simulator.invent import Arrival, invent_arrivals, invent_nodes
 from tonnage.simulator.measure import Waits, measure, waits

@@ -24,7 +24,7 @@ from tonnage.model.group import KaiQueue, VolcanoQueue
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
-from tonnage.plugins.queuecounts import Counts
+from tonnage.plugins.helpers.queuecounts import Counts
 
 log = logging.getLogger(__name__)
 

@@ -62,7 +62,7 @@ def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
 
 
 def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
-    from tonnage.plugins.stock import stock_plugins
+    from tonnage.plugins.defaults import stock_plugins
     from tonnage.settings.defaults import with_flags
 
     plugins = stock_plugins()

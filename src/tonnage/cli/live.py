@@ -15,7 +15,7 @@ from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PERCENTAGE_UNSET
-from tonnage.plugins.usablecards import FreeCards
+from tonnage.plugins.fragmentation.usablecards import FreeCards
 from tonnage.simulator.measure import measure, percent
 from tonnage.simulator.replay import SAMPLE_EVERY, Replay
 

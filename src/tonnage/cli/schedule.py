@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _gpu_policy(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from tonnage.plugins.gpupolicy import POLICIES, is_policy
+    from tonnage.plugins.gpus.gpupolicy import POLICIES, is_policy
 
     if not is_policy(value):
         raise click.BadParameter(
@@ -153,7 +153,7 @@ def _settings(
 
     Plugins of files that the configuration does not name run with their defaults.
     """
-    from tonnage.plugins.stock import stock_plugins
+    from tonnage.plugins.defaults import stock_plugins
     from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
 
     def make(kind: "type[Plugin]") -> "Plugin":

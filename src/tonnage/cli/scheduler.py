@@ -131,7 +131,7 @@ def _loaded(text: str, name: str) -> "Configuration":
 def _default() -> "Configuration":
     from tonnage.actions.catalog import make_actions
     from tonnage.batch.reloading import Configuration
-    from tonnage.plugins.stock import stock_plugins
+    from tonnage.plugins.defaults import stock_plugins
     from tonnage.settings.defaults import DEFAULT_ACTIONS, default_text
 
     return Configuration(default_text(), stock_plugins(), make_actions(DEFAULT_ACTIONS))

@@ -22,7 +22,7 @@ from tonnage.cli.inputs import BadInput, find_plugins, valid_settings
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
-    from tonnage.plugins.usablecards import FreeCards, UsableCards
+    from tonnage.plugins.fragmentation.usablecards import FreeCards, UsableCards
     from tonnage.simulator.measure import Summary
     from tonnage.simulator.replay import Replay
 
@@ -54,7 +54,8 @@ def _speed(_context: click.Context, _option: click.Parameter, speed: float | Non
 
 def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, str]:
     """The node policy and the GPU policy; one word stands for both."""
-    from tonnage.plugins import gpupolicy, nodepolicy
+    from tonnage.plugins.gpus import gpupolicy
+    from tonnage.plugins.scoring import nodepolicy
 
     node, slash, gpu = text.partition("/")
     gpu = gpu if slash else node
@@ -124,7 +125,7 @@ def command(
     Pods that share GPUs, want whole ones or several of them arrive and finish on nodes of different kinds. On a
     terminal this is a live view; otherwise a line per interval. Ctrl-C ends it with the summary.
     """
-    from tonnage.plugins.usablecards import UsableCards
+    from tonnage.plugins.fragmentation.usablecards import UsableCards
 
     name, plugins, actions = _settings(config, policy)
     run = Run(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
@@ -146,7 +147,7 @@ def command(
 
 def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequence[Plugin], Sequence[str]]":
     """What decides, in a few words, and its plugins and actions: a policy, or a configuration, or both if given."""
-    from tonnage.plugins.stock import stock_plugins
+    from tonnage.plugins.defaults import stock_plugins
     from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
 
     name = "/".join(policy)

@@ -7,7 +7,7 @@ from prometheus_client.metrics_core import Metric
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.plugin import Plugin
-from tonnage.plugins.usablecards import UsableCards
+from tonnage.plugins.fragmentation.usablecards import UsableCards
 
 
 class FragmentMetrics:

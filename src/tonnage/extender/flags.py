@@ -12,7 +12,7 @@ import click
 
 from tonnage.extender.flagvalues import address, duration, labels, truth
 from tonnage.extender.options import DeviceFlags, ExtenderOptions, flag
-from tonnage.plugins.gpupolicy import POLICIES, is_policy
+from tonnage.plugins.gpus.gpupolicy import POLICIES, is_policy
 
 R = TypeVar("R")
 Decorator = Callable[[Callable[..., R]], Callable[..., R]]

@@ -28,7 +28,7 @@ from tonnage.kube.lease import since_boot
 from tonnage.kube.picture import NODES, PODS, QUOTAS, Kind, Picture
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
-from tonnage.plugins.noderesources import NodeResources
+from tonnage.plugins.filters.noderesources import NodeResources
 
 log = logging.getLogger(__name__)
 

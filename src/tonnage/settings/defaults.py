@@ -9,9 +9,9 @@ import yaml
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import GPU_ORDER
 from tonnage.plugins.catalog import CARD_ORDERS, NODE_SCORERS
-from tonnage.plugins.gpupolicy import GpuPolicy
-from tonnage.plugins.nodepolicy import NodePolicy
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.gpus.gpupolicy import GpuPolicy
+from tonnage.plugins.scoring.nodepolicy import NodePolicy
 from tonnage.settings.peers import ALLOCATE
 
 DEFAULT_ACTIONS = (ALLOCATE,)

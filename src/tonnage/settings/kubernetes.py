@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from tonnage.framework.plugin import ArgumentError, Plugin
-from tonnage.plugins.fitarguments import RATIO, FitArguments, from_policy
-from tonnage.plugins.nodeorder import NodeOrder
-from tonnage.plugins.noderesourcesfit import NodeResourcesFit
-from tonnage.plugins.priority import Priority
+from tonnage.plugins.jobs.priority import Priority
+from tonnage.plugins.scoring._fitarguments import RATIO, FitArguments, from_policy
+from tonnage.plugins.scoring.nodeorder import NodeOrder
+from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 from tonnage.settings.arguments import ArgumentReader, position_of
 from tonnage.settings.document import Part
 from tonnage.settings.notes import Notes, Position, advice

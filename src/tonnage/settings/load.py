@@ -9,7 +9,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
 from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
-from tonnage.plugins.stock import stock_plugins
+from tonnage.plugins.defaults import stock_plugins
 from tonnage.settings.argumentfiles import folder_of
 from tonnage.settings.defaults import DEFAULT_ACTIONS
 from tonnage.settings.document import Part, read_document

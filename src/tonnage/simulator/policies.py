@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from tonnage.plugins.atrandom import AtRandom
+from tonnage.plugins.baselines.random import AtRandom
 from tonnage.plugins.catalog import BASELINES
-from tonnage.plugins.fragmentation import FragmentationGradient
-from tonnage.plugins.workloads import written
+from tonnage.plugins.fragmentation._workloads import written
+from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
 from tonnage.settings.finder import PluginFinder
 from tonnage.settings.load import Settings, load_text
 from tonnage.settings.notes import Note, SettingsError, advice

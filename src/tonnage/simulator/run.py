@@ -10,8 +10,8 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import OFFERED
 from tonnage.model.resources import CPU
-from tonnage.plugins.cardshares import WHOLE
-from tonnage.plugins.fragments import SCALE, Fragments
+from tonnage.plugins.fragmentation.fragments import SCALE, Fragments
+from tonnage.plugins.helpers.cardshares import WHOLE
 from tonnage.simulator.measure import percent
 from tonnage.simulator.results import NodePicture, Picture
 from tonnage.simulator.scene import Scene, plain_name

@@ -1,0 +1,32 @@
+"""The dot product, a baseline of the literature (Tetris): the node whose free amounts and the pod's line up the least.
+
+Processors in parts of 128 and cards in parts of 8 make a vector of what is free on a node and one of what a pod asks
+for. A node scores the whole part of 100 × (1 − their dot product / 2). A part of a card is taken from the fullest card
+that it fits on.
+"""
+
+import numpy as np
+
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.task import Task
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts, fullest_first
+from tonnage.plugins.gpus.gpupack import every_task
+from tonnage.plugins.helpers.trial import cpu_of, needs_of
+
+
+class DotProduct(Plugin):
+    """Prefers nodes that have little of what the pod asks much of."""
+
+    name = "dot-product"
+
+    def on_session_open(self, session: Session) -> None:
+        self._free = FreeAmounts(session.cluster.columns)
+        session.add_batch_node_order(self._score, key=needs_of)
+        session.add_gpu_order(fullest_first, key=every_task)
+
+    def _score(self, task: Task, nodes: Nodes) -> Array:
+        cpu = (self._free.cpu(nodes) / LARGE_CPU) * (cpu_of(task) / LARGE_CPU)
+        gpus = (self._free.gpus(nodes) / LARGE_GPUS) * (self._free.asked_gpus(task, nodes) / LARGE_GPUS)
+        return np.trunc(100 * (1 - (cpu + gpus) / 2))

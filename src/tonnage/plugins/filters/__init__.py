@@ -1,0 +1,1 @@
+"""Plugins that keep pods off nodes."""

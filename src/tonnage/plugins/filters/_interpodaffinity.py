@@ -1,0 +1,137 @@
+"""Required pod affinity and anti-affinity: the pods that a pod must be near or far from, and those that repel it.
+
+A pod's affinity is met where, for each of its terms, some pod that all terms mean runs in the node's domain. If there
+is no such pod anywhere, a pod that its own terms mean may be the first. Anti-affinity works both ways: that of pods
+with a node keeps others off their domains too.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.nodestate import NodeState
+from tonnage.cluster.podindex import Meant, NodeCounts
+from tonnage.cluster.podrules import PodRules, Term
+from tonnage.cluster.task import Task
+from tonnage.plugins.helpers.labeldomains import Domains
+
+REASONS = ("PodAffinityMismatch", "PodAntiAffinityConflict", "RepelledByAntiAffinity")
+_APART, _TOGETHER, _REPELLED = 1, 2, 3
+_NONE = np.int64(0)
+
+
+class Neighbours:
+    """Keeps pods where their neighbours are those that they, and the neighbours, accept."""
+
+    reasons = REASONS
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._placed = cluster.placed
+        self._repelling = cluster.placed.repelling
+
+    def key(self, task: Task) -> Hashable:
+        """What of a pod without rules of its own matters: which rules of others mean it."""
+        return self._repelling.about(task).numbers if self._repelling.carried else ()
+
+    def codes(self, task: Task, nodes: Nodes) -> Array | None:
+        rules, codes = task.rules, None
+        if rules is not None and (rules.affinity or rules.anti):
+            codes = np.zeros(self._cluster.columns.size, np.uint8)
+            # What is said first counts, so it is written last.
+            for term in rules.anti:
+                conflict = self._near(term, Meant((term.selector,)))
+                if conflict is not None:
+                    codes[conflict] = _TOGETHER
+            if rules.affinity:
+                codes[~self._accepted(task, rules)] = _APART
+        repelled = self._repelled(task)
+        if repelled is None:
+            return codes
+        if codes is None:
+            return repelled.astype(np.uint8) * np.uint8(_REPELLED)
+        codes[repelled & (codes == 0)] = _REPELLED
+        return codes
+
+    def _near(self, term: Term, meant: Meant) -> Array | None:
+        """True for nodes with a pod in their domain that is meant; nothing if there is none anywhere."""
+        counts = self._placed.counts(meant)
+        if not counts:
+            return None
+        return np.asarray(Domains(self._cluster, term.topology).spread_out(self._placed.column(counts)) > _NONE)
+
+    def _accepted(self, task: Task, rules: PodRules) -> Array:
+        """True for nodes on which the pod's affinity is met."""
+        meant = Meant(tuple([term.selector for term in rules.affinity]))
+        near = [self._near(term, meant) for term in rules.affinity]
+        found = [part for part in near if part is not None and part.any()]
+        if len(found) == len(near):
+            return np.asarray(np.logical_and.reduce(found))
+        if found or not self._placed.means(meant, task):
+            return np.zeros(self._cluster.columns.size, np.bool_)
+        inside = [Domains(self._cluster, term.topology).inside for term in rules.affinity]
+        return np.asarray(np.logical_and.reduce(inside))
+
+    def _repelled(self, task: Task) -> Array | None:
+        """True for nodes in a domain with a pod that wants to be far from this one."""
+        if not self._repelling.carried:
+            return None
+        by_topology: dict[str, Array] = {}
+        for wish, counts in self._repelling.about(task).rules:
+            column, before = self._placed.column(counts), by_topology.get(wish.term.topology)
+            by_topology[wish.term.topology] = column if before is None else before + column
+        repelled: Array | None = None
+        for topology, column in by_topology.items():
+            here = Domains(self._cluster, topology).spread_out(column) > _NONE
+            repelled = here if repelled is None else repelled | here
+        return repelled
+
+    # -- sentences
+
+    def sentence(self, task: Task, row: int, code: int) -> str:
+        name = self._cluster.states[row].name
+        if code == _APART and task.rules is not None:
+            return f"{name}: {self._why_apart(row, task.rules)}"
+        if code == _TOGETHER and task.rules is not None:
+            for term in task.rules.anti:
+                meant = Meant((term.selector,))
+                there = self._first_near(row, term, self._placed.counts(meant))
+                for other in self._pods(there):
+                    if self._placed.means(meant, other):
+                        return f"{name}: {self._where(there, term, other)}, which the pod's anti-affinity excludes"
+        for wish, counts in self._repelling.about(task).rules:
+            there = self._first_near(row, wish.term, counts)
+            for other in self._pods(there):
+                if other.rules is not None and wish.term in other.rules.anti:
+                    return f"{name}: {self._where(there, wish.term, other)}, whose anti-affinity excludes this pod"
+        return f"{name}: anti-affinity excludes it"
+
+    def _why_apart(self, row: int, rules: PodRules) -> str:
+        labels = self._cluster.states[row].node.labels
+        meant = Meant(tuple([term.selector for term in rules.affinity]))
+        near = [self._near(term, meant) for term in rules.affinity]
+        for term, part in zip(rules.affinity, near, strict=True):
+            if term.topology not in labels:
+                return f"the node has no label {term.topology}, which the pod's affinity is about"
+            if part is not None and part.any() and not part[row]:
+                return f"none of the pods that the pod must be near runs in {term.topology}={labels[term.topology]}"
+        return "none of the pods that the pod must be near runs anywhere, and the pod is not one of them itself"
+
+    def _first_near(self, row: int, term: Term, counts: NodeCounts) -> NodeState | None:
+        """The first node with a counted pod in the domain of a node."""
+        numbers = Domains(self._cluster, term.topology).numbers
+        if not numbers[row]:
+            return None
+        rows = ((numbers == numbers[row]) & (self._placed.column(counts) > _NONE)).nonzero()[0]
+        return self._cluster.states[rows[0]] if len(rows) else None
+
+    def _pods(self, node: NodeState | None) -> list[Task]:
+        spots = self._placed.spots
+        return [] if node is None else [spots[key][0] for key in node.holdings if key in spots]
+
+    @staticmethod
+    def _where(node: NodeState | None, term: Term, other: Task) -> str:
+        assert node is not None
+        return f"{term.topology}={node.node.labels.get(term.topology)} has {other.key} on {node.name}"

@@ -1,0 +1,229 @@
+"""Volumes of pods: nodes that reach them, nodes that can have them made, and nodes that can take one more.
+
+A volume that a claim has says by node affinity and by zone labels where it can be used. A claim that waits for its
+first pod needs a free volume that the node reaches, or a class that makes volumes for such nodes.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.task import Task
+from tonnage.model.selection import Expression
+from tonnage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.plugins.filters._claims import Claims
+from tonnage.plugins.helpers.nodeterms import meeting_all, meeting_any
+
+REASONS = ("VolumeNodeAffinityConflict", "VolumeZoneConflict", "NoVolumeForNode", "VolumeLimitExceeded")
+_UNREACHED, _OTHER_ZONE, _NOTHING_TO_BIND, _FULL = 1, 2, 3, 4
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_ZONE_LABELS = {
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of volumes and nodes that say where they are, and what each is called today."""
+_BETWEEN_ZONES = "__"
+
+
+class Volumes:
+    """Keeps pods on nodes that have, reach or get their volumes."""
+
+    reasons = REASONS
+
+    def __init__(self, cluster: Cluster, binding: bool = True, zones: bool = True, limits: bool = True) -> None:
+        self._cluster = cluster
+        self._claims = Claims(cluster)
+        self._attached = Attached(cluster, self._claims)
+        self._binding, self._zones, self._limits = binding, zones, limits
+
+    def codes(self, task: Task, nodes: Nodes) -> Array | None:
+        claims = list(self._claims.of(task))
+        if not claims:
+            return None
+        codes = np.zeros(len(nodes), np.uint8)
+        # What is said first counts, so it is written last.
+        if self._limits:
+            for driver in self._drivers(claims):
+                codes[self._too_many(task, driver, nodes)] = _FULL
+        for claim in reversed(claims):
+            volume = self._claims.volume(claim)
+            if volume is not None:
+                if self._zones:
+                    codes[~self._same_zone(volume, nodes)] = _OTHER_ZONE
+                if self._binding:
+                    codes[~self._reached(volume, nodes)] = _UNREACHED
+            elif self._binding and not claim.spec.volumeName:
+                codes[~self._can_be_bound(claim, claims, nodes)] = _NOTHING_TO_BIND
+        return codes
+
+    def _drivers(self, claims: list[PersistentVolumeClaim]) -> list[str]:
+        drivers = dict.fromkeys(self._claims.driver(claim.key) for claim in claims)
+        return [driver for driver in drivers if driver]
+
+    def _reached(self, volume: PersistentVolume, nodes: Nodes) -> Array:
+        affinity = volume.spec.nodeAffinity
+        if affinity is None or affinity.required is None:
+            return np.ones(len(nodes), np.bool_)
+        return meeting_any(self._cluster, affinity.required.nodeSelectorTerms or (), nodes)
+
+    def _same_zone(self, volume: PersistentVolume, nodes: Nodes) -> Array:
+        """True for nodes where the volume is; nodes that do not say where they are can be anywhere."""
+        fine = np.ones(len(nodes), np.bool_)
+        for key, value in (volume.metadata.labels or {}).items():
+            if key in _ZONE_LABELS:
+                values = value.split(_BETWEEN_ZONES)
+                here = self._where(Expression(key, "In", values), nodes)
+                today = self._where(Expression(_ZONE_LABELS[key], "In", values), nodes)
+                fine &= np.where(self._where(Expression(key, "Exists"), nodes), here, today)
+        if fine.all():
+            return fine
+        silent = meeting_all(self._cluster, [Expression(key, "DoesNotExist") for key in _ZONE_LABELS], nodes)
+        return np.asarray(fine | silent)
+
+    def _where(self, expression: Expression, nodes: Nodes) -> Array:
+        return meeting_all(self._cluster, [expression], nodes)
+
+    def _can_be_bound(self, claim: PersistentVolumeClaim, claims: list[PersistentVolumeClaim], nodes: Nodes) -> Array:
+        """True for nodes that have a free volume for the claim, or for which its class makes one."""
+        found = self._claims.storage_class(claim)
+        if found is None:
+            return np.ones(len(nodes), np.bool_)
+        free = np.zeros(len(nodes), np.int64)
+        for volume in self._claims.free_volumes(claim):
+            free += self._reached(volume, nodes)
+        needed = [c for c in claims if not c.spec.volumeName and c.spec.storageClassName == claim.spec.storageClassName]
+        enough = free >= len(needed) + nodes.pick(self._attached.waiting(found.metadata.name, claims))
+        if found.provisioner == _NO_PROVISIONER:
+            return np.asarray(enough)
+        return np.asarray(enough | self._makes(found, nodes))
+
+    def _makes(self, found: StorageClass, nodes: Nodes) -> Array:
+        """True for nodes for which a class makes volumes."""
+        if not found.allowedTopologies:
+            return np.ones(len(nodes), np.bool_)
+        allowed = np.zeros(len(nodes), np.bool_)
+        for term in found.allowedTopologies:
+            wanted = [Expression(e.key, "In", e.values) for e in term.matchLabelExpressions or ()]
+            allowed |= meeting_all(self._cluster, wanted, nodes)
+        return allowed
+
+    def _too_many(self, task: Task, driver: str, nodes: Nodes) -> Array:
+        """True for nodes that cannot have the pod's volumes of a driver beside those that they have."""
+        new = self._attached.new(task, driver)
+        limit = nodes.pick(self._attached.limit(driver))
+        return np.asarray(nodes.pick(self._attached.count(driver) + new) > limit) & (nodes.pick(new) > 0)
+
+    # -- sentences
+
+    def sentence(self, task: Task, row: int, code: int) -> str:
+        name = self._cluster.states[row].name
+        return f"{name}: {next(self._sentences(task, row, code), 'its volumes cannot be used there')}"
+
+    def _sentences(self, task: Task, row: int, code: int) -> Iterator[str]:
+        here = Nodes(self._cluster.columns, np.array([row]))
+        claims = list(self._claims.of(task))
+        for claim in claims:
+            volume = self._claims.volume(claim)
+            if code == _UNREACHED and volume is not None and not self._reached(volume, here)[0]:
+                yield f"the volume {volume.metadata.name} of claim {claim.key} cannot be reached from there"
+            if code == _OTHER_ZONE and volume is not None and not self._same_zone(volume, here)[0]:
+                zones = {key: value for key, value in (volume.metadata.labels or {}).items() if key in _ZONE_LABELS}
+                where = ", ".join(f"{key}={value}" for key, value in sorted(zones.items()))
+                yield f"the volume {volume.metadata.name} of claim {claim.key} is in {where}"
+            if code == _NOTHING_TO_BIND and volume is None and not self._can_be_bound(claim, claims, here)[0]:
+                name = claim.spec.storageClassName
+                yield f"claim {claim.key} finds no free volume there, and its class {name} makes none for such nodes"
+        for driver in self._drivers(claims) if code == _FULL else ():
+            if self._too_many(task, driver, here)[0]:
+                have, new = int(self._attached.count(driver)[row]), int(self._attached.new(task, driver)[row])
+                limit = int(self._attached.limit(driver)[row])
+                yield f"has {have} of {limit} volumes of {driver}, and the pod needs {new} more"
+
+
+class Attached:
+    """How many volumes of each driver the pods of a node use, brought up to date by the nodes that changed."""
+
+    def __init__(self, cluster: Cluster, claims: Claims) -> None:
+        self._cluster = cluster
+        self._claims = claims
+        self._layout = -1
+        self._clock = -1
+        self._counts: dict[str, Array] = {}
+        self._limits: dict[str, Array] = {}
+
+    def count(self, driver: str) -> Array:
+        """Different volumes of a driver on each node."""
+        self._refresh()
+        return self._column(driver)
+
+    def limit(self, driver: str) -> Array:
+        """How many volumes of a driver each node can have; infinite where nothing is said."""
+        self._refresh()
+        known = self._limits.get(driver)
+        if known is None:
+            limits, states = self._cluster.surroundings.limits, self._cluster.states
+            said = [limits.get(state.name, {}).get(driver, np.inf) for state in states]
+            known = self._limits[driver] = np.array(said, np.float64)
+        return known
+
+    def new(self, task: Task, driver: str) -> Array:
+        """How many of the pod's volumes each node does not have yet."""
+        assert task.rules is not None
+        placed, nodes = self._cluster.placed, self._cluster.nodes
+        wanted = [key for key in dict.fromkeys(task.rules.claims) if self._claims.driver(key) == driver]
+        new = np.full(self._cluster.columns.size, len(wanted), np.int64)
+        for key in wanted:
+            for name in set(placed.users.get(key, {}).values()):
+                if name in nodes:
+                    new[nodes[name].row] -= 1
+        return new
+
+    def waiting(self, storage_class: str, own: list[PersistentVolumeClaim]) -> Array:
+        """On each node the claims of a class that have no volume yet and are not one's own."""
+        surroundings, placed, nodes = self._cluster.surroundings, self._cluster.placed, self._cluster.nodes
+        found = np.zeros(self._cluster.columns.size, np.int64)
+        mine = {claim.key for claim in own}
+        for key, users in placed.users.items():
+            claim = surroundings.claims.get(key)
+            if claim is None or key in mine or claim.spec.volumeName or claim.spec.storageClassName != storage_class:
+                continue
+            for name in set(users.values()):
+                if name in nodes:
+                    found[nodes[name].row] += 1
+        return found
+
+    def _refresh(self) -> None:
+        columns = self._cluster.columns
+        if self._layout != columns.layout:
+            self._layout, self._clock = columns.layout, -1
+            self._counts.clear()
+            self._limits.clear()
+        if self._clock == columns.clock:
+            return
+        for row in (columns.version > np.int64(self._clock)).nonzero()[0].tolist():
+            self._recount(row)
+        self._clock = columns.clock
+
+    def _recount(self, row: int) -> None:
+        spots = self._cluster.placed.spots
+        claims: dict[str, None] = {}
+        for key in self._cluster.states[row].holdings:
+            spot = spots.get(key)
+            if spot is not None and spot[0].rules is not None:
+                claims |= dict.fromkeys(spot[0].rules.claims)
+        for column in self._counts.values():
+            column[row] = 0
+        for key in claims:
+            driver = self._claims.driver(key)
+            if driver:
+                self._column(driver)[row] += 1
+
+    def _column(self, driver: str) -> Array:
+        known = self._counts.get(driver)
+        if known is None:
+            known = self._counts[driver] = np.zeros(self._cluster.columns.size, np.int64)
+        return known

@@ -1,0 +1,1 @@
+"""Fragmentation-aware packing, and how much of the free cards typical pods can use."""

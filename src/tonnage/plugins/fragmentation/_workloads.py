@@ -1,0 +1,109 @@
+"""The usual pods as they are written down: a list of kinds in a configuration, or the pod list of a recorded trace."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tonnage.framework.plugin import ArgumentError, FileContent
+from tonnage.model.quantity import QuantityError, milli
+from tonnage.model.wire import WireError, convert
+from tonnage.plugins.fragmentation._typicalpods import PodKind, UsualPod, Workload, kind_of, usual
+from tonnage.plugins.helpers.cardshares import WHOLE
+
+_MILLI = 1_000
+
+
+class WrittenPod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of pods as one writes it."""
+
+    cpu: str | int | float = 0
+    """A quantity."""
+    gpus: int = 0
+    share: float = 1.0
+    """Of each card."""
+    models: list[str] = []
+    """Names of cards that will do, or parts of such names; all will if there are none."""
+    popularity: float = 1.0
+    """In comparison with the others."""
+
+    def __post_init__(self) -> None:
+        if self.gpus < 0:
+            raise ValueError(f"gpus: {self.gpus} is below 0")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share: {self.share} is not above 0 and at most 1")
+        if not 0 < self.popularity < float("inf"):
+            raise ValueError(f"popularity: {self.popularity} is not above 0")
+        try:
+            cpu = milli(self.cpu)
+        except QuantityError as error:
+            raise ValueError(f"cpu: {error}") from error
+        if cpu < 0:
+            raise ValueError(f"cpu: {self.cpu} is below 0")
+
+    @property
+    def kind(self) -> PodKind:
+        return kind_of(milli(self.cpu), self.gpus, self.share, tuple(sorted(set(self.models))))
+
+
+def workload_of(pods: Sequence[WrittenPod]) -> Workload:
+    """The usual pods that are written down: all of them, with their parts of the whole."""
+    total = sum(pod.popularity for pod in pods)
+    return tuple([UsualPod(pod.kind, pod.popularity / total) for pod in pods])
+
+
+def written(workload: Workload) -> tuple[WrittenPod, ...]:
+    """How one writes usual pods."""
+    pods = [
+        WrittenPod(
+            cpu=f"{pod.kind.cpu}m",
+            gpus=pod.kind.gpus,
+            share=pod.kind.share / WHOLE if pod.kind.gpus else 1.0,
+            models=list(pod.kind.models),
+            popularity=pod.popularity,
+        )
+        for pod in workload
+    ]
+    return tuple(pods)
+
+
+def written_in_file(argument: str, content: FileContent) -> tuple[WrittenPod, ...]:
+    """The usual pods in a file: a list of kinds, or the pod list of a trace."""
+    try:
+        found = (
+            written(traced_workload(content.value))
+            if content.is_table
+            else convert(content.value, tuple[WrittenPod, ...])
+        )
+    except WireError as error:
+        raise ArgumentError(argument, f"{content.path}: {error.path or 'at the top'}: {error.message}") from error
+    except ValueError as error:
+        raise ArgumentError(argument, f"{content.path}: {error}") from error
+    if not found:
+        raise ArgumentError(argument, f"{content.path}: holds no pods")
+    return found
+
+
+def traced_kind(row: Mapping[str, str]) -> PodKind:
+    """The kind of a pod in the pod list of an openb trace; ValueError if the row cannot be read."""
+    numbers: dict[str, int] = {}
+    for name in ("cpu_milli", "num_gpu", "gpu_milli"):
+        text = (row.get(name) or "").strip()
+        if not (text.isascii() and text.isdigit()):
+            raise ValueError(f"{name}: {text!r} is not a whole number from 0 up")
+        numbers[name] = int(text[:18])
+    if numbers["gpu_milli"] > _MILLI or (numbers["num_gpu"] and not numbers["gpu_milli"]):
+        raise ValueError(f"gpu_milli: {numbers['gpu_milli']} is not above 0 and at most {_MILLI}")
+    models = sorted({word for word in (row.get("gpu_spec") or "").split("|") if word})
+    return kind_of(numbers["cpu_milli"], numbers["num_gpu"], numbers["gpu_milli"] / _MILLI, tuple(models))
+
+
+def traced_workload(rows: Sequence[Mapping[str, str]]) -> Workload:
+    """The usual pods of a trace; ValueError if a row cannot be read."""
+    counts: dict[PodKind, float] = {}
+    for number, row in enumerate(rows, start=2):
+        try:
+            kind = traced_kind(row)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+        counts[kind] = counts.get(kind, 0.0) + 1.0
+    return usual(counts)

@@ -1,0 +1,1 @@
+"""Plugins that choose the cards of a node and keep them within their limits."""

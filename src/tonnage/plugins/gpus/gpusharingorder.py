@@ -1,0 +1,56 @@
+"""KAI's order of sharing: a part of a card goes to a node where a shared card has room, before a card is opened."""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
+from tonnage.cluster.task import Task
+from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, DeviceRequest
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.plugins.helpers.cardcounts import CardCounts
+
+BONUS = 10_000.0
+
+
+class GpuSharingOrder(Plugin):
+    """Prefers nodes that have a card in use with room for the part of a card that a pod asks for."""
+
+    name = "gpusharingorder"
+
+    def on_session_open(self, session: Session) -> None:
+        self._cluster = session.cluster
+        self._cards = CardCounts(session.cluster)
+        session.add_batch_node_order(self._score, key=self._key)
+
+    @staticmethod
+    def _key(task: Task) -> Hashable:
+        return tuple([request for demand in task.demands for request in demand.requests if _is_part(request)])
+
+    def _score(self, task: Task, nodes: Nodes) -> Array | None:
+        parts = [request for demand in task.demands for request in demand.requests if _is_part(request)]
+        if not parts:
+            return None
+        found = np.logical_or.reduce([self._has_room(nodes, request) for request in parts])
+        return np.where(found, BONUS, 0.0)
+
+    def _has_room(self, nodes: Nodes, request: DeviceRequest) -> Array:
+        """Whether each node has a card in use that the request still fits on once leaving pods have left."""
+        cards, leaving = nodes.cards, self._cards.leaving(nodes)
+        used, free = cards.total[SLOTS] - cards.free[SLOTS], cards.free[MEMORY]
+        if leaving is not None:
+            used, free = used - leaving[SLOTS], free + leaving[MEMORY]
+        fits = (used > 0) & (free >= request.memory_on(cards.total[MEMORY])) & (cards.free[SLOTS] > 0)
+        fits &= cards.free[CORES] >= np.maximum(1, request.cores_on(cards.total[CORES]))
+        fits &= self._cards.owned(cards, (self._cluster.vendor_numbers[request.vendor],))
+        if not request.shares and nodes.columns.plain:
+            plain = np.array([model.mode == PLAIN_MODE for model in nodes.columns.models])
+            fits &= ~plain.take(cards.model)
+        found: Array = fits.any(axis=0)
+        return found
+
+
+def _is_part(request: DeviceRequest) -> bool:
+    """Whether a request leaves something of its cards to others."""
+    return request.shares or (request.cores < WHOLE_CARD and request.percentage != WHOLE_CARD)

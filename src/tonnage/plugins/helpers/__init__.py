@@ -1,0 +1,1 @@
+"""Arithmetic and look-ups that plugins of several families share."""

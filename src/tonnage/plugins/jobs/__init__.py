@@ -1,0 +1,1 @@
+"""Plugins about jobs and the order of their pods."""

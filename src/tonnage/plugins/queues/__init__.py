@@ -1,0 +1,1 @@
+"""Plugins that give queues their shares."""

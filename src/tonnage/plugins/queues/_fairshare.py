@@ -1,0 +1,142 @@
+"""KAI's fair share: what every queue of a tree may count on, so that nothing that somebody asks for lies idle.
+
+The total goes to the queues at the top, and what a queue gets is the total of those below it; each resource by itself:
+
+1. Every queue gets what it deserves, or what it asks for (up to its limit) if that is less. That may be more than
+   there is; then nothing remains.
+2. What remains goes by priority, the highest first, and the next one gets what these do not want. Among queues of one
+   priority it is cut by weight over those that still want something. Who wants less than its slice gets what it wants,
+   and the cut is made anew with what is left; the others get the whole units of their slice, and keep in mind the part
+   of a unit that was cut off.
+3. What is left of it because slices were rounded goes out one unit at a time, to the largest part cut off, then to the
+   older queue, then by name; nobody gets more than it wants.
+
+All numbers are whole and all comparisons exact. As always when shares are rounded to whole units, a unit more in total
+may cost a single queue some of its own; the sum never gets smaller.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.cluster.columns import UNLIMITED, Array
+from tonnage.plugins.queues._queuetable import MOST, Amounts, Level, QueueTable, whole_cluster
+
+_FIRST = np.zeros(1, np.intp)
+
+
+class CutOff(NamedTuple):
+    """How much less than a unit queues of one priority did not get.
+
+    These are floats, and exact enough: fractions over one sum of weights that differ are different floats.
+    """
+
+    cells: Array
+    amounts: Array
+
+
+def divide(table: QueueTable, total: Amounts) -> Array:
+    """The fair share of every queue: resources × queues."""
+    wanted = np.minimum(np.minimum(table.request, table.limit), MOST)
+    shares = np.zeros_like(wanted)
+    pool = whole_cluster(total)
+    for number, level in enumerate(table.levels):
+        if number:
+            pool = shares.take(level.parents, axis=1)
+        shares[:, level.rows] = _divide_level(table, level, pool, wanted[:, level.rows])
+    return shares
+
+
+def _divide_level(table: QueueTable, level: Level, pool: Array, wanted: Array) -> Array:
+    deserved = table.deserved[:, level.rows]
+    everything = pool.take(level.owner, axis=1)
+    share: Array = np.minimum(np.where(deserved >= UNLIMITED, everything, deserved), wanted)
+    left = np.maximum(pool - np.add.reduceat(share, level.starts, axis=1), 0)
+    missing = wanted - share
+    weight = table.weight[:, level.rows]
+    open_cells = np.flatnonzero((missing > 0) & (weight > 0) & (left.take(level.owner, axis=1) > 0))
+    if open_cells.size:
+        division = _Division(level, missing, weight, left)
+        division.by_priority(open_cells)
+        share = wanted - missing
+    return share
+
+
+class _Division:
+    """Dividing what is left at one level; a cell is a resource of a queue, a pool is a resource of its parent."""
+
+    def __init__(self, level: Level, missing: Array, weight: Array, left: Array) -> None:
+        self.pool, self.rank, self.unit = level.pool, level.rank, level.unit
+        self.weight = weight.ravel()
+        self.missing = missing.reshape(-1)
+        self.left = left.reshape(-1)
+
+    def by_priority(self, cells: Array) -> None:
+        cells = cells.take(np.argsort(self.rank.take(cells), kind="stable"))
+        for first, count in zip(*map(np.ndarray.tolist, _runs(self.rank.take(cells))), strict=True):
+            if not self.left.any():
+                return
+            cut_off = self._by_weight(cells[first : first + count])
+            if cut_off and self.left.any():
+                self._unit_by_unit(CutOff(*(np.concatenate(columns) for columns in zip(*cut_off, strict=True))))
+
+    def _by_weight(self, cells: Array) -> list[CutOff]:
+        """Rounds among queues of one priority, for all pools at once."""
+        cut_off: list[CutOff] = []
+        cells = cells.compress(self.left.take(self.pool.take(cells)) > 0)
+        while cells.size:
+            pool = self.pool.take(cells)
+            first, count = _runs(pool)
+            pools = pool.take(first)
+            weight, unit, wish = self.weight.take(cells), self.unit.take(cells), self.missing.take(cells)
+            weights = np.add.reduceat(weight, first).repeat(count)
+            slices, remainders = times_over(self.left.take(pool), weight, weights)
+            parts = np.zeros_like(slices)
+            coarse = (unit > 1).nonzero()[0]
+            parts[coarse] = slices.take(coarse) % unit.take(coarse)
+            met = wish <= slices
+            given = np.where(met, wish, slices - parts)
+            self.missing[cells] = wish - given
+            self.left[pools] -= np.add.reduceat(given, first)
+            spare = met & ((wish < slices) | (remainders > 0))
+            again = (np.logical_or.reduceat(spare, first) & (self.left.take(pools) > 0)).repeat(count)
+            over = (~(met | again)).nonzero()[0]
+            if over.size:
+                amounts = parts.take(over) + remainders.take(over) / weights.take(over)
+                cut_off.append(CutOff(cells.take(over), amounts))
+            cells = cells.compress(again & ~met)
+        return cut_off
+
+    def _unit_by_unit(self, cut_off: CutOff) -> None:
+        """What nobody got because it is less than a unit each."""
+        # The queues of one pool are in their order already, and sorting keeps it among equals. Small numbers are sorted
+        # much faster than large ones.
+        cells = cut_off.cells.take(np.argsort(-cut_off.amounts, kind="stable"))
+        small = self.pool.take(cells).astype(np.min_scalar_type(len(self.left)))
+        cells = cells.take(np.argsort(small, kind="stable"))
+        pool = self.pool.take(cells)
+        wish = np.minimum(self.unit.take(cells), self.missing.take(cells))
+        before = np.cumsum(wish) - wish
+        first, count = _runs(pool)
+        before -= before.take(first).repeat(count)
+        given = np.clip(self.left.take(pool) - before, 0, wish)
+        self.missing[cells] -= given
+        self.left[pool.take(first)] -= np.add.reduceat(given, first)
+
+
+def _runs(values: Array) -> tuple[Array, Array]:
+    """Where each run of equal values starts, and how long it is."""
+    bounds = np.concatenate((_FIRST, (values[1:] != values[:-1]).nonzero()[0] + 1, (len(values),)))
+    return bounds[:-1], bounds[1:] - bounds[:-1]
+
+
+def times_over(amount: Array, weight: Array, weights: Array) -> tuple[Array, Array]:
+    """Quotient and remainder of amount × weight ÷ weights, exact although the product may not fit into 64 bits.
+
+    The estimate in floats is off by a few at most, so the remainder to it fits, and 64-bit arithmetic that wraps around
+    gets it right. Whole numbers are not divided because that takes several times as long.
+    """
+    estimate = (amount * (weight / weights)).astype(np.int64)
+    remainder = amount * weight - estimate * weights
+    correction = np.floor(remainder / weights).astype(np.int64)
+    return estimate + correction, remainder - correction * weights

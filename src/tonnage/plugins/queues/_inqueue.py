@@ -1,0 +1,71 @@
+"""What groups were promised when they were let in: the part of their `minResources` that their pods do not hold yet."""
+
+from collections.abc import Sequence
+
+from tonnage.cluster.jobs.group import LET_IN, Group
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
+from tonnage.framework.session import Session
+from tonnage.plugins.helpers.queuecounts import Counts
+from tonnage.plugins.queues._queuetable import Amounts, plus
+
+_RUNNING = "Running"
+
+
+class Promises:
+    """By queue: what groups still lack of what they start with, and what they hold beyond it.
+
+    Groups are gone through once; those that are let in later in the session are added when somebody asks.
+    """
+
+    def __init__(self, session: Session, counts: Counts) -> None:
+        self._session, self._counts = session, counts
+        self._lacking: dict[str, Amounts] = {}
+        self._spare: dict[str, Amounts] = {}
+        self._seen = len(session.enqueued)
+        let_in = {job.key for job in session.enqueued}
+        for group in session.cluster.groups.groups.values():
+            if group.min_resources:
+                self._count(group, session.cluster.groups.jobs.get(group.key), group.key in let_in)
+
+    def start_of(self, job: Job) -> Amounts:
+        """What a job starts with."""
+        return [] if job.group is None else self._counts.of_shares(job.group.min_resources, absent=0)
+
+    def lacking(self) -> dict[str, Amounts]:
+        """What groups that were let in still lack."""
+        for job in self._session.enqueued[self._seen :]:
+            self._add(self._lacking, job.queue, self.start_of(job))
+        self._seen = len(self._session.enqueued)
+        return self._lacking
+
+    def net(self) -> dict[str, Amounts]:
+        """The same without what groups of the queue hold beyond what they start with, and could do without."""
+        lacking = self.lacking()
+        nothing = [0] * len(self._counts.dimensions)
+        return {
+            queue: [
+                less - more
+                for less, more in zip(lacking.get(queue, nothing), self._spare.get(queue, nothing), strict=True)
+            ]
+            for queue in {**lacking, **self._spare}
+        }
+
+    def _count(self, group: Group, job: Job | None, is_let_in: bool) -> None:
+        queue = job.queue if job is not None else group.queue or DEFAULT_QUEUE
+        start = self._counts.of_shares(group.min_resources, absent=0)
+        held = self._held(job)
+        runs = group.phase == _RUNNING and job is not None and job.started() >= job.minimum
+        if is_let_in or group.phase == LET_IN or runs:
+            self._add(self._lacking, queue, [max(least - have, 0) for least, have in zip(start, held, strict=True)])
+        self._add(self._spare, queue, [max(have - least, 0) for least, have in zip(start, held, strict=True)])
+
+    def _held(self, job: Job | None) -> Amounts:
+        held: Amounts = [0] * len(self._counts.dimensions)
+        for task in job.tasks_that(RUNNING, PLACED, PIPELINED) if job is not None else ():
+            held = plus(held, self._counts.of_task(task))
+        return held
+
+    @staticmethod
+    def _add(sums: dict[str, Amounts], queue: str, amounts: Sequence[int]) -> None:
+        sums[queue] = plus(sums[queue], amounts) if queue in sums else amounts

@@ -1,0 +1,132 @@
+"""KAI's rules for taking back: who may, from whom, and how far.
+
+A job may take back if its queue stays within its fair share with it, of what it asks for. Of a branch of the tree, seen
+from where it parts from that of the job, pods may be taken as long as, of something that they give,
+
+* the branch holds more than its fair share, what it deserves and its limit let it have; or
+* the branch holds more than it deserves, and that of the job stays within what it deserves.
+
+Pods that would come before the job's queue once they wait again are not taken: the next cycle would give them the place
+back. In the end, on every level, a queue above the job that would hold more than its fair share of something that is
+asked for or lost must still have a smaller part of it than each sibling that gives something up.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from tonnage.framework.decision import Reason
+from tonnage.plugins.queues._dominantshare import order_key
+from tonnage.plugins.queues._queuerules import Loss
+from tonnage.plugins.queues._queuetable import Amounts, plus
+from tonnage.plugins.queues._queueusage import Standing, first_above
+
+
+def why_beyond_fair_share(standing: Standing, queue: int, request: Amounts) -> Reason | None:
+    """Why a queue must not take back that much; those above it are looked at once it is known who gives it up."""
+    held, fair = standing.allocated[queue], standing.fair[queue]
+    place = first_above(plus(held, request), fair, request)
+    if place is None:
+        return None
+    return Reason(
+        "QueueBeyondFairShare",
+        f"queue {standing.name(queue)} holds {standing.show(place, held[place])} of its share of "
+        f"{standing.show(place, fair[place])} {standing.dimensions[place].name}; "
+        f"the job asks for {standing.show(place, request[place])} more",
+    )
+
+
+def reclaimable(
+    standing: Standing,
+    queue: int,
+    request: Amounts,
+    following: Amounts,
+    losses: Sequence[Loss],
+    multiplier: float,
+) -> list[bool]:
+    """For each loss whether it may be taken for a job of the queue that asks for so much.
+
+    The queue's turn comes with the job that it would run next, which may be another one and asks for `following`.
+    A loss that is given back is one that others may have counted on, so they are asked again without it.
+    """
+    allowed = [True] * len(losses)
+    while True:
+        reclaim = _Reclaim(standing, queue, request)
+        taken = [may and reclaim.take(loss) for may, loss in zip(allowed, losses, strict=True)]
+        spared = set(reclaim.less_saturated(multiplier))
+        allowed = [
+            may and not reclaim.would_come_back(loss, following) and spared.isdisjoint(standing.table.path(loss.row))
+            for may, loss in zip(taken, losses, strict=True)
+        ]
+        if allowed == taken:
+            return allowed
+
+
+class _Reclaim:
+    """What queues have left while losses are taken one after another."""
+
+    def __init__(self, standing: Standing, queue: int, request: Amounts) -> None:
+        self._standing, self._queue, self._request = standing, queue, request
+        self._wanted = [place for place, amount in enumerate(request) if amount > 0]
+        self._involved = set(self._wanted)
+        self._left: dict[int, list[int]] = {}
+        self._starved: dict[int, bool] = {}
+        """Whether a branch of the job stays within what it deserves."""
+
+    def take(self, loss: Loss) -> bool:
+        """Take a loss if that is allowed."""
+        standing = self._standing
+        mine, other = standing.table.branches(self._queue, loss.row)
+        left = self._left.get(other, standing.allocated[other])
+        given = [place for place, lost in enumerate(loss.amounts) if lost]
+        if mine == other or not (
+            _is_above(left, standing.allocatable[other], given)
+            or (self._is_starved(mine) and _is_above(left, standing.deserved[other], given))
+        ):
+            return False
+        for row in standing.table.path(loss.row):
+            if row not in self._left:
+                self._left[row] = list(standing.allocated[row])
+            left = self._left[row]
+            for place in given:
+                left[place] -= loss.amounts[place]
+        self._involved.update(given)
+        return True
+
+    def would_come_back(self, loss: Loss, following: Amounts) -> bool:
+        """Whether what is lost would be given out before the queue's next job has its turn, so that nothing is won."""
+        standing = self._standing
+        mine, other = standing.table.branches(self._queue, loss.row)
+        back = order_key(standing, other, loss.amounts, self._left[other])
+        return back < order_key(standing, mine, following)
+
+    def _is_starved(self, branch: int) -> bool:
+        known = self._starved.get(branch)
+        if known is None:
+            held, deserved = self._standing.allocated[branch], self._standing.deserved[branch]
+            known = all(held[place] + self._request[place] <= deserved[place] for place in self._wanted)
+            self._starved[branch] = known
+        return known
+
+    def less_saturated(self, multiplier: float) -> Iterator[int]:
+        """Queues that give something up and would have a smaller part of their share left than one with the job."""
+        standing, parent = self._standing, self._standing.table.parent
+        for row in standing.table.path(self._queue):
+            held = plus(self._left.get(row, standing.allocated[row]), self._request)
+            fair = standing.fair[row]
+            over = [place for place in self._involved if held[place] > fair[place]]
+            siblings = [one for one in self._left if parent[one] == parent[row] and one != row] if over else ()
+            for sibling in siblings:
+                left, share = self._left[sibling], standing.fair[sibling]
+                # A queue without any share has no part of it that could be too small.
+                if any(
+                    share[place] and held[place] * multiplier * share[place] >= left[place] * fair[place]
+                    for place in over
+                ):
+                    yield sibling
+
+
+def _is_above(held: Amounts, bounds: Amounts, places: Sequence[int]) -> bool:
+    # A plain loop, because this is asked for every pod that may be stopped.
+    for place in places:  # noqa: SIM110
+        if held[place] > bounds[place]:
+            return True
+    return False

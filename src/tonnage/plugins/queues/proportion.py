@@ -1,0 +1,61 @@
+"""Proportion: queues get their share of the cluster, by KAI's rules if a queue of KAI's is given, else by Volcano's."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tonnage.framework.plugin import ArgumentError, PluginArguments
+from tonnage.plugins.queues._kaiqueues import KaiQueues
+from tonnage.plugins.queues._queuerules import QueueRules
+from tonnage.plugins.queues._queueshares import QueueShares
+from tonnage.plugins.queues._volcanoqueues import VolcanoQueues
+from tonnage.plugins.queues._waterfill import deserved_by_weight, most_possible
+
+MULTIPLIER = "reclaimerSaturationMultiplier"
+AS_KAI_SPELLS_IT = "relcaimerSaturationMultiplier"
+
+
+class Proportion(QueueShares):
+    """Queues deserve what they are given and a part of the rest by weight."""
+
+    name = "proportion"
+
+    class Arguments(PluginArguments):
+        """What is left to say beyond the queues."""
+
+        saturation_multiplier: float = msgspec.field(default=1.0, name=MULTIPLIER)
+        """By KAI's rules: how far a queue beyond its fair share must stay behind those it takes from, from 1 up."""
+
+    @classmethod
+    def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
+        """Also by the name that KAI has for it, and as a text, which it demands."""
+        names = [name for name in (AS_KAI_SPELLS_IT, MULTIPLIER) if name in given]
+        if len(names) == 2:
+            raise ArgumentError(AS_KAI_SPELLS_IT, f"is KAI's spelling of {MULTIPLIER}, which is given too; keep one")
+        arguments = dict(given)
+        for name in names:
+            value = _number(name, arguments.pop(name))
+            if value < 1:
+                warn(name, f"{value:g} is below 1; 1 is used, as in KAI")
+            arguments[MULTIPLIER] = max(value, 1.0)
+        return super().read_arguments(arguments, warn)
+
+    def make_rules(self, by_kai: bool) -> QueueRules:
+        """KAI's rules for a tree of queues, or Volcano's for queues side by side."""
+        if by_kai:
+            table = self.table(self._session.cluster.groups.hierarchy().parents)
+            return KaiQueues(table, self._counts, self._session.next_jobs, self.args.saturation_multiplier)
+        table, total = self.table({}), self._counts.total
+        return VolcanoQueues(table, deserved_by_weight(table, total), most_possible(table, total))
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ArgumentError(name, f"expected a number, got {value!r}")
+    return number

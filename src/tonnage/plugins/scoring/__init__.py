@@ -1,0 +1,1 @@
+"""Plugins that say how good a node is for a pod."""

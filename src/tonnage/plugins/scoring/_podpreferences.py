@@ -1,0 +1,140 @@
+"""How good nodes are for the pods that are already there: preferred pod affinity and wished-for spread.
+
+Both parts work as in Kubernetes and end in whole numbers from 0 to 100 over the nodes that the pod fits on. A plugin
+registers one with its weight:
+
+    add_part(session, PodAffinityScore(session.cluster), weight=2.0)
+"""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.podindex import Meant
+from tonnage.cluster.podrules import HOSTNAME, Spread
+from tonnage.cluster.task import Task
+from tonnage.framework.session import Session
+from tonnage.plugins.filters._topologyspread import counted_nodes
+from tonnage.plugins.helpers.labeldomains import Domains
+
+HIGHEST = np.float64(100.0)
+
+
+class Part(Protocol):
+    """A score that depends on the pods of all nodes."""
+
+    def key(self, task: Task) -> Hashable:
+        """Everything about a pod that the scores depend on."""
+
+    def applies(self, task: Task) -> bool:
+        """Whether nodes can be told apart for this pod."""
+
+    def scores(self, task: Task, fits: Array) -> Array:
+        """From 0 to 100 for each node, given which of them the pod fits on; what others get does not matter."""
+
+
+def add_part(session: Session, part: Part, weight: float) -> None:
+    """Let a part count with its weight."""
+
+    def evaluate(task: Task, nodes: Nodes) -> Array | None:
+        return np.zeros(len(nodes)) if part.applies(task) else None
+
+    def reduce(task: Task, scores: Array, fits: Array) -> Array:
+        return part.scores(task, fits) * weight
+
+    session.add_batch_node_order(evaluate, key=part.key, reduce=reduce, fresh=True)
+
+
+class PodAffinityScore:
+    """Preferred affinity and anti-affinity to pods that have a node, and theirs to the pod."""
+
+    def __init__(self, cluster: Cluster, own_only: bool = False) -> None:
+        self._cluster = cluster
+        self._own_only = own_only
+        """Whether pods without wishes of their own are left alone, whatever other pods wish."""
+
+    def key(self, task: Task) -> Hashable:
+        rules = task.rules
+        if rules is not None and rules.wishes:
+            return rules.key
+        drawing = self._cluster.placed.drawing
+        return drawing.about(task).numbers if drawing.carried and not self._own_only else ()
+
+    def applies(self, task: Task) -> bool:
+        rules = task.rules
+        if rules is not None and rules.wishes:
+            return True
+        drawing = self._cluster.placed.drawing
+        return not self._own_only and bool(drawing.carried) and bool(drawing.about(task).rules)
+
+    def scores(self, task: Task, fits: Array) -> Array:
+        sums = self.sums(task)
+        among = sums[fits]
+        lowest, highest = (among.min(), among.max()) if among.size else (0.0, 0.0)
+        if highest <= lowest:
+            return np.zeros(len(sums))
+        return np.trunc(HIGHEST * ((sums - lowest) / (highest - lowest)))
+
+    def sums(self, task: Task) -> Array:
+        """For each node the weights of all pods in its domains that are wished for, or that wish for this one."""
+        placed = self._cluster.placed
+        counted = (
+            [(wish, placed.counts(Meant((wish.term.selector,)))) for wish in task.rules.wishes] if task.rules else []
+        )
+        counted += placed.drawing.about(task).rules
+        by_topology: dict[str, Array] = {}
+        for wish, counts in counted:
+            if counts:
+                part = placed.column(counts) * np.int64(wish.weight)
+                before = by_topology.get(wish.term.topology)
+                by_topology[wish.term.topology] = part if before is None else before + part
+        sums = np.zeros(self._cluster.columns.size)
+        for topology, column in by_topology.items():
+            sums += Domains(self._cluster, topology).spread_out(column)
+        return sums
+
+
+class SpreadScore:
+    """Spread constraints that need not be met: the fewer pods like this one in a node's domains, the better."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def key(self, task: Task) -> Hashable:
+        rules = task.rules
+        return (rules.key, task.selection) if rules is not None and rules.should_spread else ()
+
+    def applies(self, task: Task) -> bool:
+        return task.rules is not None and bool(task.rules.should_spread)
+
+    def scores(self, task: Task, fits: Array) -> Array:
+        assert task.rules is not None
+        constraints = task.rules.should_spread
+        topologies = [Domains(self._cluster, constraint.topology) for constraint in constraints]
+        complete = np.logical_and.reduce([domains.inside for domains in topologies])
+        scored = fits & complete
+        if not scored.any():
+            return np.zeros(len(fits))
+        total = np.zeros(len(fits))
+        for constraint, domains in zip(constraints, topologies, strict=True):
+            total += self._costs(task, constraint, domains, complete, scored)
+        total = np.floor(total + 0.5)
+        lowest, highest = total[scored].min(), total[scored].max()
+        if highest == 0:
+            return np.where(scored, HIGHEST, 0.0)
+        return np.where(scored, np.floor(HIGHEST * (highest + lowest - total) / highest), 0.0)
+
+    def _costs(self, task: Task, constraint: Spread, domains: Domains, complete: Array, scored: Array) -> Array:
+        """What one constraint says against each node."""
+        placed = self._cluster.placed
+        pods = placed.column(placed.counts(Meant((constraint.selector,), staying=True)))
+        if constraint.topology == HOSTNAME:
+            size = int(np.count_nonzero(scored))
+        else:
+            size = int(np.count_nonzero(domains.totals(scored)))
+            counted = counted_nodes(self._cluster, task, constraint)
+            pods = domains.spread_out(pods * (complete if counted is None else complete & counted))
+        return np.asarray(pods * np.log(size + 2.0) + (constraint.skew - 1))

@@ -1,0 +1,143 @@
+"""Keeping scarce resources for those who need them: nodes that have them are avoided, and what goes with them is kept.
+
+Both parts belong to `resource-strategy-fit`. A node has what it states an amount of; one that does not state
+processors, memory, storage or pod places has them.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.columns import UNLIMITED, Array, Nodes
+from tonnage.cluster.memo import Memo
+from tonnage.cluster.task import Requests, Task
+from tonnage.model.resources import CPU, MEMORY, NATIVE, show
+from tonnage.plugins.helpers.weights import names_in
+from tonnage.plugins.scoring._strategyarguments import Proportional, ScarceAvoidance
+
+REASONS = ("ReservedForScarceResource",)
+_MOST = 100
+_MILLI = 1000
+_GB = 10**9
+_NOTHING = np.float64(-np.inf)
+
+
+class _Looked(NamedTuple):
+    """What is looked at for a pod: scarce resources first, then those it requests."""
+
+    rows: Array
+    limits: Array
+    """Amounts from which on a node is taken not to have it."""
+    weights: Array
+    lost: bool
+    """Whether the pod requests something that no node knows."""
+
+
+class Avoidance:
+    """Scores a node by the scarce resources that it does not have, and 0 if it lacks something that the pod needs."""
+
+    def __init__(self, cluster: Cluster, args: ScarceAvoidance) -> None:
+        self._cluster = cluster
+        self._weights = args.weights
+        self._weight_sum = sum(self._weights.values())
+        self._factor = float(_MOST * args.weight)
+        self._known: Memo[Requests, _Looked] = Memo()
+
+    def score(self, task: Task, nodes: Nodes) -> Array:
+        """100 × the weight × the share of weights of what the node does not have."""
+        looked = self._looked(task.requests)
+        offered = nodes.allocatable.take(looked.rows, axis=0)
+        has = (offered > 0) & (offered < looked.limits)
+        scarce = len(looked.weights)
+        owned: Array = np.add.accumulate(has[:scarce] * looked.weights, axis=0)[-1] if scarce else np.zeros(len(nodes))
+        score: Array = (1 - owned / self._weight_sum) * self._factor
+        score[~has[scarce:].all(axis=0) | looked.lost] = 0
+        return score
+
+    def _looked(self, requests: Requests) -> _Looked:
+        memo = self._known.at(self._cluster.columns.layout)
+        known = memo.get(requests)
+        if known is None:
+            resources = self._cluster.columns.resources
+            scarce = [name for name in self._weights if name in resources]
+            asked = [name for name, _ in requests if name in resources]
+            names = [*scarce, *asked]
+            limits = np.array([UNLIMITED + (name in NATIVE) for name in names], np.int64)
+            weights = np.array([float(self._weights[name]) for name in scarce])
+            rows = np.array([resources[name] for name in names], np.intp)
+            lost = len(asked) < len(requests)
+            known = memo.keep(requests, _Looked(rows, limits[:, None], weights[:, None], lost))
+        return known
+
+
+class _Kept(NamedTuple):
+    """What is kept for the idle ones of some resources, as columns: their rows, and milli processors and bytes each."""
+
+    rows: Array
+    each: Array
+
+
+class Reserve:
+    """Turns down nodes on which too few processors or too little memory would be left for what is scarce there."""
+
+    def __init__(self, cluster: Cluster, args: Proportional) -> None:
+        self._cluster = cluster
+        self._names = names_in(args.resources)
+        self._each = {name: (args.needed(name, CPU) * _MILLI, args.needed(name, MEMORY) * _GB) for name in self._names}
+        self._secondary = np.array([cluster.columns.resources[name] for name in (CPU, MEMORY)], np.intp)
+        self._kept: Memo[None, _Kept] = Memo()
+
+    def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
+        """1 where too little would be left; pods that ask for one of the scarce resources are not looked at."""
+        if any(name in self._each for name, _ in task.requests):
+            return None
+        reserved = self._reserved(nodes)
+        if reserved is None:
+            return None
+        wants = self._cluster.vector(task.requests).take(self._secondary)[:, None]
+        left = nodes.free.take(self._secondary, axis=0) - wants
+        short: Array = np.logical_or.reduce(left < reserved, axis=0)
+        return short.view(np.uint8)
+
+    def detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
+        """What a sentence about one node needs."""
+        columns = self._cluster.columns
+        node, free = self._cluster.states[row].name, columns.free[:, row].copy()
+        wants, resources = dict(task.requests), columns.resources
+        reserved = self._reserved(Nodes(columns, slice(row, row + 1)))
+        kept = [] if reserved is None else reserved[:, 0].tolist()
+
+        def render() -> str:
+            parts = []
+            for name, amount in zip((CPU, MEMORY), kept, strict=True):
+                left, wanted = int(free[resources[name]]), wants.get(name, 0)
+                if left - wanted < amount:
+                    shown = [show(name, value) for value in (wanted, max(0, left), int(amount))]
+                    parts.append(f"{name}: wants {shown[0]}, {shown[1]} free, of which {shown[2]} are kept")
+            idle = [
+                f"{free[resources[name]]} {name}"
+                for name in self._names
+                if name in resources and 0 < free[resources[name]] < UNLIMITED // 2
+            ]
+            return f"{node}: {'; '.join(parts)} for {', '.join(idle)}"
+
+        return render
+
+    def _reserved(self, nodes: Nodes) -> Array | None:
+        """Milli processors and bytes that must be left on each node; minus infinity where nothing is kept."""
+        columns = self._cluster.columns
+        memo = self._kept.at(columns.layout)
+        kept = memo.get(None)
+        if kept is None:
+            known = [name for name in self._names if name in columns.resources]
+            each = np.array([self._each[name] for name in known]).reshape(len(known), 2)
+            kept = memo.keep(None, _Kept(np.array([columns.resources[name] for name in known], np.intp), each))
+        if not len(kept.rows):
+            return None
+        idle = nodes.free.take(kept.rows, axis=0)
+        offered = nodes.allocatable.take(kept.rows, axis=0)
+        idle = np.where(offered < UNLIMITED, idle, 0)
+        needed = (idle[:, None] * kept.each[:, :, None]).max(axis=0)
+        return np.where(needed > 0, needed, _NOTHING)

@@ -1,0 +1,1 @@
+"""Plugins that keep the pods of a job close together."""

@@ -1,0 +1,177 @@
+"""How much of a job nodes have room for, as columns that can be summed up over groups of nodes.
+
+Pods that differ in nothing that matters are of one kind, and for each kind it is counted how many fit on each node. The
+count may be too high, never too low: pods of several containers compete for cards, and kinds compete with each other.
+What of a resource pods want together is compared with what is free as well. Pods that are leaving count as gone.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, Nodes
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.task import Task
+from tonnage.framework.session import Session
+from tonnage.model.resources import PODS, show
+from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
+
+Totals = Callable[[Array], Array]
+"""Sums a column of nodes up over groups of nodes."""
+_MOST = 2**31 - 1
+_MOST_REMEMBERED = 2**16
+
+
+class _Kind(NamedTuple):
+    """Pods that are alike: how many there are, and how many of them fit on each node."""
+
+    pods: int
+    fits: Array
+
+
+class _Stock(NamedTuple):
+    """A resource: what the pods want of it together, and what is free of it on each node."""
+
+    resource: str
+    wanted: int
+    free: Array
+
+
+class Fit(NamedTuple):
+    """How a job fits into groups of nodes."""
+
+    holds: Array
+    """How many of the pods each group has room for, by their number alone."""
+    enough: Array
+    """Whether each group may have room for all that must be there."""
+    tightness: Array
+    """How much of the room would be taken, 1 being all of it."""
+
+
+class Kinds:
+    """Tells pods apart by their classes, which are remembered, because a job that grows asks for one pod at a time."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, tuple[Task, Hashable]] = {}
+
+    def sort(self, tasks: Sequence[Task]) -> list[list[Task]]:
+        """The pods by kind, in their order."""
+        if len(self._known) > _MOST_REMEMBERED:
+            self._known.clear()
+        alike: dict[Hashable, list[Task]] = {}
+        for task in tasks:
+            known = self._known.get(task.key)
+            if known is None or known[0] is not task:
+                known = self._known[task.key] = task, self._session.class_key(task)
+            alike.setdefault(known[1], []).append(task)
+        return list(alike.values())
+
+
+class Room:
+    """What there is room for, of the pods that a job asks places for."""
+
+    def __init__(self, session: Session, kinds: Kinds, job: Job, tasks: Sequence[Task]) -> None:
+        """`tasks` are those that wait, the ones that the job needs to start in front."""
+        self.needed = min(max(job.minimum - job.promised(), 1), len(tasks))
+        """How many of the pods must get places."""
+        self._cluster = session.cluster
+        if session.cluster.leaving:
+            with session.looking_ahead():
+                self._kinds, self._stocks = self._look(session, kinds.sort(tasks))
+        else:
+            self._kinds, self._stocks = self._look(session, kinds.sort(tasks))
+
+    def _look(self, session: Session, sorted_tasks: Sequence[Sequence[Task]]) -> tuple[list[_Kind], list[_Stock]]:
+        kinds = [_Kind(len(alike), self._count(session, alike[0])) for alike in sorted_tasks]
+        tasks = [task for alike in sorted_tasks for task in alike]
+        if len(kinds) == 1 or len(tasks) > self.needed:
+            # Counting is enough for pods of one kind; and of pods that are too many nobody knows which will get places.
+            return kinds, []
+        usable = np.logical_or.reduce([kind.fits > 0 for kind in kinds])
+        return kinds, list(self._compare(tasks, usable))
+
+    def _count(self, session: Session, task: Task) -> Array:
+        """How many pods like this one fit on each node."""
+        columns = self._cluster.columns
+        needs = self._cluster.vector(task.requests)
+        asked = needs.nonzero()[0]
+        count = (columns.free.take(asked, axis=0) // needs.take(asked)[:, None]).min(axis=0, initial=_MOST)
+        for demand in task.demands:
+            for request in demand.requests:
+                number = self._cluster.vendor_numbers[request.vendor]
+                ask = CardAsk(request, task, self._cluster.vendors[number], number)
+                count = np.minimum(count, self._count_cards(ask) // max(request.count, 1))
+        if task.rules is None:
+            # What a pod demands of other pods may come true with the first pods of its own job.
+            count = np.where(session.fitting(task), count, 0)
+        result: Array = np.clip(count, 0, _MOST)
+        return result
+
+    def _count_cards(self, ask: CardAsk) -> Array:
+        """How often a request for one card can be met on each node."""
+        columns = self._cluster.columns
+        cards = Nodes(columns).cards
+        fits = ask.codes(cards, columns) == CARD_FITS
+        slots, memory = np.maximum(cards.free[SLOTS], 0), ask.request.memory_on(cards.total[MEMORY])
+        each = np.minimum(slots, np.where(memory > np.int64(0), cards.free[MEMORY] // np.maximum(memory, 1), _MOST))
+        if ask.cores:
+            each = np.minimum(each, cards.free[CORES] // ask.cores)
+        if ask.takes_whole_cards:
+            each = np.minimum(each, 1)
+        elif columns.plain and not ask.request.shares:
+            each = np.where(ask.plain(cards), np.minimum(each, 1), each)
+        count: Array = np.where(fits, np.maximum(each, 1), 0).sum(axis=0)
+        if columns.foreign_total:
+            owned = np.where(fits, slots, 0).sum(axis=0)
+            count = np.minimum(count, np.maximum(owned - columns.foreign[ask.number], 0))
+        return count
+
+    def _compare(self, tasks: Sequence[Task], usable: Array) -> list[_Stock]:
+        columns, wanted = self._cluster.columns, dict[str, int]()
+        for task in tasks:
+            for name, value in task.requests:
+                wanted[name] = wanted.get(name, 0) + value
+        stocks = []
+        for name, value in sorted(wanted.items()):
+            place = columns.resources.get(name)
+            if place is not None and value:
+                free, offered = columns.free[place], columns.allocatable[place]
+                free = np.where(offered < UNLIMITED, np.clip(free, 0, LARGEST), LARGEST)
+                stocks.append(_Stock(name, value, np.where(usable, free, 0)))
+        return stocks
+
+    def fit(self, totals: Totals) -> Fit:
+        """How the job fits into the groups of nodes over which `totals` sums."""
+        fitting = [totals(kind.fits) for kind in self._kinds]
+        holds = np.add.reduce([np.minimum(fits, kind.pods) for kind, fits in zip(self._kinds, fitting, strict=True)])
+        enough = holds >= self.needed
+        tightness = self.needed / np.maximum(np.add.reduce(fitting), 1)
+        shares = [stock.wanted / np.maximum(totals(stock.free), 1) for stock in self._stocks]
+        if shares:
+            tightness = np.maximum.reduce(shares)
+            enough &= tightness <= 1
+        return Fit(holds, enough, tightness)
+
+    def capacity(self, totals: Totals) -> Array:
+        """How many of the pods each group of nodes has room for; more than there are, if pods are of one kind."""
+        if len(self._kinds) == 1:
+            return totals(self._kinds[0].fits)
+        return self.fit(totals).holds
+
+    def nearest(self, fit: Fit, groups: Sequence[int]) -> int:
+        """The group of nodes that holds the most pods, then the one that lacks the least, then the first."""
+        return min(groups, key=lambda group: (-fit.holds[group], fit.tightness[group], group))
+
+    def shortage(self, totals: Totals, fit: Fit, group: int) -> str:
+        """What a group of nodes lacks, with numbers."""
+        holds = int(fit.holds[group])
+        if holds < self.needed:
+            return f"holds {holds}"
+        lacking = []
+        for name, wanted, column in self._stocks:
+            free = int(totals(column)[group])
+            if free < wanted and name != PODS:
+                lacking.append(f"{name}: {show(name, free)} of {show(name, wanted)} are free")
+        return f"lacks {'; '.join(lacking)}" if lacking else f"holds {holds} by their number"
