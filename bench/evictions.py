@@ -9,8 +9,8 @@ from tests.groups import add, kai_group
 from tests.settings.texts import KAI_DEFAULT
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
+from tonnage.config.load import load_text
 from tonnage.framework.session import Session
-from tonnage.settings.load import load_text
 
 ALL = ("allocate", "consolidation", "reclaim", "preempt")
 BORROWER, OWNER = "team-a", "team-b"

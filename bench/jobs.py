@@ -9,13 +9,13 @@ from tests.settings.texts import KAI_DEFAULT
 from tonnage.actions.allocate import Allocate
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
+from tonnage.config.load import load_text
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.model.group import KaiQueue
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from tonnage.settings.load import load_text
 
 GPUS = 8
 

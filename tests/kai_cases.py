@@ -15,6 +15,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.cluster.jobs.queue import KAI_PRIORITY
+from tonnage.config.load import complete, load_text
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.group import KaiPodGroup
@@ -24,7 +25,6 @@ from tonnage.model.selection import Affinity, Expression, NodeAffinity, NodeSele
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import convert
 from tonnage.plugins.catalog import plugin_class
-from tonnage.settings.load import complete, load_text
 
 FILE = Path(__file__).parents[2] / "shared" / "vectors" / "kai_cases.json"
 NON_PREEMPTIBLE = 100

@@ -4,12 +4,12 @@ from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
+from tonnage.config.finder import register_plugin
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.pernode import NodeView
 from tonnage.framework.plugin import ArgumentError, FileContent, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
-from tonnage.settings.finder import register_plugin
 
 __all__ = [
     "LEAVING",

@@ -19,14 +19,14 @@ from tonnage.batch.metrics import Metrics
 from tonnage.batch.reloading import Configuration, Reloading
 from tonnage.batch.sources import ConfigMapSource, Content, FileSource, MapName, map_name
 from tonnage.cluster.cluster import Cluster
+from tonnage.config.load import load_text
+from tonnage.config.notes import SettingsError
 from tonnage.doors.events import CONFIGURATION_REFUSED, WARNINGS, ObjectRef
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.kube.client import connect
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
-from tonnage.settings.load import load_text
-from tonnage.settings.notes import SettingsError
 
 BINPACK = "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n"
 TYPO = "actions: alocate\ntiers: []\n"

@@ -104,7 +104,7 @@ def test_asking_for_help_does_not_import_the_engine() -> None:
     )
     assert "--defaults" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert not {"numpy", "msgspec", "yaml", "tonnage.settings"} & imported
+    assert not {"numpy", "msgspec", "yaml", "tonnage.config"} & imported
 
 
 # -- schedule --config

@@ -6,10 +6,10 @@ import pytest
 
 from tests.devices.objects import container
 from tests.settings.device_texts import FULL, NVIDIA, OLD_LIST
+from tonnage.config.notes import SettingsError
 from tonnage.devices.base import DeviceRequest
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
 from tonnage.extender.vendors import configured_vendors
-from tonnage.settings.notes import SettingsError
 
 
 def written(folder: Path, text: str) -> str:

@@ -13,8 +13,8 @@ from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN
 from tonnage.actions.queueorder import QueueOrder
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
+from tonnage.config.load import load_text
 from tonnage.framework.session import Session
-from tonnage.settings.load import load_text
 
 NODES = 3
 CAPACITY = VOLCANO_BUILT_IN.replace("name: proportion\n", "name: capacity\n    enableHierarchy: true\n")

@@ -2,8 +2,8 @@
 
 from textwrap import dedent
 
-from tonnage.settings.deviceconfig import load_devices
-from tonnage.settings.notes import SettingsError
+from tonnage.config.deviceconfig import load_devices
+from tonnage.config.notes import SettingsError
 
 FULL = """\
 nvidia:

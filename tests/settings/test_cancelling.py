@@ -4,7 +4,7 @@ import pytest
 
 from tests.settings.texts import VOLCANO_HELM, errors, warnings, with_plugin
 from tonnage.api import Plugin, Pull, Session
-from tonnage.settings import finder
+from tonnage.config import finder
 
 
 def cancelling(*plugins: str) -> list[str]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.devices.objects import container
 from tests.properties.worlds import examples
 from tests.settings.device_texts import FULL, NVIDIA, OLD_LIST, errors, vendors, warnings
+from tonnage.config.deviceconfig import is_device_configuration
 from tonnage.devices.base import Admission, Change, DeviceRequest, Handover
-from tonnage.settings.deviceconfig import is_device_configuration
 
 
 def wrapped(text: str, key: str = "device-config.yaml") -> str:

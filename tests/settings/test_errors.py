@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.settings.texts import VOLCANO_CONFIG_MAP, VOLCANO_HELM, errors, indented, with_plugin
-from tonnage.settings.load import load_bytes, load_file
-from tonnage.settings.notes import SettingsError
+from tonnage.config.load import load_bytes, load_file
+from tonnage.config.notes import SettingsError
 
 OK = "actions: allocate\ntiers: []\n"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tonnage.config import finder
+from tonnage.config.finder import PluginError, PluginFinder, register_plugin
 from tonnage.framework.plugin import Plugin
-from tonnage.settings import finder
-from tonnage.settings.finder import PluginError, PluginFinder, register_plugin
 
 
 class Mine(Plugin):

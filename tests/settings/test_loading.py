@@ -13,12 +13,12 @@ from tests.settings.texts import (
     with_plugin,
 )
 from tonnage.cluster.cluster import Cluster
+from tonnage.config.compat import ABSENT, ACTIONS, ALWAYS_ON
+from tonnage.config.defaults import default_text, with_flags
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS, plugin_class
 from tonnage.plugins.defaults import stock_plugins
-from tonnage.settings.defaults import default_text, with_flags
-from tonnage.settings.peers import ABSENT, ACTIONS, ALWAYS_ON
 
 ALWAYS = ["noderesources", "nodeselection", "predicates", "devices", "devicequota"]
 

@@ -6,6 +6,7 @@ from tests.neighbours import HOST, ZONE, labelled, spread, term, zoned
 from tests.scenario import reasons, scenario
 from tests.settings.texts import load, warnings, with_plugin
 from tonnage.cluster.task import make_task
+from tonnage.config.notes import SettingsError
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.pod import ContainerPort
@@ -21,7 +22,6 @@ from tonnage.model.storage import (
     PersistentVolumeClaim,
     VolumeSpec,
 )
-from tonnage.settings.notes import SettingsError
 
 
 def text(*lines):

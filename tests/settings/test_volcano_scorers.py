@@ -3,8 +3,8 @@
 import pytest
 
 from tests.settings.texts import errors, load, warnings, with_plugin
+from tonnage.config.tiers import registered_points
 from tonnage.plugins.scoring._strategyarguments import Strategy
-from tonnage.settings.tiers import registered_points
 
 STRATEGIES = """\
 actions: "enqueue, allocate, backfill"

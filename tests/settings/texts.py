@@ -2,8 +2,8 @@
 
 from textwrap import dedent
 
-from tonnage.settings.load import Settings, load_text
-from tonnage.settings.notes import SettingsError
+from tonnage.config.load import Settings, load_text
+from tonnage.config.notes import SettingsError
 
 VOLCANO_BUILT_IN = """\
 actions: "enqueue, allocate, backfill"

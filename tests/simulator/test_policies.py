@@ -3,8 +3,8 @@
 import pytest
 
 from tests.simulator.traces import simulate, trace, workload
+from tonnage.config.notes import SettingsError
 from tonnage.framework.session import Session
-from tonnage.settings.notes import SettingsError
 from tonnage.simulator import fill as filling
 from tonnage.simulator.policies import POLICIES, policy_named, policy_of_file
 from tonnage.simulator.standing import acts_on_single_pods

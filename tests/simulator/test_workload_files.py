@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tonnage.settings.notes import SettingsError
+from tonnage.config.notes import SettingsError
 from tonnage.simulator.example import EXAMPLE
 from tonnage.simulator.invented import scene_of
 from tonnage.simulator.source import Setting, SettingError, Source

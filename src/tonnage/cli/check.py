@@ -8,8 +8,8 @@ import click
 from tonnage.cli.inputs import STANDARD_INPUT, configuration, find_plugins, plugin_files
 
 if TYPE_CHECKING:
-    from tonnage.settings.finder import PluginFinder
-    from tonnage.settings.notes import Note
+    from tonnage.config.finder import PluginFinder
+    from tonnage.config.notes import Note
 
 _EXAMPLES = """\b
 Examples:
@@ -45,8 +45,8 @@ def command(files: tuple[str, ...], defaults: bool, plugins: tuple[str, ...], ou
 
 
 def _show_defaults(output: str) -> None:
+    from tonnage.config.defaults import default_document, default_text
     from tonnage.model.wire import encode_pretty
-    from tonnage.settings.defaults import default_document, default_text
 
     if output == "json":
         click.echo(encode_pretty(default_document()))
@@ -55,10 +55,10 @@ def _show_defaults(output: str) -> None:
 
 
 def _check(file: str, output: str, finder: "PluginFinder") -> bool:
+    from tonnage.config.deviceconfig import is_device_configuration, load_devices
+    from tonnage.config.load import load_text
+    from tonnage.config.notes import SettingsError
     from tonnage.model.wire import encode_pretty
-    from tonnage.settings.deviceconfig import is_device_configuration, load_devices
-    from tonnage.settings.load import load_text
-    from tonnage.settings.notes import SettingsError
 
     errors: list[Note] = []
     try:

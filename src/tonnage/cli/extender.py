@@ -62,8 +62,8 @@ def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
 
 
 def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
+    from tonnage.config.defaults import with_flags
     from tonnage.plugins.defaults import stock_plugins
-    from tonnage.settings.defaults import with_flags
 
     plugins = stock_plugins()
     if options.config:

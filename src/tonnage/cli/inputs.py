@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 if TYPE_CHECKING:
+    from tonnage.config.deviceconfig import DeviceSettings
+    from tonnage.config.finder import PluginFinder
+    from tonnage.config.load import Settings
     from tonnage.devices.base import Vendor
-    from tonnage.settings.deviceconfig import DeviceSettings
-    from tonnage.settings.finder import PluginFinder
-    from tonnage.settings.load import Settings
 
 STANDARD_INPUT = "-"
 
@@ -29,7 +29,7 @@ def standard_input() -> BinaryIO:
 
 def find_plugins(files: Sequence[str]) -> "PluginFinder":
     """Plugins by name, those in the files included."""
-    from tonnage.settings.finder import PluginError, PluginFinder
+    from tonnage.config.finder import PluginError, PluginFinder
 
     try:
         return PluginFinder(files)
@@ -39,7 +39,7 @@ def find_plugins(files: Sequence[str]) -> "PluginFinder":
 
 def valid_settings(file: str, finder: "PluginFinder") -> "Settings":
     """The configuration in a file, or on standard input, with warnings told; ends the command if it is not valid."""
-    from tonnage.settings.notes import SettingsError
+    from tonnage.config.notes import SettingsError
 
     try:
         settings = load_settings(file, finder)
@@ -52,7 +52,7 @@ def valid_settings(file: str, finder: "PluginFinder") -> "Settings":
 
 def load_settings(file: str, finder: "PluginFinder") -> "Settings":
     """The configuration in a file, or on standard input; SettingsError with all that is wrong."""
-    from tonnage.settings.load import load_bytes, load_file
+    from tonnage.config.load import load_bytes, load_file
 
     if file == STANDARD_INPUT:
         return load_bytes(standard_input().read(), "standard input", finder)
@@ -61,15 +61,15 @@ def load_settings(file: str, finder: "PluginFinder") -> "Settings":
 
 def device_vendors(file: str | None) -> "Sequence[Vendor]":
     """The vendors of HAMi's device configuration, or of its defaults; what is doubtful about it is said."""
+    from tonnage.config.deviceconfig import load_devices_file
     from tonnage.devices.catalog import default_vendors
-    from tonnage.settings.deviceconfig import load_devices_file
 
     return default_vendors() if file is None else valid_vendors(lambda: load_devices_file(file))
 
 
 def valid_vendors(load: "Callable[[], DeviceSettings]") -> "Sequence[Vendor]":
     """The vendors of a device configuration; what is wrong with it ends the command, what is doubtful is said."""
-    from tonnage.settings.notes import SettingsError
+    from tonnage.config.notes import SettingsError
 
     try:
         found = load()
@@ -82,7 +82,7 @@ def valid_vendors(load: "Callable[[], DeviceSettings]") -> "Sequence[Vendor]":
 
 def configuration(file: str) -> tuple[str, str]:
     """The text of a file, or of standard input, and how messages name it; SettingsError if it cannot be read."""
-    from tonnage.settings.source import text_of, text_of_file
+    from tonnage.config.source import text_of, text_of_file
 
     if file == STANDARD_INPUT:
         return text_of(standard_input().read(), "standard input"), "standard input"

@@ -18,8 +18,8 @@ def command(plugins: tuple[str, ...], output: str) -> None:
 
     For each of them its arguments with their defaults, and the extension points at which it registers something.
     """
+    from tonnage.config.finder import PluginError
     from tonnage.model.wire import encode, encode_pretty
-    from tonnage.settings.finder import PluginError
 
     finder = find_plugins(plugins)
     found: list[dict[str, Any]] = []
@@ -41,8 +41,8 @@ def command(plugins: tuple[str, ...], output: str) -> None:
 
 
 def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
+    from tonnage.config.tiers import registered_points
     from tonnage.framework.session import SessionError
-    from tonnage.settings.tiers import registered_points
 
     summary = (kind.__doc__ or "").strip().splitlines()
     about: dict[str, Any] = {"name": name, "class": f"{kind.__module__}:{kind.__qualname__}"}

@@ -153,8 +153,8 @@ def _settings(
 
     Plugins of files that the configuration does not name run with their defaults.
     """
+    from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
     from tonnage.plugins.defaults import stock_plugins
-    from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
 
     def make(kind: "type[Plugin]") -> "Plugin":
         try:

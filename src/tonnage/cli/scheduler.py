@@ -121,7 +121,7 @@ def _loaded(text: str, name: str) -> "Configuration":
     """The configuration in a text; SettingsError with all that is wrong."""
     from tonnage.actions.catalog import make_actions
     from tonnage.batch.reloading import Configuration
-    from tonnage.settings.load import load_text
+    from tonnage.config.load import load_text
 
     settings = load_text(text, name, find_plugins(()))
     warnings = [note.shown(settings.source, "warning") for note in settings.warnings]
@@ -131,8 +131,8 @@ def _loaded(text: str, name: str) -> "Configuration":
 def _default() -> "Configuration":
     from tonnage.actions.catalog import make_actions
     from tonnage.batch.reloading import Configuration
+    from tonnage.config.defaults import DEFAULT_ACTIONS, default_text
     from tonnage.plugins.defaults import stock_plugins
-    from tonnage.settings.defaults import DEFAULT_ACTIONS, default_text
 
     return Configuration(default_text(), stock_plugins(), make_actions(DEFAULT_ACTIONS))
 
@@ -140,7 +140,7 @@ def _default() -> "Configuration":
 @contextmanager
 def _wrong_is_the_end() -> "Iterator[None]":
     """At the start there is nothing else to go by."""
-    from tonnage.settings.notes import SettingsError
+    from tonnage.config.notes import SettingsError
 
     try:
         yield

@@ -166,10 +166,10 @@ def command(
 def _bad_input() -> Iterator[None]:
     from concurrent.futures.process import BrokenProcessPool
 
+    from tonnage.config.finder import PluginError
+    from tonnage.config.notes import SettingsError
     from tonnage.framework.session import SessionError
     from tonnage.manifests.read import ManifestError
-    from tonnage.settings.finder import PluginError
-    from tonnage.settings.notes import SettingsError
     from tonnage.simulator.distributed import DaskError
     from tonnage.simulator.scene import SceneError
     from tonnage.simulator.source import SettingError
@@ -184,8 +184,8 @@ def _bad_input() -> Iterator[None]:
 
 def _sources(workload: str | None, nodes: str | None, pods: Sequence[str], files: Sequence[str]) -> "dict[str, Source]":
     """What is simulated, by name."""
+    from tonnage.config.source import text_of_file
     from tonnage.manifests.read import read_files
-    from tonnage.settings.source import text_of_file
     from tonnage.simulator.source import Source
     from tonnage.simulator.workload import read_workload
 

@@ -147,8 +147,8 @@ def command(
 
 def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequence[Plugin], Sequence[str]]":
     """What decides, in a few words, and its plugins and actions: a policy, or a configuration, or both if given."""
+    from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
     from tonnage.plugins.defaults import stock_plugins
-    from tonnage.settings.defaults import DEFAULT_ACTIONS, with_flags
 
     name = "/".join(policy)
     if config is None:

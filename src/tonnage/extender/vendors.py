@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from tonnage.config.deviceconfig import DeviceSettings, load_devices_file
+from tonnage.config.notes import Note
 from tonnage.devices.ascend import Ascend
 from tonnage.devices.base import Vendor
 from tonnage.devices.cambricon import Cambricon
@@ -15,8 +17,6 @@ from tonnage.devices.metax import Metax, MetaxShared
 from tonnage.devices.mthreads import Mthreads
 from tonnage.devices.nvidia import Nvidia
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
-from tonnage.settings.deviceconfig import DeviceSettings, load_devices_file
-from tonnage.settings.notes import Note
 
 
 def configured_vendors(options: ExtenderOptions) -> DeviceSettings:

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import yaml
 
+from tonnage.config.finder import PluginFinder
+from tonnage.config.load import Settings, load_text
+from tonnage.config.notes import Note, SettingsError, advice
+from tonnage.config.source import text_of_file
 from tonnage.plugins.baselines.random import AtRandom
 from tonnage.plugins.catalog import BASELINES
 from tonnage.plugins.fragmentation._workloads import written
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
-from tonnage.settings.finder import PluginFinder
-from tonnage.settings.load import Settings, load_text
-from tonnage.settings.notes import Note, SettingsError, advice
-from tonnage.settings.source import text_of_file
 from tonnage.simulator.objects import GPU
 from tonnage.simulator.scene import Scene
 

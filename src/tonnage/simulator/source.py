@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from tonnage.config.notes import advice
 from tonnage.manifests.objects import Manifests
 from tonnage.model.wire import encode
-from tonnage.settings.notes import advice
 from tonnage.simulator import invented, openb, workload
 from tonnage.simulator.openb import NodeLine, PodLine, Trace
 from tonnage.simulator.scene import Scene

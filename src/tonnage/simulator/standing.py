@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 
 from tonnage.actions.catalog import make_actions
+from tonnage.config.load import Settings
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.sessioncache import may_stay_open
-from tonnage.settings.load import Settings
 from tonnage.simulator.scene import Scene
 
 _SIMPLE = {"enqueue", "allocate", "backfill"}

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NoReturn
 
+from tonnage.config.notes import advice
 from tonnage.manifests.content import as_text, as_utf8, file_content
 from tonnage.manifests.written import TextError
-from tonnage.settings.notes import advice
 
 _LARGEST = 2**40
 

@@ -11,16 +11,16 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tonnage.config.document import Form, Part, read_document
+from tonnage.config.notes import Notes, SettingsError, advice, in_order
+from tonnage.config.source import place_of
+from tonnage.config.strict import read
 from tonnage.manifests.written import TextError
 from tonnage.model.duration import DurationError
 from tonnage.model.duration import seconds as read_duration
 from tonnage.model.group import Quantities
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import amount
-from tonnage.settings.document import Form, Part, read_document
-from tonnage.settings.notes import Notes, SettingsError, advice, in_order
-from tonnage.settings.source import place_of
-from tonnage.settings.strict import read
 
 FORM = Form("a workload", "nodes and pods", ("workload.yaml",))
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]

@@ -4,16 +4,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.devices.catalog import default_vendors
-from tonnage.framework.plugin import ArgumentError, Plugin
-from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.catalog import ALWAYS, BUILT_IN, CARD_ORDERS, NODE_SCORERS
-from tonnage.settings.arguments import ArgumentReader
-from tonnage.settings.cancelling import warn_of_cancelling
-from tonnage.settings.document import Part
-from tonnage.settings.finder import PluginError, PluginFinder
-from tonnage.settings.notes import Notes, Position, advice
-from tonnage.settings.peers import (
+from tonnage.config.arguments import ArgumentReader
+from tonnage.config.compat import (
     ABSENT,
     ALWAYS_ON,
     NODE_ORDER,
@@ -23,6 +15,14 @@ from tonnage.settings.peers import (
     is_kai_switch,
     volcano_spelling,
 )
+from tonnage.config.contradictions import warn_of_cancelling
+from tonnage.config.document import Part
+from tonnage.config.finder import PluginError, PluginFinder
+from tonnage.config.notes import Notes, Position, advice
+from tonnage.devices.catalog import default_vendors
+from tonnage.framework.plugin import ArgumentError, Plugin
+from tonnage.framework.session import Session, SessionError
+from tonnage.plugins.catalog import ALWAYS, BUILT_IN, CARD_ORDERS, NODE_SCORERS
 
 _NAME, _ARGUMENTS = "name", "arguments"
 Fields = dict[str, tuple[Part, Part]]

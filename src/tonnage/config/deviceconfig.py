@@ -8,6 +8,24 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from tonnage.config.devicesections import (
+    AscendSection,
+    Cards,
+    ChipSection,
+    CountSection,
+    EnflameSection,
+    HygonSection,
+    IluvatarSection,
+    KunlunSection,
+    MetaxSection,
+    MthreadsSection,
+    NeuronSection,
+    NvidiaSection,
+)
+from tonnage.config.document import Form, Part, read_document, top_level
+from tonnage.config.notes import Note, Notes, Position, SettingsError, advice, in_order
+from tonnage.config.source import place_of, text_of_file
+from tonnage.config.strict import read
 from tonnage.devices.amd import Amd
 from tonnage.devices.ascend import Ascend, Chip, Template
 from tonnage.devices.base import Vendor
@@ -23,24 +41,6 @@ from tonnage.devices.neuron import Neuron
 from tonnage.devices.nvidia import Nvidia
 from tonnage.devices.vastai import Vastai
 from tonnage.manifests.written import TextError
-from tonnage.settings.devicesections import (
-    AscendSection,
-    Cards,
-    ChipSection,
-    CountSection,
-    EnflameSection,
-    HygonSection,
-    IluvatarSection,
-    KunlunSection,
-    MetaxSection,
-    MthreadsSection,
-    NeuronSection,
-    NvidiaSection,
-)
-from tonnage.settings.document import Form, Part, read_document, top_level
-from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
-from tonnage.settings.source import place_of, text_of_file
-from tonnage.settings.strict import read
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import yaml
 
+from tonnage.config.compat import ALLOCATE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import GPU_ORDER
 from tonnage.plugins.catalog import CARD_ORDERS, NODE_SCORERS
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.gpus.gpupolicy import GpuPolicy
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
-from tonnage.settings.peers import ALLOCATE
 
 DEFAULT_ACTIONS = (ALLOCATE,)
 _COMMENT = "# What Tonnage uses when no configuration is given: HAMi's rules and policies.\n"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from tonnage.config.notes import Notes, Position
 from tonnage.framework.plugin import Plugin, Pull
-from tonnage.settings.notes import Notes, Position
 
 _LEVELS = _EMPTIER, _FULLER = 0.25, 0.75
 

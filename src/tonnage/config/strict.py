@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from tonnage.config.document import WORDS, Part
+from tonnage.config.notes import Notes, advice
 from tonnage.model.wire import WireError, convert
-from tonnage.settings.document import WORDS, Part
-from tonnage.settings.notes import Notes, advice
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from tonnage.config.notes import Notes, Position
 from tonnage.manifests.written import TextError
 from tonnage.manifests.yaml_nodes import TAG, Budget, construct, entries, is_null, kind_of, scalar
 from tonnage.manifests.yaml_text import documents
 from tonnage.model.wire import WireError
-from tonnage.settings.notes import Notes, Position
 
 
 class Form(NamedTuple):

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
+from tonnage.config.argumentfiles import file_content
+from tonnage.config.document import Part
+from tonnage.config.notes import Notes, Position, advice
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
-from tonnage.settings.argumentfiles import file_content
-from tonnage.settings.document import Part
-from tonnage.settings.notes import Notes, Position, advice
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
 _NO_CHOICE = re.compile(r"Invalid enum value (.*)$")

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
+from tonnage.config.arguments import ArgumentReader, position_of
+from tonnage.config.document import Part
+from tonnage.config.notes import Notes, Position, advice
+from tonnage.config.strict import read
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.plugins.jobs.priority import Priority
 from tonnage.plugins.scoring._fitarguments import RATIO, FitArguments, from_policy
 from tonnage.plugins.scoring.nodeorder import NodeOrder
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
-from tonnage.settings.arguments import ArgumentReader, position_of
-from tonnage.settings.document import Part
-from tonnage.settings.notes import Notes, Position, advice
-from tonnage.settings.strict import read
 
 CONFIGURATION, POLICY = "KubeSchedulerConfiguration", "Policy"
 FIT = "NodeResourcesFit"

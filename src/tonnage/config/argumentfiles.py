@@ -4,10 +4,10 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from tonnage.config.document import read_document
+from tonnage.config.notes import Notes, SettingsError
+from tonnage.config.source import text_of_file
 from tonnage.framework.plugin import ArgumentError, FileContent
-from tonnage.settings.document import read_document
-from tonnage.settings.notes import Notes, SettingsError
-from tonnage.settings.source import text_of_file
 
 _TABLE = ".csv"
 

@@ -4,21 +4,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tonnage.cluster.cluster import Cluster
+from tonnage.config.argumentfiles import folder_of
+from tonnage.config.compat import ACTIONS, ALLOCATE, TOP_LEVEL, WITHOUT_EFFECT
+from tonnage.config.defaults import DEFAULT_ACTIONS
+from tonnage.config.document import Part, read_document
+from tonnage.config.finder import PluginFinder
+from tonnage.config.kubescheduler import reader_of
+from tonnage.config.notes import Note, Notes, Position, SettingsError, advice, in_order
+from tonnage.config.source import place_of, text_of, text_of_file
+from tonnage.config.tiers import TiersReader
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
 from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
 from tonnage.plugins.defaults import stock_plugins
-from tonnage.settings.argumentfiles import folder_of
-from tonnage.settings.defaults import DEFAULT_ACTIONS
-from tonnage.settings.document import Part, read_document
-from tonnage.settings.finder import PluginFinder
-from tonnage.settings.kubernetes import reader_of
-from tonnage.settings.notes import Note, Notes, Position, SettingsError, advice, in_order
-from tonnage.settings.peers import ACTIONS, ALLOCATE, TOP_LEVEL, WITHOUT_EFFECT
-from tonnage.settings.source import place_of, text_of, text_of_file
-from tonnage.settings.tiers import TiersReader
 
 
 class Settings(NamedTuple):

@@ -1,8 +1,8 @@
 """The text of a configuration, from a file or from bytes; what keeps it from being read is a SettingsError."""
 
+from tonnage.config.notes import Note, Position, SettingsError
 from tonnage.manifests.content import as_text, as_utf8, file_content
 from tonnage.manifests.written import ManifestError, TextError
-from tonnage.settings.notes import Note, Position, SettingsError
 
 
 def text_of_file(path: str) -> str:
