@@ -14,10 +14,8 @@ import uvloop
 from starlette.types import ASGIApp, Message
 
 from bench.workload import bench_pod
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.events import Events
-from tonnage.doors.gates import Gates
-from tonnage.doors.logs import JsonLines
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import PATH, Metrics
@@ -26,8 +24,10 @@ from tonnage.extender.protocol import BindArgs, FilterArgs
 from tonnage.extender.voice import BOUND, Voice
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.picture import Picture
+from tonnage.kube.informer import Picture
 from tonnage.kube.watch import Pace
+from tonnage.observability.events import Events
+from tonnage.observability.logs import JsonLines
 from tonnage.plugins.defaults import stock_plugins
 
 _NO_CLIENT = cast("Client", None)

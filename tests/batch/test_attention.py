@@ -9,8 +9,8 @@ from tonnage.batch.attention import Attention
 from tonnage.batch.backlog import Backlog
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
+from tonnage.kube.informer import NODES, PODS
 from tonnage.kube.kinds import BATCH_KINDS, KAI_GROUPS, VOLCANO_GROUPS, VOLCANO_QUEUES
-from tonnage.kube.picture import NODES, PODS
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 

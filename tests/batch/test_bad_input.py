@@ -26,14 +26,14 @@ from tonnage.batch.sentences import Sentences
 from tonnage.batch.service import Service
 from tonnage.batch.unreadable import Unreadable
 from tonnage.devices.catalog import default_vendors
-from tonnage.doors.events import LONGEST_MESSAGE
 from tonnage.framework.session import Session
 from tonnage.kube.client import connect
+from tonnage.kube.informer import Kind
 from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
-from tonnage.kube.picture import Kind
 from tonnage.kube.resource import read_page
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
+from tonnage.observability.events import LONGEST_MESSAGE
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.gpus import devices
 from tonnage.plugins.gpus.devices import Devices

@@ -8,9 +8,9 @@ from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.batch.binds import TRIES, Binds
 from tonnage.batch.deciding import Deciding
+from tonnage.binder.binding import BindError, BindUnknownError
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.binding import BindError, BindUnknownError
-from tonnage.doors.gates import Gates
 from tonnage.framework.decision import Decision
 from tonnage.plugins.defaults import stock_plugins
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.worlds import examples
-from tonnage.batch.candidacy import Candidacy, Durations
-from tonnage.kube.lease import Lease, Record
+from tonnage.kube.leaderelection.candidate import Candidacy, Durations
+from tonnage.kube.leaderelection.lease import Lease, Record
 
 DURATIONS = Durations()
 DURATION, DEADLINE = 9, 6

@@ -12,8 +12,8 @@ from tonnage.batch import conditions
 from tonnage.batch.conditions import Conditions
 from tonnage.cluster.task import Task, make_task
 from tonnage.devices.catalog import default_vendors
-from tonnage.doors.fenced import FencedError
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.leaderelection.fence import FencedError
 from tonnage.model.pod import SchedulingGate
 
 

@@ -14,8 +14,8 @@ from tonnage.batch import evictions as module
 from tonnage.batch.evictions import Evictions
 from tonnage.batch.evictionwriter import EvictionWriter
 from tonnage.batch.plans import ASKED, Plan, Victim
-from tonnage.doors.binding import Fence, always
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.pod import Pod
 
 TOO_MANY, GONE, CONFLICT, FORBIDDEN = 429, 404, 409, 403

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from tonnage.batch import leading as module
-from tonnage.batch.candidacy import Durations
-from tonnage.batch.keeping import Election, Keeper
-from tonnage.batch.leading import Leading
-from tonnage.doors.duties import Duties
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.leaderelection import leadership as module
+from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.candidate import Durations
+from tonnage.kube.leaderelection.leaderelector import Election, Keeper
+from tonnage.kube.leaderelection.leadership import Leading
 
 DURATIONS = Durations(lease=9, deadline=6, period=0.01)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/system/leases"

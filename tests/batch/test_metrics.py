@@ -16,8 +16,8 @@ from tonnage.batch.backlog import Backlog
 from tonnage.batch.deciding import Deciding
 from tonnage.batch.metrics import MOST_QUEUES, Metrics, queue_metrics
 from tonnage.batch.stopwatch import Stopwatch
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.gates import Gates
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin

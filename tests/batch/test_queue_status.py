@@ -14,8 +14,8 @@ from tonnage.batch import queuestatus
 from tonnage.batch.queuestatus import QueueStatuses
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError
+from tonnage.kube.informer import NODES, PODS, Kind
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
-from tonnage.kube.picture import NODES, PODS, Kind
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiQueue, VolcanoQueue
 

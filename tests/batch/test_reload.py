@@ -21,10 +21,10 @@ from tonnage.batch.sources import ConfigMapSource, Content, FileSource, MapName,
 from tonnage.cluster.cluster import Cluster
 from tonnage.config.load import load_text
 from tonnage.config.notes import SettingsError
-from tonnage.doors.events import CONFIGURATION_REFUSED, WARNINGS, ObjectRef
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.kube.client import connect
+from tonnage.observability.events import CONFIGURATION_REFUSED, WARNINGS, ObjectRef
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
 

@@ -9,8 +9,8 @@ from tonnage.actions.catalog import make_actions
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.service import Service
 from tonnage.devices.catalog import default_vendors
-from tonnage.doors.binding import always
-from tonnage.kube.picture import NODES, PODS
+from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.watch import Pace
 from tonnage.plugins.defaults import stock_plugins
 

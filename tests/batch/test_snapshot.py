@@ -16,8 +16,8 @@ from tests.groups import group, kai_group, kai_queue, members, priority_class, q
 from tests.properties.crowds import Crowd, plugins, worlds
 from tests.properties.worlds import examples, nodes, phases, pods, running_pods
 from tests.scenario import node, part, plain, pod, running
+from tonnage.kube.informer import Kind
 from tonnage.kube.kinds import BATCH_KINDS
-from tonnage.kube.picture import Kind
 from tonnage.model.group import PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.pod import EnvVar, Pod

@@ -17,8 +17,8 @@ from tonnage.batch.sentences import Sentences
 from tonnage.batch.statuses import Statuses
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.informer import PODS
 from tonnage.kube.kinds import KAI_GROUPS, VOLCANO_GROUPS
-from tonnage.kube.picture import PODS
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.pod import Pod

@@ -22,8 +22,8 @@ from tonnage.batch.sentences import Sentences
 from tonnage.batch.statuses import Statuses
 from tonnage.cluster.jobs.job import WAITING
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.informer import PODS
 from tonnage.kube.kinds import VOLCANO_GROUPS
-from tonnage.kube.picture import PODS
 from tonnage.kube.resource import Change
 from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod

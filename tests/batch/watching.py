@@ -11,9 +11,9 @@ from tonnage.batch.attention import DEFAULT_SCHEDULER, Attention
 from tonnage.batch.backlog import Backlog
 from tonnage.batch.deciding import Deciding
 from tonnage.batch.snapshot import collect, written
+from tonnage.binder.binding import BindingWriter
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
-from tonnage.doors.binding import BindingWriter
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin

@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.kube.live import run, until
 from tests.scenario import pod
-from tonnage.doors.events import BINDING_SUCCEED, FILTERING_FAILED, Events, ObjectRef
 from tonnage.extender.metrics import Metrics
 from tonnage.kube.client import connect
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.observability.events import BINDING_SUCCEED, FILTERING_FAILED, Events, ObjectRef
 
 LONGEST = ".".join("abc-" * 15 + "abc" for _ in range(4))[:253].rstrip("-.")
 

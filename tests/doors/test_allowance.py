@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tonnage.doors.allowance import Allowance
+from tonnage.kube.ratelimit import Allowance
 
 
 def test_a_burst_is_allowed_at_once_and_then_a_rate() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.extender.telling import Api
-from tonnage.doors import events as module
-from tonnage.doors.events import (
+from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError
+from tonnage.observability import events as module
+from tonnage.observability.events import (
     BINDING_FAILED,
     BINDING_SUCCEED,
     FILTERING_FAILED,
@@ -20,7 +21,6 @@ from tonnage.doors.events import (
     event_name,
     shortened,
 )
-from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError
 
 P = ObjectRef("team", "p", "uid-1")
 Q = ObjectRef("team", "q", "uid-2")

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tonnage.doors.fenced import Fenced, FencedError
 from tonnage.kube.errors import ConnectionLostError
+from tonnage.kube.leaderelection.fence import Fenced, FencedError
 
 
 class Api:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.scenario import pod
-from tonnage.doors.gates import Gates
+from tonnage.binder.handover import Gates
 
 
 class Clock:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.plugins.test_mig_instances import holder, mig
 from tests.scenario import gpu, node, place, pod, running, scenario
-from tonnage.doors.overlaps import MOMENT, RECENT, Overlaps
+from tonnage.binder.overlaps import MOMENT, RECENT, Overlaps
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change
 
@@ -172,7 +172,7 @@ def run_for(world, seconds):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("tonnage.doors.overlaps._BEAT", 0.01)
+    monkeypatch.setattr("tonnage.binder.overlaps._BEAT", 0.01)
 
 
 def test_the_eviction_names_the_pod_by_its_uid_and_is_told():

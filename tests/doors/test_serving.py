@@ -12,9 +12,9 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tonnage.doors import serve as serving
-from tonnage.doors.serve import Place, ServeError, serve
 from tonnage.lab.program import free_ports
+from tonnage.server import http as serving
+from tonnage.server.http import Place, ServeError, serve
 
 
 async def slow(request):

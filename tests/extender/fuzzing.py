@@ -12,9 +12,8 @@ from tests.extender.pods import pod as json_pod
 from tests.extender.telling import Api
 from tests.extender.test_review import review
 from tests.scenario import node, running, scenario
+from tonnage.binder.handover import Gates
 from tonnage.devices.catalog import default_vendors
-from tonnage.doors.events import Events
-from tonnage.doors.gates import Gates
 from tonnage.extender.admission import PodAdmission, Rules
 from tonnage.extender.app import Extender
 from tonnage.extender.binding import Binder
@@ -26,6 +25,7 @@ from tonnage.extender.voice import Voice
 from tonnage.extender.waiting import Waiting
 from tonnage.extender.waking import Waking
 from tonnage.framework.session import Session
+from tonnage.observability.events import Events
 from tonnage.plugins.defaults import stock_plugins
 
 NODES = ["a", "b", "c"]

@@ -8,7 +8,6 @@ from typing import Any
 
 from tonnage.cluster.memo import Memo
 from tonnage.devices.catalog import default_vendors
-from tonnage.doors.events import Events
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.service import Service
 from tonnage.extender.voice import Voice
@@ -17,6 +16,7 @@ from tonnage.kube.watch import Pace
 from tonnage.lab.api import node_manifest, pod_manifest
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.observability.events import Events
 from tonnage.plugins.defaults import stock_plugins
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"

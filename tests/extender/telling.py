@@ -5,7 +5,7 @@ import gzip
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tonnage.doors.metrics import cluster_text
+from tonnage.observability.metrics import cluster_text
 
 
 class Api:

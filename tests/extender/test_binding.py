@@ -7,13 +7,13 @@ import pytest
 
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import node, pod, running, scenario
-from tonnage.doors.binding import BindError, BindUnknownError
-from tonnage.doors.gates import Gates
+from tonnage.binder.binding import BindError, BindUnknownError
+from tonnage.binder.handover import Gates
 from tonnage.extender.binding import Binder
 from tonnage.extender.placing import State
 from tonnage.extender.protocol import BindArgs
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.picture import NODES
+from tonnage.kube.informer import NODES
 from tonnage.kube.resource import Change
 from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.model.wire import encode

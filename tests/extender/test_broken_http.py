@@ -8,9 +8,9 @@ import pytest
 from tests.doors.test_serving import until_listening
 from tests.extender.fuzzing import ENDPOINTS, Door, body
 from tests.properties.worlds import examples
-from tonnage.doors.serve import Place, serve
 from tonnage.extender import app
 from tonnage.lab.program import free_ports
+from tonnage.server.http import Place, serve
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 CASES = {

@@ -10,11 +10,11 @@ import pytest
 from tests.extender.telling import Api
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import node, scenario
-from tonnage.doors.events import Events
-from tonnage.doors.logs import JsonLines
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.voice import Voice
+from tonnage.observability.events import Events
+from tonnage.observability.logs import JsonLines
 
 FEW, MANY = 20, 400
 MOST_FOR_COUNTING = 42

@@ -14,11 +14,7 @@ from tests.extender.test_placing import asked, named, placing
 from tests.plugins.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
 from tonnage import __version__
-from tonnage.doors import cardmetrics, events, podmetrics, quotametrics
-from tonnage.doors.exposition import SLICE
-from tonnage.doors.gates import SILENCE_SECONDS, Gates
-from tonnage.doors.metrics import MOST_REASONS, cluster_text, resource_of
-from tonnage.doors.workmetrics import CONFLICTS, LOCKS
+from tonnage.binder.handover import SILENCE_SECONDS, Gates
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import Metrics
@@ -29,6 +25,10 @@ from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
+from tonnage.observability import cardmetrics, events, podmetrics, quotametrics
+from tonnage.observability.exposition import SLICE
+from tonnage.observability.metrics import MOST_REASONS, cluster_text, resource_of
+from tonnage.observability.workmetrics import CONFLICTS, LOCKS
 from tonnage.plugins.fragmentation._learnedpods import SLICE as LEARNED_AT_ONCE
 
 MIB = 2**20

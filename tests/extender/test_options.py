@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.extender.flags import extender_options
-from tonnage.extender.flagvalues import Address, address, duration, labels, truth
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
+from tonnage.server.flagvalues import Address, address, duration, labels, truth
 
 
 def run(*arguments):

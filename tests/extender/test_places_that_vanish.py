@@ -8,8 +8,8 @@ import pytest
 from tests.extender.test_placing import asked, named
 from tests.kube.live import run
 from tests.scenario import REGISTER, gpu, node, pod, running, scenario, usage
-from tonnage.doors.binding import BindError
-from tonnage.doors.gates import Gates
+from tonnage.binder.binding import BindError
+from tonnage.binder.handover import Gates
 from tonnage.extender.binding import Binder
 from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs

@@ -11,13 +11,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests.doors.test_serving import certificate, until_listening
-from tonnage.doors.duties import Duties
-from tonnage.doors.serve import Place, serve
 from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
 from tonnage.extender.replicas import Election, NobodyLeadsError, Replicas
 from tonnage.kube.errors import StatusError
+from tonnage.kube.leaderelection.callbacks import Duties
 from tonnage.lab.program import free_ports
+from tonnage.server.http import Place, serve
 
 ROLE = "hami.io/scheduler-role"
 

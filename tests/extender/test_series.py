@@ -8,12 +8,12 @@ from tests.extender.telling import Api, parsed
 from tests.extender.test_metrics import follower, parts_of
 from tests.extender.test_placing import asked, named
 from tests.scenario import node, pod, running, scenario
-from tonnage.doors.events import Events
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.voice import Voice
-from tonnage.kube.picture import PODS
+from tonnage.kube.informer import PODS
 from tonnage.kube.resource import Change
+from tonnage.observability.events import Events
 
 NODES = 20
 PODS_PLACED = 3000

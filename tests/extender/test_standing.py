@@ -5,8 +5,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.worlds import examples
-from tonnage.extender.standing import Standing, host_of
-from tonnage.kube.lease import Lease
+from tonnage.kube.leaderelection.lease import Lease
+from tonnage.kube.leaderelection.leasefollower import Standing, host_of
 
 DURATION, DEADLINE, GIVEN_UP = 9, 6, 7
 """A Lease of 9 s is relied on for 6; who holds it tries for 7 to renew it."""

@@ -10,14 +10,14 @@ from prometheus_client import generate_latest
 from tests.extender.telling import Api, parsed, values
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import container, node, pod, running, scenario
-from tonnage.doors.events import Events
-from tonnage.doors.logs import JsonLines
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult
 from tonnage.extender.tries import Tries
 from tonnage.extender.voice import Voice
 from tonnage.model.wire import encode
+from tonnage.observability.events import Events
+from tonnage.observability.logs import JsonLines
 
 BIND = BindArgs("p", "team", "uid-1", "a")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.extender.inmemory import NODES, Whole, sizes
 from tests.scenario import node, pod
 from tonnage.cluster import columns
-from tonnage.doors import events
+from tonnage.observability import events
 
 BOUNDED = {
     "events._queue": events.MOST_QUEUED,

@@ -11,8 +11,8 @@ from tests.extender.test_binding import Api, World
 from tests.extender.test_metrics import follower, parts_of
 from tests.extender.test_placing import asked, named
 from tests.scenario import node, running, scenario
-from tonnage.doors.binding import BindError, BindUnknownError
-from tonnage.doors.nodelocks import LOCK
+from tonnage.binder.binding import BindError, BindUnknownError
+from tonnage.binder.nodelocks import LOCK
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing, State

@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import Client, connect
 from tonnage.kube.compare import Difference, compare, fresh_cluster
-from tonnage.kube.picture import KINDS, Kind, Picture
+from tonnage.kube.informer import KINDS, Kind, Picture
 from tonnage.kube.watch import Pace
 
 QUICK = Pace(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)

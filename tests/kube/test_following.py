@@ -12,8 +12,8 @@ import pytest
 from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, Plan, Stream, error_line, status
 from tests.kube.live import Live, live, run
 from tests.scenario import node, pod, running
-from tonnage.kube.picture import PODS as POD_KIND
-from tonnage.kube.picture import Kind
+from tonnage.kube.informer import PODS as POD_KIND
+from tonnage.kube.informer import Kind
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Follower, Pace, listing
 

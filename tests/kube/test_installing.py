@@ -15,6 +15,7 @@ from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import connect
 from tonnage.kube.compare import compare, fresh_cluster
+from tonnage.kube.informer import Kind, Picture
 from tonnage.kube.kinds import (
     BATCH_KINDS,
     CLAIMS,
@@ -31,7 +32,6 @@ from tonnage.kube.kinds import (
     VOLCANO_QUEUES,
     VOLUMES,
 )
-from tonnage.kube.picture import Kind, Picture
 
 BUILT_IN = {kind.resource.path for kind in BATCH_KINDS if not kind.resource.is_custom}
 CUSTOM = {kind.resource.path for kind in BATCH_KINDS if kind.resource.is_custom}

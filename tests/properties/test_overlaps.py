@@ -8,8 +8,8 @@ from tests.properties.worlds import examples
 from tests.scenario import node, plain, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.batch.deciding import Deciding
-from tonnage.doors.binding import BindingWriter
-from tonnage.doors.overlaps import Overlaps
+from tonnage.binder.binding import BindingWriter
+from tonnage.binder.overlaps import Overlaps
 from tonnage.kube.resource import Change
 from tonnage.plugins.defaults import stock_plugins
 

@@ -9,7 +9,7 @@ from tonnage.batch.debug import debug_routes
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.reloading import Reloading
 from tonnage.batch.service import Service
-from tonnage.doors.metrics import PACKED, PATH
+from tonnage.observability.metrics import PACKED, PATH
 
 _UNAVAILABLE = 503
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from tonnage.batch.backlog import Backlog
+from tonnage.binder.nodelocks import LOCK
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import Holding
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
-from tonnage.doors.nodelocks import LOCK
-from tonnage.kube.picture import NODES, PODS, Kind
+from tonnage.kube.informer import NODES, PODS, Kind
 from tonnage.model.group import (
     KaiPodGroup,
     KaiQueue,

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
+from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
+from tonnage.binder.handover import Gates
+from tonnage.binder.preflight import obstacle
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.binding import BindError, BindingWriter, BindUnknownError
-from tonnage.doors.gates import Gates
-from tonnage.doors.obstacle import obstacle
 from tonnage.framework.decision import Decision
 from tonnage.kube.errors import KubeError
 

@@ -12,14 +12,14 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
+from tonnage.binder.binding import pod_path
 from tonnage.cluster.task import Task
-from tonnage.doors.allowance import Allowance
-from tonnage.doors.binding import pod_path
-from tonnage.doors.events import shortened
-from tonnage.doors.fenced import FencedError
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.leaderelection.fence import FencedError
+from tonnage.kube.ratelimit import Allowance
 from tonnage.model.timestamp import rfc3339
+from tonnage.observability.events import shortened
 
 log = logging.getLogger(__name__)
 

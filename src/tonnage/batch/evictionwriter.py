@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from tonnage.batch.budgets import BUDGETS, BudgetList, exceeded
 from tonnage.batch.plans import Victim
+from tonnage.binder.binding import CONFLICT, NOT_FOUND, pod_path
 from tonnage.cluster.task import Task
-from tonnage.doors.binding import CONFLICT, NOT_FOUND, Fence, always, pod_path
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.wire import WireError, decode
 
 _WRITE_SECONDS = 10.0

@@ -13,22 +13,22 @@ from tonnage.batch.backlog import Backlog
 from tonnage.batch.binds import Binds
 from tonnage.batch.conditions import Conditions
 from tonnage.batch.deciding import Deciding
-from tonnage.batch.leading import Leading
 from tonnage.batch.problems import Problems
 from tonnage.batch.statuses import Statuses
 from tonnage.batch.stopwatch import Stopwatch
+from tonnage.binder.binding import BindingWriter
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import WAITING
-from tonnage.doors.binding import BindingWriter
-from tonnage.doors.events import Events
-from tonnage.doors.fragmentmetrics import FragmentMetrics
-from tonnage.doors.gates import Gates
-from tonnage.doors.metrics import SECONDS, DoorMetrics
-from tonnage.doors.timings import BindTimings
-from tonnage.doors.workmetrics import bind_metrics, gauge, picture_metrics, plugin_metrics
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.plugin import Plugin
-from tonnage.kube.picture import Picture
+from tonnage.kube.informer import Picture
+from tonnage.kube.leaderelection.leadership import Leading
+from tonnage.observability.events import Events
+from tonnage.observability.fragmentmetrics import FragmentMetrics
+from tonnage.observability.metrics import SECONDS, DoorMetrics
+from tonnage.observability.timings import BindTimings
+from tonnage.observability.workmetrics import bind_metrics, gauge, picture_metrics, plugin_metrics
 
 MOST_QUEUES = 500
 """Queues beyond this many, in the order of names, are not told."""

@@ -16,9 +16,9 @@ from tonnage.cluster.jobs.group import link_of, queue_named
 from tonnage.cluster.jobs.queue import GPU
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
+from tonnage.kube.informer import PODS as POD_KIND
+from tonnage.kube.informer import Kind
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
-from tonnage.kube.picture import PODS as POD_KIND
-from tonnage.kube.picture import Kind
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import KaiQueue, VolcanoQueue
 from tonnage.model.pod import Pod

@@ -14,10 +14,10 @@ from tonnage.batch.metrics import Metrics
 from tonnage.batch.service import Service
 from tonnage.batch.sources import Content, Source
 from tonnage.config.notes import SettingsError
-from tonnage.doors.events import CONFIGURATION_REFUSED, ObjectRef
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import SessionError
+from tonnage.observability.events import CONFIGURATION_REFUSED, ObjectRef
 
 log = logging.getLogger(__name__)
 

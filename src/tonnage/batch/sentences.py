@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tonnage.doors.events import shortened
 from tonnage.framework.decision import WAITING, Decision, Reason, RejectedNodes
+from tonnage.observability.events import shortened
 
 _MOST_EXAMPLES = 3
 

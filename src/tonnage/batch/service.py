@@ -19,8 +19,6 @@ from tonnage.batch.conditions import Conditions
 from tonnage.batch.deciding import Deciding
 from tonnage.batch.evictions import Evictions
 from tonnage.batch.evictionwriter import EvictionWriter
-from tonnage.batch.keeping import Keeper
-from tonnage.batch.leading import Leading
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.plans import Plan, Victim
 from tonnage.batch.portions import Portions
@@ -33,22 +31,24 @@ from tonnage.batch.stale import Stale
 from tonnage.batch.statuses import Statuses
 from tonnage.batch.unreadable import Unreadable
 from tonnage.batch.voice import Voice
+from tonnage.binder.binding import BindingWriter
+from tonnage.binder.handover import Gates
+from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
-from tonnage.doors.binding import BindingWriter
-from tonnage.doors.duties import Duties
-from tonnage.doors.events import Events
-from tonnage.doors.fenced import Fenced
-from tonnage.doors.gates import Gates
-from tonnage.doors.overlaps import Overlaps
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.client import Client
+from tonnage.kube.informer import PODS, Kind, Picture
 from tonnage.kube.kinds import BATCH_KINDS
-from tonnage.kube.picture import PODS, Kind, Picture
+from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.fence import Fenced
+from tonnage.kube.leaderelection.leaderelector import Keeper
+from tonnage.kube.leaderelection.leadership import Leading
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
+from tonnage.observability.events import Events
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tonnage.binder.binding import device_annotations
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.jobs.index import Groups
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceUse
-from tonnage.doors.binding import device_annotations
 from tonnage.framework.decision import Decision
 from tonnage.model.group import PodGroup, QueueObject, VolcanoPodGroup
 from tonnage.model.pod import Pod

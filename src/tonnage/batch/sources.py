@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 from tonnage.config.document import SCHEDULER
 from tonnage.config.notes import Note, SettingsError
 from tonnage.config.source import text_of_file
-from tonnage.doors.events import ObjectRef
 from tonnage.kube.client import Client
 from tonnage.kube.configmap import ConfigMap, one_config_map
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.watch import NOT_FOUND, Follower, Pace
 from tonnage.model.wire import WireError, decode_object
+from tonnage.observability.events import ObjectRef
 
 LOOK_SECONDS = 1.0
 PREFIX = "configmap:"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE
-from tonnage.doors.binding import Fence, always
 from tonnage.framework.decision import StaleGang
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
+from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.timestamp import known_moment
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from tonnage.batch.statuswriter import StatusWriter
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import link_of
 from tonnage.cluster.jobs.job import WAITING
-from tonnage.doors.allowance import Allowance
 from tonnage.framework.decision import UNSCHEDULABLE, Decision
 from tonnage.kube.client import Client
+from tonnage.kube.informer import PODS, Kind
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
-from tonnage.kube.picture import PODS, Kind
+from tonnage.kube.ratelimit import Allowance
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import PodGroup
 from tonnage.model.pod import Pod

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tonnage.framework.decision import Decision
+from tonnage.kube.informer import Kind
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
-from tonnage.kube.picture import Kind
 from tonnage.kube.resource import Change
 from tonnage.model.problem import Problem
 

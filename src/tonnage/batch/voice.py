@@ -8,10 +8,18 @@ from tonnage.batch.evictions import EVICTED as WAS_EVICTED
 from tonnage.batch.metrics import Metrics
 from tonnage.batch.plans import Plan, Victim
 from tonnage.cluster.task import Task
-from tonnage.doors.events import DEVICE_OVERLAP, EVICTED, FAILED_SCHEDULING, PREEMPTED, SCHEDULED, Events, ObjectRef
-from tonnage.doors.logs import FIELDS
 from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod
+from tonnage.observability.events import (
+    DEVICE_OVERLAP,
+    EVICTED,
+    FAILED_SCHEDULING,
+    PREEMPTED,
+    SCHEDULED,
+    Events,
+    ObjectRef,
+)
+from tonnage.observability.logs import FIELDS
 
 log = logging.getLogger(__name__)
 

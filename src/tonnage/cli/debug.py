@@ -8,7 +8,7 @@ import click
 if TYPE_CHECKING:
     from tonnage.kube.client import Client
     from tonnage.kube.compare import Difference
-    from tonnage.kube.picture import Picture
+    from tonnage.kube.informer import Picture
 
 _PATIENCE = 60.0
 
@@ -57,8 +57,8 @@ async def _compare(kubeconfig: str | None, context: str | None, seconds: float, 
     from tonnage.devices.catalog import default_vendors
     from tonnage.kube.client import connect
     from tonnage.kube.compare import fresh_cluster, lasting_differences
+    from tonnage.kube.informer import Picture
     from tonnage.kube.kinds import BATCH_KINDS
-    from tonnage.kube.picture import Picture
     from tonnage.kube.watch import Pace
 
     client = await connect(kubeconfig, context)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tonnage.batch.keeping import Election
+    from tonnage.kube.leaderelection.leaderelector import Election
 
 _PREFIX = "--leader-elect"
 
@@ -25,7 +25,7 @@ def election_options(command: Callable[..., Any]) -> Callable[..., Any]:
         leader_elect_retry_period: float,
         **given: Any,
     ) -> Any:
-        from tonnage.batch.candidacy import Durations
+        from tonnage.kube.leaderelection.candidate import Durations
 
         durations = Durations(
             lease=leader_elect_lease_duration, deadline=leader_elect_renew_deadline, period=leader_elect_retry_period
@@ -68,7 +68,7 @@ def _seconds(name: str, default: str, words: str) -> Callable[..., Any]:
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
-    from tonnage.extender.flagvalues import duration
+    from tonnage.server.flagvalues import duration
 
     try:
         return duration(text)
@@ -81,7 +81,7 @@ def _election(namespace: str, name: str, durations: Any) -> "Election":
     import socket
     import uuid
 
-    from tonnage.batch.keeping import Election
+    from tonnage.kube.leaderelection.leaderelector import Election
 
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     return Election(namespace=namespace, name=name, identity=identity, durations=durations)

@@ -31,9 +31,9 @@ def command(options: "ExtenderOptions") -> None:
     """
     import uvloop
 
-    from tonnage.doors.logs import log_to_stderr
-    from tonnage.doors.serve import ServeError
     from tonnage.kube.errors import KubeError
+    from tonnage.observability.logs import log_to_stderr
+    from tonnage.server.http import ServeError
 
     log_to_stderr(options.debug)
     for warning in (*options.warnings, *_without_effect(options)):
@@ -96,8 +96,6 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     import random
     import time
 
-    from tonnage.doors.events import Events
-    from tonnage.doors.serve import Place, serve
     from tonnage.extender.admission import PodAdmission, Rules
     from tonnage.extender.metrics import Metrics
     from tonnage.extender.review import answer, decide, read_review
@@ -105,6 +103,8 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     from tonnage.extender.voice import Voice
     from tonnage.kube.client import connect
     from tonnage.kube.watch import Pace
+    from tonnage.observability.events import Events
+    from tonnage.server.http import Place, serve
 
     client = await connect(options.kubeconfig or None)
     rules = Rules(

@@ -22,17 +22,17 @@ from tonnage.cli.inputs import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tonnage.batch.keeping import Election
     from tonnage.batch.reloading import Configuration
     from tonnage.batch.sources import ConfigMapSource, MapName, Source
     from tonnage.devices.base import Vendor
-    from tonnage.extender.flagvalues import Address
+    from tonnage.kube.leaderelection.leaderelector import Election
+    from tonnage.server.flagvalues import Address
 
 log = logging.getLogger("tonnage.batch")
 
 
 def _address(_context: click.Context, _parameter: click.Parameter, text: str) -> "Address":
-    from tonnage.extender.flagvalues import address
+    from tonnage.server.flagvalues import address
 
     try:
         return address(text)
@@ -103,10 +103,10 @@ def command(
     """
     import uvloop
 
-    from tonnage.doors.logs import log_to_stderr
-    from tonnage.doors.serve import ServeError
     from tonnage.framework.session import SessionError
     from tonnage.kube.errors import KubeError
+    from tonnage.observability.logs import log_to_stderr
+    from tonnage.server.http import ServeError
 
     log_to_stderr(debug)
     vendors = device_vendors(device_config_file)
@@ -178,15 +178,15 @@ async def _serve(
     import time
 
     from tonnage.batch.app import app
-    from tonnage.batch.keeping import Keeper
     from tonnage.batch.metrics import Metrics
     from tonnage.batch.reloading import Reloading
     from tonnage.batch.service import Service
     from tonnage.batch.sources import ConfigMapSource, FileSource, MapName
-    from tonnage.doors.serve import Place, serve
     from tonnage.kube.client import connect
-    from tonnage.kube.lease import since_boot
+    from tonnage.kube.leaderelection.leaderelector import Keeper
+    from tonnage.kube.leaderelection.lease import since_boot
     from tonnage.kube.watch import Pace
+    from tonnage.server.http import Place, serve
 
     client = await connect(kubeconfig)
     metrics = Metrics()

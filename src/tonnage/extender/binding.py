@@ -8,25 +8,24 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.task import Task
-from tonnage.doors.binding import (
+from tonnage.binder.binding import (
     FOUND_BOUND,
     FOUND_NOT_BOUND,
     NODE_ANNOTATION,
     BindError,
     BindingWriter,
     BindUnknownError,
-    Fence,
-    always,
     pod_path,
 )
-from tonnage.doors.gates import Gates
+from tonnage.binder.handover import Gates
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
 from tonnage.extender.placing import Placing, Reservation, State
 from tonnage.extender.protocol import BindArgs
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
+from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from tonnage.extender.flagvalues import address, duration, labels, truth
 from tonnage.extender.options import DeviceFlags, ExtenderOptions, flag
 from tonnage.plugins.gpus.gpupolicy import POLICIES, is_policy
+from tonnage.server.flagvalues import address, duration, labels, truth
 
 R = TypeVar("R")
 Decorator = Callable[[Callable[..., R]], Callable[..., R]]

@@ -12,11 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.fragmentmetrics import FragmentMetrics
-from tonnage.doors.gates import Gates
-from tonnage.doors.metrics import PACKED, PATH, SECONDS, DoorMetrics
-from tonnage.doors.workmetrics import gauge
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing
@@ -25,7 +22,10 @@ from tonnage.extender.timings import Timings
 from tonnage.extender.waking import PLACED
 from tonnage.extender.workmetrics import Work
 from tonnage.framework.session import Session
-from tonnage.kube.picture import Picture
+from tonnage.kube.informer import Picture
+from tonnage.observability.fragmentmetrics import FragmentMetrics
+from tonnage.observability.metrics import PACKED, PATH, SECONDS, DoorMetrics
+from tonnage.observability.workmetrics import gauge
 
 _FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 

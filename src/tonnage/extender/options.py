@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from tonnage.extender.flagvalues import Address
+from tonnage.server.flagvalues import Address
 
 
 class DeviceFlags(msgspec.Struct, frozen=True, kw_only=True):

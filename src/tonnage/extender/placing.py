@@ -10,10 +10,10 @@ from enum import Enum
 
 import msgspec
 
+from tonnage.binder.preflight import obstacle
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
-from tonnage.doors.obstacle import obstacle
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin

@@ -12,13 +12,13 @@ from contextlib import suppress
 
 import msgspec
 
-from tonnage.doors.duties import Duties
 from tonnage.extender.forwarding import Forwarder, ForwardError
 from tonnage.extender.peers import FOLLOWER, LEADER, Peer, Peers
-from tonnage.extender.standing import Standing, Term
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
-from tonnage.kube.lease import LeaseStore
+from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.lease import LeaseStore
+from tonnage.kube.leaderelection.leasefollower import Standing, Term
 
 log = logging.getLogger(__name__)
 

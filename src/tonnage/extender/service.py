@@ -7,12 +7,10 @@ import math
 import time
 from collections.abc import Sequence
 
+from tonnage.binder.handover import BIND_PHASE, FAILED, Gates
+from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
-from tonnage.doors.binding import always
-from tonnage.doors.duties import Duties
-from tonnage.doors.gates import BIND_PHASE, FAILED, Gates
-from tonnage.doors.overlaps import Overlaps
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
@@ -24,8 +22,10 @@ from tonnage.extender.waking import Waking
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.lease import since_boot
-from tonnage.kube.picture import NODES, PODS, QUOTAS, Kind, Picture
+from tonnage.kube.informer import NODES, PODS, QUOTAS, Kind, Picture
+from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.fence import always
+from tonnage.kube.leaderelection.lease import since_boot
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
 from tonnage.plugins.filters.noderesources import NodeResources

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Histogram
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tonnage.doors.timings import BUCKETS, BindTimings
+from tonnage.observability.timings import BUCKETS, BindTimings
 
 VERBS = ("filter", "prioritize", "preempt", "bind", "webhook")
 """What is asked, each at a path of its own."""

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
-from tonnage.doors.events import (
+from tonnage.extender.metrics import Metrics
+from tonnage.extender.placing import Filtered
+from tonnage.extender.protocol import BindArgs, FilterArgs
+from tonnage.extender.sentences import bound_to, fit_node, no_node, reason_counts, rejections
+from tonnage.extender.tries import Tries, is_worth_saying
+from tonnage.framework.decision import Decision
+from tonnage.model.pod import Pod
+from tonnage.observability.events import (
     BINDING_FAILED,
     BINDING_SUCCEED,
     DEVICE_OVERLAP,
@@ -19,14 +26,7 @@ from tonnage.doors.events import (
     Events,
     ObjectRef,
 )
-from tonnage.doors.logs import FIELDS
-from tonnage.extender.metrics import Metrics
-from tonnage.extender.placing import Filtered
-from tonnage.extender.protocol import BindArgs, FilterArgs
-from tonnage.extender.sentences import bound_to, fit_node, no_node, reason_counts, rejections
-from tonnage.extender.tries import Tries, is_worth_saying
-from tonnage.framework.decision import Decision
-from tonnage.model.pod import Pod
+from tonnage.observability.logs import FIELDS
 
 log = logging.getLogger(__name__)
 

@@ -8,15 +8,23 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.gates import Gates
-from tonnage.doors.workmetrics import bind_metrics, counts, gauge, gauges, picture_metrics, plugin_metrics, zeros
 from tonnage.extender import handshake
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.placing import Placing
 from tonnage.framework.session import Session
-from tonnage.kube.picture import Picture
+from tonnage.kube.informer import Picture
+from tonnage.observability.workmetrics import (
+    bind_metrics,
+    counts,
+    gauge,
+    gauges,
+    picture_metrics,
+    plugin_metrics,
+    zeros,
+)
 
 HANDSHAKES = (handshake.ASKED, handshake.WRITTEN_OFF, handshake.NOT_WRITTEN)
 

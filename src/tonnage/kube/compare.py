@@ -16,7 +16,7 @@ from tonnage.cluster.columns import COUNTED, UNLIMITED, Array
 from tonnage.devices.base import Vendor
 from tonnage.kube.client import Client
 from tonnage.kube.errors import StatusError
-from tonnage.kube.picture import KINDS, Kind
+from tonnage.kube.informer import KINDS, Kind
 from tonnage.kube.watch import FORBIDDEN, NOT_FOUND, listing
 from tonnage.model.group import (
     CoschedulingPodGroup,

@@ -10,7 +10,7 @@ from typing import Any
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.validation import group_faults
 from tonnage.cluster.surroundings import Surroundings
-from tonnage.kube.picture import KINDS, Kind
+from tonnage.kube.informer import KINDS, Kind
 from tonnage.kube.resource import Resource
 from tonnage.model.group import (
     CoschedulingPodGroup,

@@ -7,12 +7,12 @@ not shown yet counts as being there: its pod may be gone before the plugin could
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from tonnage.binder.handover import PENDING
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.doors.gates import PENDING
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.kube.picture import NODES, Kind
+from tonnage.kube.informer import NODES, Kind
 from tonnage.kube.resource import Change
 from tonnage.model.timestamp import rfc3339
 

@@ -22,10 +22,10 @@ from starlette.responses import Response, StreamingResponse
 
 from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.cardmetrics import card_text, columns_now
-from tonnage.doors.events import DROPPED, REFUSED, REPEATED, WRITTEN
-from tonnage.doors.podmetrics import pod_text
-from tonnage.doors.quotametrics import quota_text
+from tonnage.observability.cardmetrics import card_text, columns_now
+from tonnage.observability.events import DROPPED, REFUSED, REPEATED, WRITTEN
+from tonnage.observability.podmetrics import pod_text
+from tonnage.observability.quotametrics import quota_text
 
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -8,7 +8,7 @@ that never goes back, and one that comes to lead first lets that time pass for w
 from math import inf
 from typing import NamedTuple
 
-from tonnage.kube.lease import Lease
+from tonnage.kube.leaderelection.lease import Lease
 
 DEADLINE = 2 / 3
 """The part of a Lease's duration for which a replica relies on it after it was renewed: 10 of 15 s."""

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tonnage.doors.allowance import Allowance
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.kube.ratelimit import Allowance
 from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from tonnage.cluster.quotas import Quota, Quotas
-from tonnage.doors.cardmetrics import ZONE
-from tonnage.doors.exposition import Family, escaped, samples
+from tonnage.observability.cardmetrics import ZONE
+from tonnage.observability.exposition import Family, escaped, samples
 
 _USED = ("namespace", "quota_name", "limit", "zone")
 _LIMIT = ("namespace", "quota_name", "zone")

@@ -10,9 +10,9 @@ import time
 from contextlib import suppress
 from math import inf
 
-from tonnage.batch.keeping import Keeper
-from tonnage.doors.binding import always
-from tonnage.doors.duties import Duties
+from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.fence import always
+from tonnage.kube.leaderelection.leaderelector import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -7,17 +7,17 @@ once, and its answer then says what happened.
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
+from tonnage.binder.handover import ALLOCATING, BIND_PHASE
+from tonnage.binder.nodelocks import NodeLocks
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.task import Task, containers_of
 from tonnage.devices.base import PLAIN_MODE, Handover
-from tonnage.doors.gates import ALLOCATING, BIND_PHASE
-from tonnage.doors.nodelocks import NodeLocks
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 
@@ -31,15 +31,6 @@ _TRIES = 4
 _WRITE_SECONDS = 10.0
 _LATE_SECONDS = 10.0
 """How long a write without an answer may still take effect."""
-
-
-Fence = Callable[[], tuple[float, float]]
-"""For how many seconds writes are still allowed, and the least for which one is begun."""
-
-
-def always() -> tuple[float, float]:
-    """Writes are always allowed."""
-    return inf, 0.0
 
 
 class BindError(Exception):

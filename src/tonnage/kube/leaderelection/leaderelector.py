@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import msgspec
 
-from tonnage.batch.candidacy import Candidacy, Durations
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.kube.lease import LeaseStore
+from tonnage.kube.leaderelection.candidate import Candidacy, Durations
+from tonnage.kube.leaderelection.lease import LeaseStore
 from tonnage.model.timestamp import rfc3339_micro
 
 log = logging.getLogger(__name__)

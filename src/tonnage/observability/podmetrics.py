@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.devices.base import ContainerUses, DecodeError, Device
-from tonnage.doors.cardmetrics import MIB, ZONE
-from tonnage.doors.exposition import Family, escaped, samples
+from tonnage.observability.cardmetrics import MIB, ZONE
+from tonnage.observability.exposition import Family, escaped, samples
 
 SLICE = 16
 """Pods looked at in one go."""

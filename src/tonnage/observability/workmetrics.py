@@ -9,11 +9,11 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from tonnage.binder import binding, nodelocks
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors import binding, nodelocks
-from tonnage.doors.gates import Gates
 from tonnage.framework.plugin import Plugin
-from tonnage.kube.picture import Picture
+from tonnage.kube.informer import Picture
 
 F = TypeVar("F", CounterMetricFamily, GaugeMetricFamily)
 

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Histogram
 
+from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
-from tonnage.doors.gates import Gates
-from tonnage.kube.picture import PODS, Kind, Picture
+from tonnage.kube.informer import PODS, Kind, Picture
 from tonnage.kube.resource import Change
 
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

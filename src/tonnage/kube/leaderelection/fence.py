@@ -1,12 +1,20 @@
-"""A client for those who may write only while this process leads."""
+"""The fence: until when this process may write, and a client that keeps to it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any
 
-from tonnage.doors.binding import Fence
 from tonnage.kube.client import Client, Query
 from tonnage.kube.errors import KubeError
+
+Fence = Callable[[], tuple[float, float]]
+"""For how many seconds writes are still allowed, and the least for which one is begun."""
+
+
+def always() -> tuple[float, float]:
+    """Writes are always allowed."""
+    return inf, 0.0
 
 
 class FencedError(KubeError):

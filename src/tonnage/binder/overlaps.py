@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tonnage.binder.binding import BIND_TIME
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import CardUse
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import MIG_MODE
-from tonnage.doors.binding import BIND_TIME
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change

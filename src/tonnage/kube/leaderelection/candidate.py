@@ -13,7 +13,7 @@ from math import inf
 
 import msgspec
 
-from tonnage.kube.lease import Lease, Record
+from tonnage.kube.leaderelection.lease import Lease, Record
 
 JITTER = 1.2
 """How much longer than the period the deadline must be at least, as with Kubernetes' own programs."""

@@ -1,0 +1,1 @@
+"""Metrics, Events and logs of the servers."""

@@ -1,0 +1,1 @@
+"""HTTP serving and the values of command-line flags."""
