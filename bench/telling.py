@@ -19,9 +19,9 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import PATH, Metrics
-from tonnage.extender.placing import Placing
 from tonnage.extender.protocol import BindArgs, FilterArgs
-from tonnage.extender.voice import BOUND, Voice
+from tonnage.extender.recorder import BOUND, Voice
+from tonnage.extender.reservations import Placing
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
 from tonnage.kube.informer import Picture
@@ -101,7 +101,7 @@ def telling(cluster: Cluster, number: int = 500) -> Telling:
     args = BindArgs("told-1024", "bench", "", decision.node)
     observe, count = metrics.filter_seconds.observe, voice._counts["bind", BOUND].inc
     request = metrics.timings.request_seconds.labels("filter").observe
-    with _logging_to_nowhere("tonnage.extender.voice") as logger:
+    with _logging_to_nowhere("tonnage.extender.recorder") as logger:
         counting = _microseconds(lambda: (observe(0.0003), count(), request(0.0004)), number)
         told = _microseconds(lambda: voice.filtered(good, placed, 0.0003), number)
         with_line = _microseconds(lambda: voice.bound(args, decision, 0.01), number)

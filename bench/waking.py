@@ -6,10 +6,10 @@ import msgspec
 
 from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.extender.placing import Filtered, Placing
+from tonnage.extender.pending import Waiting
 from tonnage.extender.protocol import FilterArgs, FilterResult
+from tonnage.extender.reservations import Filtered, Placing
 from tonnage.extender.service import without_kube_schedulers_own
-from tonnage.extender.waiting import Waiting
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import stock_plugins
 

@@ -14,16 +14,16 @@ from tests.extender.test_review import review
 from tests.scenario import node, running, scenario
 from tonnage.binder.handover import Gates
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.admission import PodAdmission, Rules
 from tonnage.extender.app import Extender
 from tonnage.extender.binding import Binder
 from tonnage.extender.metrics import Metrics
-from tonnage.extender.placing import Placing
-from tonnage.extender.review import answer, decide, read_review
+from tonnage.extender.pending import Waiting
+from tonnage.extender.recorder import Voice
+from tonnage.extender.requeue import Waking
+from tonnage.extender.reservations import Placing
 from tonnage.extender.service import without_kube_schedulers_own
-from tonnage.extender.voice import Voice
-from tonnage.extender.waiting import Waiting
-from tonnage.extender.waking import Waking
+from tonnage.extender.webhook.admission import PodAdmission, Rules
+from tonnage.extender.webhook.review import answer, decide, read_review
 from tonnage.framework.session import Session
 from tonnage.observability.events import Events
 from tonnage.plugins.defaults import stock_plugins

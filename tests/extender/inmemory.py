@@ -9,8 +9,8 @@ from typing import Any
 from tonnage.cluster.memo import Memo
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.metrics import Metrics
+from tonnage.extender.recorder import Voice
 from tonnage.extender.service import Service
-from tonnage.extender.voice import Voice
 from tonnage.kube.errors import StatusError
 from tonnage.kube.watch import Pace
 from tonnage.lab.api import node_manifest, pod_manifest

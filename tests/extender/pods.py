@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.extender.json_patch import apply
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.admission import PodAdmission, Rules, Verdict
-from tonnage.extender.quota import Quota
+from tonnage.extender.webhook.admission import PodAdmission, Rules, Verdict
+from tonnage.extender.webhook.quota import Quota
 from tonnage.model.wire import encode
 
 GPU, MEMORY, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"

@@ -9,7 +9,7 @@ from tonnage.devices.ascend import CHIPS, Ascend
 from tonnage.devices.cambricon import Cambricon
 from tonnage.devices.hygon import Hygon
 from tonnage.devices.nvidia import Nvidia
-from tonnage.extender.admission import Verdict
+from tonnage.extender.webhook.admission import Verdict
 
 PRIVILEGED = {"securityContext": {"privileged": True}}
 SCHEDULER = {"op": "replace", "path": "/spec/schedulerName", "value": OURS}

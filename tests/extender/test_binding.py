@@ -10,8 +10,8 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.handover import Gates
 from tonnage.extender.binding import Binder
-from tonnage.extender.placing import State
 from tonnage.extender.protocol import BindArgs
+from tonnage.extender.reservations import State
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.informer import NODES
 from tonnage.kube.resource import Change

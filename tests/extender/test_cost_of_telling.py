@@ -12,7 +12,7 @@ from tests.extender.test_placing import asked, named, placing
 from tests.scenario import node, scenario
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.voice import Voice
+from tonnage.extender.recorder import Voice
 from tonnage.observability.events import Events
 from tonnage.observability.logs import JsonLines
 
@@ -69,7 +69,7 @@ class Extender:
 
 @pytest.fixture
 def log():
-    logger = logging.getLogger("tonnage.extender.voice")
+    logger = logging.getLogger("tonnage.extender.recorder")
     before = logger.handlers, logger.propagate, logger.level
     handler = logging.StreamHandler(io.StringIO())
     handler.setFormatter(JsonLines())

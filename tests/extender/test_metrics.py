@@ -18,9 +18,9 @@ from tonnage.binder.handover import SILENCE_SECONDS, Gates
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import Metrics
-from tonnage.extender.placing import State
+from tonnage.extender.recorder import OUTCOMES
+from tonnage.extender.reservations import State
 from tonnage.extender.timings import VERBS
-from tonnage.extender.voice import OUTCOMES
 from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
 from tonnage.model.meta import ObjectMeta

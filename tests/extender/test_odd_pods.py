@@ -3,7 +3,7 @@
 import pytest
 
 from tests.extender.pods import CORES, GPU, MEMORY, OURS, box, judge, operations, patched, pod
-from tonnage.extender.admission import Verdict
+from tonnage.extender.webhook.admission import Verdict
 
 
 @pytest.mark.parametrize("odd", [None, [], "pod", 7, True])

@@ -11,8 +11,8 @@ from tests.scenario import REGISTER, gpu, node, pod, running, scenario, usage
 from tonnage.binder.binding import BindError
 from tonnage.binder.handover import Gates
 from tonnage.extender.binding import Binder
-from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs
+from tonnage.extender.reservations import Placing, State
 from tonnage.framework.session import Session
 from tonnage.model.node import NodeSpec
 from tonnage.plugins.defaults import stock_plugins

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from tests.scenario import limits, node, pod, running, scenario
-from tonnage.extender.admission import PodAdmission, Rules
-from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult, read
+from tonnage.extender.reservations import Placing, State
+from tonnage.extender.webhook.admission import PodAdmission, Rules
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota

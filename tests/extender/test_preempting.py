@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from tests.scenario import ALLOCATED, node, pod, scenario
-from tonnage.extender.preempting import PreemptArgs, preempt
+from tonnage.extender.preemption import PreemptArgs, preempt
 from tonnage.extender.protocol import read
 from tonnage.framework.session import Session
 from tonnage.model.wire import encode

@@ -8,8 +8,8 @@ import pytest
 from tests.extender.json_patch import apply
 from tests.extender.pods import GPU, MEMORY, OURS, box, pod
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.admission import PodAdmission, Rules, Verdict
-from tonnage.extender.review import ReviewError, answer, decide, read_review
+from tonnage.extender.webhook.admission import PodAdmission, Rules, Verdict
+from tonnage.extender.webhook.review import ReviewError, answer, decide, read_review
 
 V1, V1BETA1 = "admission.k8s.io/v1", "admission.k8s.io/v1beta1"
 PRIVILEGED = {"securityContext": {"privileged": True}}

@@ -10,7 +10,7 @@ from tests.extender.test_placing import asked, named
 from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.voice import Voice
+from tonnage.extender.recorder import Voice
 from tonnage.kube.informer import PODS
 from tonnage.kube.resource import Change
 from tonnage.observability.events import Events

@@ -11,10 +11,10 @@ from tests.extender.telling import Api, parsed, values
 from tests.extender.test_placing import asked, named, placing
 from tests.scenario import container, node, pod, running, scenario
 from tonnage.extender.metrics import Metrics
-from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult
+from tonnage.extender.recorder import Voice
+from tonnage.extender.reservations import Filtered
 from tonnage.extender.tries import Tries
-from tonnage.extender.voice import Voice
 from tonnage.model.wire import encode
 from tonnage.observability.events import Events
 from tonnage.observability.logs import JsonLines
@@ -33,7 +33,7 @@ class Heard:
         self.stream = io.StringIO()
         handler = logging.StreamHandler(self.stream)
         handler.setFormatter(JsonLines())
-        self.log = logging.getLogger("tonnage.extender.voice")
+        self.log = logging.getLogger("tonnage.extender.recorder")
         self.log.handlers, self.log.propagate = [handler], False
         self.log.setLevel(level)
 
@@ -59,7 +59,7 @@ class Heard:
 
 @pytest.fixture
 def heard():
-    log = logging.getLogger("tonnage.extender.voice")
+    log = logging.getLogger("tonnage.extender.recorder")
     before = log.handlers, log.propagate, log.level
     yield Heard
     log.handlers, log.propagate, log.level = before
@@ -96,7 +96,7 @@ def test_a_pod_that_fits_nowhere_hears_the_numbers_and_what_can_be_cured_first(h
     assert line.pop("time").endswith("Z")
     assert line == {
         "level": "info",
-        "logger": "tonnage.extender.voice",
+        "logger": "tonnage.extender.recorder",
         "event": "unschedulable",
         "pod": "default/p",
         "seconds": 0.0005,

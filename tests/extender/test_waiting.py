@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.placing import Placing
+from tonnage.extender.pending import BEAT, LONGEST_PAUSE, MOST_CALLED, PATIENCE, Waiting
 from tonnage.extender.protocol import FilterArgs, read
-from tonnage.extender.waiting import BEAT, LONGEST_PAUSE, MOST_CALLED, PATIENCE, Waiting
+from tonnage.extender.reservations import Placing
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota

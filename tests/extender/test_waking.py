@@ -10,10 +10,10 @@ from tests.extender.telling import Api
 from tests.kube.live import run, until
 from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import Metrics
-from tonnage.extender.placing import Placing
+from tonnage.extender.pending import Waiting
 from tonnage.extender.protocol import FilterArgs, read
-from tonnage.extender.waiting import Waiting
-from tonnage.extender.waking import FAILED, GONE, PLACED, WOKEN, WRITTEN, Waking
+from tonnage.extender.requeue import FAILED, GONE, PLACED, WOKEN, WRITTEN, Waking
+from tonnage.extender.reservations import Placing
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change

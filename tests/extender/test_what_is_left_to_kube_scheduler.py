@@ -2,7 +2,7 @@
 
 from tests.extender.test_placing import asked, named
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.placing import Placing
+from tonnage.extender.reservations import Placing
 from tonnage.extender.service import without_kube_schedulers_own
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import stock_plugins

@@ -15,8 +15,8 @@ from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.nodelocks import LOCK
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.placing import Placing, State
 from tonnage.extender.protocol import BindArgs
+from tonnage.extender.reservations import Placing, State
 from tonnage.extender.workmetrics import Work
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

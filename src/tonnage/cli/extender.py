@@ -96,11 +96,11 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     import random
     import time
 
-    from tonnage.extender.admission import PodAdmission, Rules
     from tonnage.extender.metrics import Metrics
-    from tonnage.extender.review import answer, decide, read_review
+    from tonnage.extender.recorder import Voice
     from tonnage.extender.service import Service
-    from tonnage.extender.voice import Voice
+    from tonnage.extender.webhook.admission import PodAdmission, Rules
+    from tonnage.extender.webhook.review import answer, decide, read_review
     from tonnage.kube.client import connect
     from tonnage.kube.watch import Pace
     from tonnage.observability.events import Events

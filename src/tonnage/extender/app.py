@@ -17,12 +17,12 @@ from starlette.routing import Route
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.extender.binding import Binder
 from tonnage.extender.forwarding import FORWARDED
-from tonnage.extender.placing import Filtered, Placing
-from tonnage.extender.preempting import PreemptArgs, PreemptResult, preempt
+from tonnage.extender.observer import Telling
+from tonnage.extender.preemption import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
 from tonnage.extender.replicas import NobodyLeadsError, Replicas
-from tonnage.extender.review import ReviewError
-from tonnage.extender.telling import Telling
+from tonnage.extender.reservations import Filtered, Placing
+from tonnage.extender.webhook.review import ReviewError
 from tonnage.framework.session import Session
 from tonnage.model.wire import WireError, encode
 

@@ -20,8 +20,8 @@ from tonnage.binder.binding import (
 from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.extender.placing import Placing, Reservation, State
 from tonnage.extender.protocol import BindArgs
+from tonnage.extender.reservations import Placing, Reservation, State
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError

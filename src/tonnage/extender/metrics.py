@@ -16,10 +16,10 @@ from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.placing import Placing
 from tonnage.extender.replicas import Replicas
+from tonnage.extender.requeue import PLACED
+from tonnage.extender.reservations import Placing
 from tonnage.extender.timings import Timings
-from tonnage.extender.waking import PLACED
 from tonnage.extender.workmetrics import Work
 from tonnage.framework.session import Session
 from tonnage.kube.informer import Picture

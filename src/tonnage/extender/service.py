@@ -14,11 +14,11 @@ from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.placing import RESERVATION_SECONDS, Placing
+from tonnage.extender.observer import Telling
+from tonnage.extender.pending import Waiting
 from tonnage.extender.replicas import Election, Replicas
-from tonnage.extender.telling import Telling
-from tonnage.extender.waiting import Waiting
-from tonnage.extender.waking import Waking
+from tonnage.extender.requeue import Waking
+from tonnage.extender.reservations import RESERVATION_SECONDS, Placing
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client

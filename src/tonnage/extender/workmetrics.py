@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.extender import handshake
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.placing import Placing
+from tonnage.extender.reservations import Placing
 from tonnage.framework.session import Session
 from tonnage.kube.informer import Picture
 from tonnage.observability.workmetrics import (

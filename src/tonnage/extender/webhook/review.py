@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tonnage.extender.admission import BAD_REQUEST, FORBIDDEN, INVALID, Verdict, left_alone, untouched
+from tonnage.extender.webhook.admission import BAD_REQUEST, FORBIDDEN, INVALID, Verdict, left_alone, untouched
 from tonnage.model.wire import WireError, decode, encode
 
 KIND = "AdmissionReview"

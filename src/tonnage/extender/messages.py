@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from tonnage.extender.placing import UNRESOLVABLE
 from tonnage.extender.protocol import FilterResult
+from tonnage.extender.reservations import UNRESOLVABLE
 from tonnage.framework.decision import Decision
 
 _SCORES = 5

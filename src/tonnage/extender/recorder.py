@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
+from tonnage.extender.messages import bound_to, fit_node, no_node, reason_counts, rejections
 from tonnage.extender.metrics import Metrics
-from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs
-from tonnage.extender.sentences import bound_to, fit_node, no_node, reason_counts, rejections
+from tonnage.extender.reservations import Filtered
 from tonnage.extender.tries import Tries, is_worth_saying
 from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
-from tonnage.extender.placing import Filtered, Placing
 from tonnage.extender.protocol import FilterArgs
+from tonnage.extender.reservations import Filtered, Placing
 from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement

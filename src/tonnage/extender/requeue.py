@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable
 
 from tonnage.cluster.task import Task
-from tonnage.extender.placing import Filtered
+from tonnage.extender.pending import Waiting
 from tonnage.extender.protocol import FilterArgs
-from tonnage.extender.waiting import Waiting
+from tonnage.extender.reservations import Filtered
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change

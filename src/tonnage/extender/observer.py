@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from tonnage.extender.placing import Filtered
 from tonnage.extender.protocol import BindArgs, FilterArgs
+from tonnage.extender.reservations import Filtered
 from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from tonnage.devices.base import Admission, AdmissionError, Vendor
-from tonnage.extender.patch import Operation, Wanted, merged, pointer, with_variables
-from tonnage.extender.podview import INIT, MAIN, Json, OddityError, Place, items_at, map_at, places, text_at
-from tonnage.extender.quota import NoQuotas, QuotaBook, excess
+from tonnage.extender.webhook.patch import Operation, Wanted, merged, pointer, with_variables
+from tonnage.extender.webhook.podview import INIT, MAIN, Json, OddityError, Place, items_at, map_at, places, text_at
+from tonnage.extender.webhook.quota import NoQuotas, QuotaBook, excess
 from tonnage.model.pod import Container
 
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -1,0 +1,1 @@
+"""The mutating webhook: HAMi's rules of admission."""
