@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from tests.settings.texts import KAI_DEFAULT, load
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.deciding import Cycle, Deciding
-from tonnage.batch.plans import LEAVES, Plan, Victim
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Eviction
 from tonnage.framework.plugin import Plugin
+from tonnage.scheduler.cyclerunner import Cycle, Deciding
+from tonnage.scheduler.evictions.plans import LEAVES, Plan, Victim
 
 ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 

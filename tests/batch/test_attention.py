@@ -5,14 +5,14 @@ import pytest
 
 from tests.groups import group, kai_group, queue
 from tests.scenario import node, pod
-from tonnage.batch.attention import Attention
-from tonnage.batch.backlog import Backlog
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import NODES, PODS
 from tonnage.kube.kinds import BATCH_KINDS, KAI_GROUPS, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.scheduler.triggers import Attention
+from tonnage.scheduler.unschedulable import Backlog
 
 KINDS = {kind.resource.type: kind for kind in (NODES, PODS, VOLCANO_QUEUES, VOLCANO_GROUPS, KAI_GROUPS)}
 

@@ -3,10 +3,10 @@
 from tests.groups import add, group, members
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.backlog import Backlog
-from tonnage.batch.deciding import Cycle, Deciding
 from tonnage.cluster.cluster import Cluster
 from tonnage.plugins.defaults import stock_plugins
+from tonnage.scheduler.cyclerunner import Cycle, Deciding
+from tonnage.scheduler.unschedulable import Backlog
 
 
 class World:

@@ -18,13 +18,6 @@ from tests.kube.fake_server import fake_server
 from tests.kube.live import QUICK, run, until
 from tests.scenario import ALLOCATED, REGISTER, node, plain, pod
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.attention import DEFAULT_SCHEDULER
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.portions import AIM, FEWEST, MOST, Portions
-from tonnage.batch.problems import MOST_LINES, Problems
-from tonnage.batch.sentences import Sentences
-from tonnage.batch.service import Service
-from tonnage.batch.unreadable import Unreadable
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.kube.client import connect
@@ -37,6 +30,13 @@ from tonnage.observability.events import LONGEST_MESSAGE
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.gpus import devices
 from tonnage.plugins.gpus.devices import Devices
+from tonnage.scheduler.cyclelimit import AIM, FEWEST, MOST, Portions
+from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.problems import MOST_LINES, Problems
+from tonnage.scheduler.service import Service
+from tonnage.scheduler.triggers import DEFAULT_SCHEDULER
+from tonnage.scheduler.unreadable import Unreadable
 
 
 class World:

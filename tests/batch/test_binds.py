@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from tests.groups import add, group, members
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.binds import TRIES, Binds
-from tonnage.batch.deciding import Deciding
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
 from tonnage.plugins.defaults import stock_plugins
+from tonnage.scheduler.binds import TRIES, Binds
+from tonnage.scheduler.cyclerunner import Deciding
 
 
 class Writer:

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from tests.scenario import pod
-from tonnage.batch import conditions
-from tonnage.batch.conditions import Conditions
 from tonnage.cluster.task import Task, make_task
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection.fence import FencedError
 from tonnage.model.pod import SchedulingGate
+from tonnage.scheduler import conditions
+from tonnage.scheduler.conditions import Conditions
 
 
 class Api:

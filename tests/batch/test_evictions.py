@@ -10,13 +10,13 @@ import pytest
 from tests.actions.making_room import crowd, job, node
 from tests.batch.stopping import Stage
 from tests.plugins.test_proportion import team
-from tonnage.batch import evictions as module
-from tonnage.batch.evictions import Evictions
-from tonnage.batch.evictionwriter import EvictionWriter
-from tonnage.batch.plans import ASKED, Plan, Victim
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.pod import Pod
+from tonnage.scheduler.evictions import evictor as module
+from tonnage.scheduler.evictions.evictor import Evictions
+from tonnage.scheduler.evictions.plans import ASKED, Plan, Victim
+from tonnage.scheduler.evictions.writer import EvictionWriter
 
 TOO_MANY, GONE, CONFLICT, FORBIDDEN = 429, 404, 409, 403
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.groups import add, group, kai_group, member, members
 from tests.scenario import node, scenario
-from tonnage.batch.groupstatus import Members, Status, Why, seen_status, status_of, volcano_phase
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.group import CoschedulingPodGroup, PodGroup
 from tonnage.model.wire import convert
+from tonnage.scheduler.status.podgroupstatus import Members, Status, Why, seen_status, status_of, volcano_phase
 
 NOW = "2026-01-31T12:00:00Z"
 WAITS = Why("JobNotReady", "default/g needs 2 of 2 pods placed, 1 fit", "cycle-7")

@@ -12,10 +12,6 @@ from tests.extender.telling import described, parsed, values
 from tests.groups import add, group, kai_group, kai_queue, members, queue
 from tests.scenario import node, plain, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.backlog import Backlog
-from tonnage.batch.deciding import Deciding
-from tonnage.batch.metrics import MOST_QUEUES, Metrics, queue_metrics
-from tonnage.batch.stopwatch import Stopwatch
 from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import QueueFigures
@@ -25,6 +21,10 @@ from tonnage.framework.points import POINTS
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.queues.proportion import Proportion
+from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.metrics import MOST_QUEUES, Metrics, queue_metrics
+from tonnage.scheduler.stopwatch import Stopwatch
+from tonnage.scheduler.unschedulable import Backlog
 
 Scrape = dict[str, dict[frozenset[tuple[str, str]], float]]
 

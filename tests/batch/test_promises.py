@@ -7,12 +7,12 @@ from tests.batch.stopping import Stage, names
 from tests.plugins.test_proportion import team
 from tests.scenario import node as bare
 from tests.scenario import pod, scenario
-from tonnage.batch.plans import LEAVES, SPARED
-from tonnage.batch.promises import STAY_SECONDS
 from tonnage.model.group import GroupObject
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.plugins.defaults import stock_plugins
+from tonnage.scheduler.evictions.plans import LEAVES, SPARED
+from tonnage.scheduler.nominations import STAY_SECONDS
 
 HIGH, HIGHER = 75, 90
 Thing = Node | GroupObject | list[GroupObject | Pod]

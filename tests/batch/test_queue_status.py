@@ -10,14 +10,13 @@ import pytest
 from tests.batch.watching import leads
 from tests.groups import add, group, kai_group, kai_queue, members, queue
 from tests.scenario import node, part, plain, pod, scenario
-from tonnage.batch import queuestatus
-from tonnage.batch.queuestatus import QueueStatuses
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError
 from tonnage.kube.informer import NODES, PODS, Kind
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.scheduler.status.queues import QueueStatuses
 
 
 @pytest.fixture(autouse=True)

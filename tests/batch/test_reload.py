@@ -15,9 +15,6 @@ from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.live import QUICK, run, until
 from tests.scenario import node, pod
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.reloading import Configuration, Reloading
-from tonnage.batch.sources import ConfigMapSource, Content, FileSource, MapName, map_name
 from tonnage.cluster.cluster import Cluster
 from tonnage.config.load import load_text
 from tonnage.config.notes import SettingsError
@@ -27,6 +24,9 @@ from tonnage.kube.client import connect
 from tonnage.observability.events import CONFIGURATION_REFUSED, WARNINGS, ObjectRef
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.reload.reloader import Configuration, Reloading
+from tonnage.scheduler.reload.sources import ConfigMapSource, Content, FileSource, MapName, map_name
 
 BINPACK = "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n"
 TYPO = "actions: alocate\ntiers: []\n"

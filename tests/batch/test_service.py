@@ -6,13 +6,13 @@ from unittest.mock import Mock
 
 from tests.scenario import node, pod
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.service import Service
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import NODES, PODS
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.watch import Pace
 from tonnage.plugins.defaults import stock_plugins
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.service import Service
 
 
 @asynccontextmanager

@@ -11,10 +11,6 @@ from tests.batch.watching import leads
 from tests.groups import add, group, kai_group, members
 from tests.scenario import node, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.batch import statuses, statuswriter
-from tonnage.batch.deciding import Deciding
-from tonnage.batch.sentences import Sentences
-from tonnage.batch.statuses import Statuses
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.informer import PODS
@@ -24,6 +20,9 @@ from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.pod import Pod
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.queues.overcommit import Overcommit
+from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.status.podgroups import Statuses
 
 PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
 

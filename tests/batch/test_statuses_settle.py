@@ -15,11 +15,6 @@ from tests.groups import group, member
 from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.batch import statuses, statuswriter
-from tonnage.batch.deciding import Deciding
-from tonnage.batch.groupstatus import members_of, volcano_phase
-from tonnage.batch.sentences import Sentences
-from tonnage.batch.statuses import Statuses
 from tonnage.cluster.jobs.job import WAITING
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.informer import PODS
@@ -29,6 +24,10 @@ from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
 from tonnage.plugins.defaults import stock_plugins
+from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.status.podgroups import Statuses
+from tonnage.scheduler.status.podgroupstatus import members_of, volcano_phase
 
 PODS_IN_ALL, MINIMUM = 3, 2
 STEPS = st.lists(

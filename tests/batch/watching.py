@@ -7,10 +7,6 @@ from typing import Any
 import msgspec
 
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.attention import DEFAULT_SCHEDULER, Attention
-from tonnage.batch.backlog import Backlog
-from tonnage.batch.deciding import Deciding
-from tonnage.batch.snapshot import collect, written
 from tonnage.binder.binding import BindingWriter
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
@@ -21,6 +17,10 @@ from tonnage.framework.session import Session
 from tonnage.kube.kinds import BATCH_KINDS
 from tonnage.manifests.read import Manifests, read_bytes
 from tonnage.model.pod import Pod
+from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.snapshot import collect, written
+from tonnage.scheduler.triggers import DEFAULT_SCHEDULER, Attention
+from tonnage.scheduler.unschedulable import Backlog
 
 NOW = 1_800_000_000.0
 Said = dict[str, object]

@@ -8,9 +8,9 @@ from tests.actions.making_room import crowd, job, node
 from tests.batch.stopping import Stage
 from tests.plugins.test_proportion import team
 from tests.properties.worlds import examples, phases
-from tonnage.batch.plans import STAYS, Victim
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.pod import Pod
+from tonnage.scheduler.evictions.plans import STAYS, Victim
 
 CYCLE, EVICT, LEAVE, RESTART = "cycle", "evict", "leave", "restart"
 

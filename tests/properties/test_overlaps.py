@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from tests.properties.worlds import examples
 from tests.scenario import node, plain, pod, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.batch.deciding import Deciding
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.overlaps import Overlaps
 from tonnage.kube.resource import Change
 from tonnage.plugins.defaults import stock_plugins
+from tonnage.scheduler.cyclerunner import Deciding
 
 NODES = st.one_of(
     st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3).map(

@@ -22,13 +22,13 @@ from tonnage.cli.inputs import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tonnage.batch.reloading import Configuration
-    from tonnage.batch.sources import ConfigMapSource, MapName, Source
     from tonnage.devices.base import Vendor
     from tonnage.kube.leaderelection.leaderelector import Election
+    from tonnage.scheduler.reload.reloader import Configuration
+    from tonnage.scheduler.reload.sources import ConfigMapSource, MapName, Source
     from tonnage.server.flagvalues import Address
 
-log = logging.getLogger("tonnage.batch")
+log = logging.getLogger("tonnage.scheduler")
 
 
 def _address(_context: click.Context, _parameter: click.Parameter, text: str) -> "Address":
@@ -41,7 +41,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
 
 
 def _config(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "str | MapName | None":
-    from tonnage.batch.sources import map_name
+    from tonnage.scheduler.reload.sources import map_name
 
     try:
         return text if text is None else map_name(text) or text
@@ -120,8 +120,8 @@ def command(
 def _loaded(text: str, name: str) -> "Configuration":
     """The configuration in a text; SettingsError with all that is wrong."""
     from tonnage.actions.catalog import make_actions
-    from tonnage.batch.reloading import Configuration
     from tonnage.config.load import load_text
+    from tonnage.scheduler.reload.reloader import Configuration
 
     settings = load_text(text, name, find_plugins(()))
     warnings = [note.shown(settings.source, "warning") for note in settings.warnings]
@@ -130,9 +130,9 @@ def _loaded(text: str, name: str) -> "Configuration":
 
 def _default() -> "Configuration":
     from tonnage.actions.catalog import make_actions
-    from tonnage.batch.reloading import Configuration
     from tonnage.config.defaults import DEFAULT_ACTIONS, default_text
     from tonnage.plugins.defaults import stock_plugins
+    from tonnage.scheduler.reload.reloader import Configuration
 
     return Configuration(default_text(), stock_plugins(), make_actions(DEFAULT_ACTIONS))
 
@@ -177,15 +177,15 @@ async def _serve(
     import random
     import time
 
-    from tonnage.batch.app import app
-    from tonnage.batch.metrics import Metrics
-    from tonnage.batch.reloading import Reloading
-    from tonnage.batch.service import Service
-    from tonnage.batch.sources import ConfigMapSource, FileSource, MapName
     from tonnage.kube.client import connect
     from tonnage.kube.leaderelection.leaderelector import Keeper
     from tonnage.kube.leaderelection.lease import since_boot
     from tonnage.kube.watch import Pace
+    from tonnage.scheduler.app import app
+    from tonnage.scheduler.metrics import Metrics
+    from tonnage.scheduler.reload.reloader import Reloading
+    from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource, MapName
+    from tonnage.scheduler.service import Service
     from tonnage.server.http import Place, serve
 
     client = await connect(kubeconfig)

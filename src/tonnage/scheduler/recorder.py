@@ -3,10 +3,6 @@
 import logging
 from collections.abc import Sequence
 
-from tonnage.batch.conditions import Conditions
-from tonnage.batch.evictions import EVICTED as WAS_EVICTED
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.plans import Plan, Victim
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod
@@ -20,6 +16,10 @@ from tonnage.observability.events import (
     ObjectRef,
 )
 from tonnage.observability.logs import FIELDS
+from tonnage.scheduler.conditions import Conditions
+from tonnage.scheduler.evictions.evictor import EVICTED as WAS_EVICTED
+from tonnage.scheduler.evictions.plans import Plan, Victim
+from tonnage.scheduler.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

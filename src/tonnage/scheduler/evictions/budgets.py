@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tonnage.batch.plans import Victim
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.podselector import meets, requirements
 from tonnage.model.selection import LabelSelector, SelectionError
+from tonnage.scheduler.evictions.plans import Victim
 
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 _RUNNING = "Running"

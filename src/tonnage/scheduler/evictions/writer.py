@@ -6,14 +6,14 @@ was disrupted. The pod's UID is given as a condition, so that a pod of the same 
 
 from collections.abc import Sequence
 
-from tonnage.batch.budgets import BUDGETS, BudgetList, exceeded
-from tonnage.batch.plans import Victim
 from tonnage.binder.binding import CONFLICT, NOT_FOUND, pod_path
 from tonnage.cluster.task import Task
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.wire import WireError, decode
+from tonnage.scheduler.evictions.budgets import BUDGETS, BudgetList, exceeded
+from tonnage.scheduler.evictions.plans import Victim
 
 _WRITE_SECONDS = 10.0
 _OVERLOADED, _INTERNAL = 429, 500

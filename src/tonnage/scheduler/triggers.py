@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from tonnage.batch.backlog import Backlog
 from tonnage.binder.nodelocks import LOCK
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import Holding
@@ -28,6 +27,7 @@ from tonnage.model.group import (
 from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.scheduler.unschedulable import Backlog
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

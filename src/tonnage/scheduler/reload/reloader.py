@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.service import Service
-from tonnage.batch.sources import Content, Source
 from tonnage.config.notes import SettingsError
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import SessionError
 from tonnage.observability.events import CONFIGURATION_REFUSED, ObjectRef
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.reload.sources import Content, Source
+from tonnage.scheduler.service import Service
 
 log = logging.getLogger(__name__)
 

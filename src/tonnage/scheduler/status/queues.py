@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tonnage.batch.statuswriter import StatusWriter
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import link_of, queue_named
 from tonnage.cluster.jobs.queue import GPU
@@ -25,6 +24,7 @@ from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
 from tonnage.plugins.helpers.queuecounts import Counts
+from tonnage.scheduler.status.writer import StatusWriter
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from tonnage.batch.evictionwriter import EvictionError, EvictionWriter
-from tonnage.batch.plans import ASKED, LEAVES, SPARED, STAYS, Plan, Victim
-from tonnage.batch.promises import Promises
 from tonnage.cluster.task import Task
+from tonnage.scheduler.evictions.plans import ASKED, LEAVES, SPARED, STAYS, Plan, Victim
+from tonnage.scheduler.evictions.writer import EvictionError, EvictionWriter
+from tonnage.scheduler.nominations import Promises
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,6 @@ from itertools import chain
 from typing import Any
 from uuid import uuid4
 
-from tonnage.batch.groupstatus import Status, Why, seen_status, status_of, without_stamps
-from tonnage.batch.statuswriter import StatusWriter
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import link_of
 from tonnage.cluster.jobs.job import WAITING
@@ -25,6 +23,8 @@ from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import PodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.timestamp import rfc3339
+from tonnage.scheduler.status.podgroupstatus import Status, Why, seen_status, status_of, without_stamps
+from tonnage.scheduler.status.writer import StatusWriter
 
 log = logging.getLogger(__name__)
 

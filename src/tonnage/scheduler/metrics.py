@@ -9,13 +9,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tonnage.batch.backlog import Backlog
-from tonnage.batch.binds import Binds
-from tonnage.batch.conditions import Conditions
-from tonnage.batch.deciding import Deciding
-from tonnage.batch.problems import Problems
-from tonnage.batch.statuses import Statuses
-from tonnage.batch.stopwatch import Stopwatch
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.handover import Gates
 from tonnage.cluster.cluster import Cluster
@@ -29,6 +22,13 @@ from tonnage.observability.fragmentmetrics import FragmentMetrics
 from tonnage.observability.metrics import SECONDS, DoorMetrics
 from tonnage.observability.timings import BindTimings
 from tonnage.observability.workmetrics import bind_metrics, gauge, picture_metrics, plugin_metrics
+from tonnage.scheduler.binds import Binds
+from tonnage.scheduler.conditions import Conditions
+from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.problems import Problems
+from tonnage.scheduler.status.podgroups import Statuses
+from tonnage.scheduler.stopwatch import Stopwatch
+from tonnage.scheduler.unschedulable import Backlog
 
 MOST_QUEUES = 500
 """Queues beyond this many, in the order of names, are not told."""

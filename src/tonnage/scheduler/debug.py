@@ -7,11 +7,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tonnage import __version__
-from tonnage.batch.reloading import Reloading
-from tonnage.batch.service import Service
-from tonnage.batch.snapshot import written
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
+from tonnage.scheduler.reload.reloader import Reloading
+from tonnage.scheduler.service import Service
+from tonnage.scheduler.snapshot import written
 
 _UNAVAILABLE = 503
 

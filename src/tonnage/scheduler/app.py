@@ -5,11 +5,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tonnage.batch.debug import debug_routes
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.reloading import Reloading
-from tonnage.batch.service import Service
 from tonnage.observability.metrics import PACKED, PATH
+from tonnage.scheduler.debug import debug_routes
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.reload.reloader import Reloading
+from tonnage.scheduler.service import Service
 
 _UNAVAILABLE = 503
 

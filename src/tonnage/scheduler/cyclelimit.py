@@ -10,8 +10,8 @@ from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
 
-from tonnage.batch.backlog import Backlog
 from tonnage.cluster.task import Task
+from tonnage.scheduler.unschedulable import Backlog
 
 AIM = 0.3
 """Seconds that a cycle is to take where not everybody can be looked at."""

@@ -12,25 +12,6 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tonnage.batch.attention import Attention
-from tonnage.batch.backlog import Backlog
-from tonnage.batch.binds import AT_ONCE, Binds
-from tonnage.batch.conditions import Conditions
-from tonnage.batch.deciding import Deciding
-from tonnage.batch.evictions import Evictions
-from tonnage.batch.evictionwriter import EvictionWriter
-from tonnage.batch.metrics import Metrics
-from tonnage.batch.plans import Plan, Victim
-from tonnage.batch.portions import Portions
-from tonnage.batch.problems import Problems
-from tonnage.batch.promises import STAY_SECONDS
-from tonnage.batch.queuestatus import QueueStatuses
-from tonnage.batch.sentences import Sentences
-from tonnage.batch.snapshot import collect
-from tonnage.batch.stale import Stale
-from tonnage.batch.statuses import Statuses
-from tonnage.batch.unreadable import Unreadable
-from tonnage.batch.voice import Voice
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.handover import Gates
 from tonnage.binder.overlaps import Overlaps
@@ -49,6 +30,25 @@ from tonnage.kube.leaderelection.leadership import Leading
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Pace
 from tonnage.observability.events import Events
+from tonnage.scheduler.binds import AT_ONCE, Binds
+from tonnage.scheduler.conditions import Conditions
+from tonnage.scheduler.cyclelimit import Portions
+from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.evictions.evictor import Evictions
+from tonnage.scheduler.evictions.plans import Plan, Victim
+from tonnage.scheduler.evictions.writer import EvictionWriter
+from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.nominations import STAY_SECONDS
+from tonnage.scheduler.problems import Problems
+from tonnage.scheduler.recorder import Voice
+from tonnage.scheduler.snapshot import collect
+from tonnage.scheduler.status.podgroups import Statuses
+from tonnage.scheduler.status.queues import QueueStatuses
+from tonnage.scheduler.status.stalegangs import Stale
+from tonnage.scheduler.triggers import Attention
+from tonnage.scheduler.unreadable import Unreadable
+from tonnage.scheduler.unschedulable import Backlog
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,6 @@ again.
 from collections.abc import Iterable, Mapping, Sequence
 
 from tonnage.actions.eviction.evictionaction import NEVER, Evicting, starting
-from tonnage.batch.fitting import find
-from tonnage.batch.plans import LEAVES, SPARED, STAYS, Plan, Victim
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import WAITING as IS_WAITING
 from tonnage.cluster.jobs.job import Job
@@ -22,6 +20,8 @@ from tonnage.framework.cycle import acting
 from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.session import Session
 from tonnage.framework.statement import successor
+from tonnage.scheduler.evictions.fitting import find
+from tonnage.scheduler.evictions.plans import LEAVES, SPARED, STAYS, Plan, Victim
 
 STAY_SECONDS = 60.0
 """How long a pod that could not be evicted is not asked again."""

@@ -7,9 +7,6 @@ from typing import NamedTuple
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.enqueue import Enqueue
 from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
-from tonnage.batch.plans import Plan, Victim
-from tonnage.batch.promises import Promises
-from tonnage.batch.stopwatch import Stopwatch
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
@@ -18,6 +15,9 @@ from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason, S
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.sessioncache import Sessions
+from tonnage.scheduler.evictions.plans import Plan, Victim
+from tonnage.scheduler.nominations import Promises
+from tonnage.scheduler.stopwatch import Stopwatch
 
 
 class Cycle(NamedTuple):

@@ -1,0 +1,1 @@
+"""Evictions on a cluster: plans, nominated nodes, budgets, and the writes."""

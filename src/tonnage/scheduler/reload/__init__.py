@@ -1,0 +1,1 @@
+"""Configurations that change while the scheduler runs."""

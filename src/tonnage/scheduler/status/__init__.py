@@ -1,0 +1,1 @@
+"""The status of PodGroups and Queues, kept as it should be."""
