@@ -8,13 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tonnage.simulator.cache import Cache
-from tonnage.simulator.openb import Trace, read_nodes, read_pods
 from tonnage.simulator.policies import POLICIES, policy_named
-from tonnage.simulator.results import PolicyResult
 from tonnage.simulator.source import Source
-from tonnage.simulator.summary import policy_result, versions
-from tonnage.simulator.sweep import Job, Manner, Sweep
+from tonnage.simulator.studies.cache import Cache
+from tonnage.simulator.studies.results import PolicyResult
+from tonnage.simulator.studies.summary import policy_result, versions
+from tonnage.simulator.studies.sweep import Job, Manner, Sweep
+from tonnage.simulator.traces.openb import Trace, read_nodes, read_pods
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data" / "openb"

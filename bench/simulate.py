@@ -3,10 +3,10 @@
 import time
 
 from tonnage.simulator.fill import fill
-from tonnage.simulator.invented import scene_of
 from tonnage.simulator.policies import policy_named
-from tonnage.simulator.replaying import replay
-from tonnage.simulator.workload import read_workload
+from tonnage.simulator.timedrun import replay
+from tonnage.simulator.workloads.drawn import scene_of
+from tonnage.simulator.workloads.workload import read_workload
 
 _WORKLOAD = """\
 duration: {duration}

@@ -16,12 +16,13 @@ from tonnage.kube.informer import NODES, PODS, Kind
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.scheduler.status import queues
 from tonnage.scheduler.status.queues import QueueStatuses
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queuestatus, "SETTLING", 0.001)
+    monkeypatch.setattr(queues, "SETTLING", 0.001)
 
 
 class World:

@@ -22,6 +22,7 @@ from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.queues.overcommit import Overcommit
 from tonnage.scheduler.cyclerunner import Deciding
 from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.status import podgroups, writer
 from tonnage.scheduler.status.podgroups import Statuses
 
 PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
@@ -29,9 +30,9 @@ PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statuses, "SETTLING", 0.001)
-    monkeypatch.setattr(statuses, "PAUSE", 0.01)
-    monkeypatch.setattr(statuswriter, "FAILED_PAUSE", 0.01)
+    monkeypatch.setattr(podgroups, "SETTLING", 0.001)
+    monkeypatch.setattr(podgroups, "PAUSE", 0.01)
+    monkeypatch.setattr(writer, "FAILED_PAUSE", 0.01)
 
 
 class World:
@@ -184,7 +185,7 @@ def test_a_gang_of_kai_says_why_and_stops_saying_so() -> None:
 def test_a_gang_that_changes_all_the_time_is_written_about_twice_and_then_once_in_a_while(
     monkeypatch: pytest.MonkeyPatch, pause: float, least: int, most: int
 ) -> None:
-    monkeypatch.setattr(statuses, "PAUSE", pause)
+    monkeypatch.setattr(podgroups, "PAUSE", pause)
     world, _ = one()
     (waits, *_), numbers = world.deciding.run((), 0.0).waiting, iter(range(6))
     world.run(*[lambda: world.statuses.cycle((), (), [(waits, f"{next(numbers)} fit")])] * 6)

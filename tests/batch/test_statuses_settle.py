@@ -26,6 +26,7 @@ from tonnage.model.wire import convert
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.scheduler.cyclerunner import Deciding
 from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.status import podgroups, writer
 from tonnage.scheduler.status.podgroups import Statuses
 from tonnage.scheduler.status.podgroupstatus import members_of, volcano_phase
 
@@ -99,9 +100,9 @@ class Server:
 @contextmanager
 def at_once() -> Iterator[None]:
     with (
-        patch.object(statuses, "SETTLING", 0.0),
-        patch.object(statuses, "PAUSE", 0.0),
-        patch.object(statuswriter, "FAILED_PAUSE", 0.0),
+        patch.object(podgroups, "SETTLING", 0.0),
+        patch.object(podgroups, "PAUSE", 0.0),
+        patch.object(writer, "FAILED_PAUSE", 0.0),
     ):
         yield
 

@@ -18,16 +18,16 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.scenario import node, pod, scenario, session
-from tonnage.cli.live import Caption, asks, bar, clock, render, span
+from tonnage.cli.liveview import Caption, asks, bar, clock, render, span
 from tonnage.cli.up import Run, _invent
 from tonnage.cluster.task import make_task
 from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.devices.catalog import default_vendors
 from tonnage.plugins.defaults import stock_plugins
 from tonnage.plugins.fragmentation.usablecards import FreeCards
-from tonnage.simulator.desk import Alikes
-from tonnage.simulator.invent import Arrival
+from tonnage.simulator.placer import Alikes
 from tonnage.simulator.replay import Replay
+from tonnage.simulator.workloads.demo import Arrival
 
 COMMAND = [sys.executable, "-m", "tonnage.cli.main", "up"]
 FREE = FreeCards(9.5, 7.25)

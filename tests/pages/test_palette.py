@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tonnage.pages.palette import COLOURS, HEAT_STEPS, LINE_COLOURS, heat, line_colour, line_dash
+from tonnage.report.pages.palette import COLOURS, HEAT_STEPS, LINE_COLOURS, heat, line_colour, line_dash
 
 SCHEMES = pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 # How linear red, green and blue are seen without one kind of cone (Machado, Oliveira and Fernandes 2009).

@@ -4,9 +4,9 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.pages.heatmap import Column, heat_map
-from tonnage.pages.plot import Frame, Line, line_plot, spread_out
-from tonnage.pages.scale import number_axis
+from tonnage.report.pages.heatmap import Column, heat_map
+from tonnage.report.pages.plot import Frame, Line, line_plot, spread_out
+from tonnage.report.pages.scale import number_axis
 
 AXES = number_axis("x", 0, 10), number_axis("y", 0, 10)
 

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.pages.scale import around, number_axis, time_axis
-from tonnage.pages.text import NARROW
+from tonnage.report.pages.scale import around, number_axis, time_axis
+from tonnage.report.pages.text import NARROW
 
 numbers = st.floats(0, 1e7, allow_subnormal=False).map(lambda value: round(value, 3))
 

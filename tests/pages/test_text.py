@@ -1,6 +1,6 @@
 import pytest
 
-from tonnage.pages import text
+from tonnage.report.pages import text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from tonnage.simulator.results import Curve, NodePicture, Picture, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import Curve, NodePicture, Picture, PolicyResult, Results, Spread
 
 GPUS = 6212
 FIGURES = {

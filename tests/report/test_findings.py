@@ -3,9 +3,9 @@
 import pytest
 
 from tests.report.sample import fill_results, replay_results
-from tonnage.pages.text import NARROW
 from tonnage.report.findings import equal, findings
-from tonnage.simulator.results import PolicyResult, Results, Spread
+from tonnage.report.pages.text import NARROW
+from tonnage.simulator.studies.results import PolicyResult, Results, Spread
 
 
 def said(results: Results) -> list[str]:

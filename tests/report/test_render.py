@@ -11,7 +11,7 @@ from tests.report.sample import fill_results, replay_results
 from tonnage.report.curves import parting
 from tonnage.report.measures import ALLOCATED
 from tonnage.report.render import UnwritableReportError, render, write_report
-from tonnage.simulator.results import NodePicture, Picture, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import NodePicture, Picture, PolicyResult, Results, Spread
 
 HOSTILE = "</script><img src=x onerror=alert(1)>'\"&{{ 7*7 }}"
 VOID = {"meta", "link", "input", "wbr", "br"}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.simulator.bound import MissingSolverError, NodeKind, PodKind, gpu_bound
+from tonnage.simulator.studies.bound import MissingSolverError, NodeKind, PodKind, gpu_bound
 
 ROOM = NodeKind(cpu=64_000, memory=262_144, cards=8)
 OPENB = Path(__file__).parents[3] / "shared/data/openb"

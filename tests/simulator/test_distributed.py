@@ -11,7 +11,7 @@ import pytest
 from distributed import LocalCluster
 
 from tests.simulator.tasks import Sources, deadly, fail, product, slow_product, unpacked
-from tonnage.simulator.distributed import DaskError, run_on_dask
+from tonnage.simulator.studies.distributed import DaskError, run_on_dask
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Sources(7)
@@ -99,7 +99,7 @@ def test_a_task_that_kills_every_worker_is_given_up(lone_worker: LocalCluster):
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tonnage.simulator.distributed.PATIENCE", 1.0)
+    monkeypatch.setattr("tonnage.simulator.studies.distributed.PATIENCE", 1.0)
     with pytest.raises(DaskError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         run_on_dask("tcp://127.0.0.1:1", product, SOURCES, [1], ignore)
 

@@ -10,14 +10,14 @@ from tonnage.manifests.read import Manifests, read_bytes
 from tonnage.model.resources import amounts, effective_request
 from tonnage.model.selection import untolerated
 from tonnage.model.wire import encode
-from tonnage.simulator.invent import (
+from tonnage.simulator.objects import GPU, GPU_CORES, GPU_MEMORY, GPU_PERCENTAGE, REGISTER, USE_TYPE
+from tonnage.simulator.workloads.demo import (
     PERIOD,
     invent_arrivals,
     invent_nodes,
     pool_sizes,
     target,
 )
-from tonnage.simulator.objects import GPU, GPU_CORES, GPU_MEMORY, GPU_PERCENTAGE, REGISTER, USE_TYPE
 
 HOUR = 3600.0
 

@@ -7,7 +7,7 @@ from tonnage.config.notes import SettingsError
 from tonnage.framework.session import Session
 from tonnage.simulator import fill as filling
 from tonnage.simulator.policies import POLICIES, policy_named, policy_of_file
-from tonnage.simulator.standing import acts_on_single_pods
+from tonnage.simulator.shortcut import acts_on_single_pods
 
 NODES = "a,8000,1000,2,T4\nb,9000,1000,4,V100\nc,4000,1000,0,\n"
 PODS = "".join(f"p{n},{n * 250},10,{n % 4 and 1},{(200 + 37 * n) if n % 4 else 0}\n" for n in range(16))

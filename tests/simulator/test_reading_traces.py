@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulator.traces import NODES, PODS, TIMED, write
 from tonnage.manifests.written import ManifestError
-from tonnage.simulator.openb import Trace, model_annotations, read_nodes, read_pods, read_trace, unplaceable
+from tonnage.simulator.traces.openb import Trace, model_annotations, read_nodes, read_pods, read_trace, unplaceable
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "openb"
 GOOD_NODE = "a,8000,1000,2,T4\n"

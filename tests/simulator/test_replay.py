@@ -17,11 +17,11 @@ from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.plugins.defaults import stock_plugins
-from tonnage.simulator.desk import Alikes, Cycles, Desk, Outcome
-from tonnage.simulator.invent import Arrival, invent_arrivals, invent_nodes
 from tonnage.simulator.measure import Waits, measure, waits
 from tonnage.simulator.objects import EPOCH
+from tonnage.simulator.placer import Alikes, Cycles, Desk, Outcome
 from tonnage.simulator.replay import Replay, main_reason
+from tonnage.simulator.workloads.demo import Arrival, invent_arrivals, invent_nodes
 
 
 def replay(nodes: Iterable[Node], arrivals: Iterable[Arrival], **policies: str) -> Replay:

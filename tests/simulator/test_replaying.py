@@ -8,10 +8,10 @@ from tests.scenario import node, pod, running
 from tests.simulator.traces import TIMED, simulate, trace, workload, write
 from tonnage.manifests.objects import Manifests
 from tonnage.simulator.policies import Policy
-from tonnage.simulator.replaying import replay
 from tonnage.simulator.run import Run
 from tonnage.simulator.scene import SceneError
 from tonnage.simulator.source import Source
+from tonnage.simulator.timedrun import replay
 
 ONE_GPU = "a,8000,1000,1,T4\n"
 

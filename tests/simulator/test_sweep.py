@@ -4,11 +4,11 @@ import pytest
 
 from tests.simulator.traces import trace
 from tonnage.model.wire import encode
-from tonnage.simulator import sweep as module
-from tonnage.simulator.cache import Cache
 from tonnage.simulator.policies import policy_named
 from tonnage.simulator.source import Setting, SettingError
-from tonnage.simulator.sweep import Job, Manner, Sweep
+from tonnage.simulator.studies import sweep as module
+from tonnage.simulator.studies.cache import Cache
+from tonnage.simulator.studies.sweep import Job, Manner, Sweep
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import signal
 
 from tests.simulator.test_distributed import start
 from tests.simulator.traces import trace
-from tonnage.simulator.cache import Cache
 from tonnage.simulator.policies import policy_named
-from tonnage.simulator.sweep import Job, Manner, Sweep
+from tonnage.simulator.studies.cache import Cache
+from tonnage.simulator.studies.sweep import Job, Manner, Sweep
 
 
 def test_runs_are_the_same_and_kept_when_a_worker_is_killed(tmp_path):

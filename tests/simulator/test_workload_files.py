@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from tonnage.config.notes import SettingsError
-from tonnage.simulator.example import EXAMPLE
-from tonnage.simulator.invented import scene_of
 from tonnage.simulator.source import Setting, SettingError, Source
-from tonnage.simulator.workload import Span, read_workload
+from tonnage.simulator.workloads.drawn import scene_of
+from tonnage.simulator.workloads.example import EXAMPLE
+from tonnage.simulator.workloads.workload import Span, read_workload
 
 GOOD = """\
 nodes:

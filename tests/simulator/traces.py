@@ -3,12 +3,12 @@
 import textwrap
 from pathlib import Path
 
-from tonnage.simulator.openb import read_trace
 from tonnage.simulator.policies import policy_named
 from tonnage.simulator.run import Run
 from tonnage.simulator.source import Source
-from tonnage.simulator.sweep import Job, Manner, make_run
-from tonnage.simulator.workload import read_workload
+from tonnage.simulator.studies.sweep import Job, Manner, make_run
+from tonnage.simulator.traces.openb import read_trace
+from tonnage.simulator.workloads.workload import read_workload
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"

@@ -34,7 +34,7 @@ def command(nodes: int, gpus: int, seed: int, scheduler: bool, output: str) -> N
     from tonnage.lab.control_plane import ControlPlane
     from tonnage.lab.parts import PartsError, build
     from tonnage.lab.program import LabError
-    from tonnage.simulator.invent import invent_nodes
+    from tonnage.simulator.workloads.demo import invent_nodes
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

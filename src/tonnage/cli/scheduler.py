@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.electing import election_options
+from tonnage.cli.electionflags import election_options
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,

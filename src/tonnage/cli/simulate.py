@@ -16,11 +16,11 @@ import click
 from tonnage.cli.inputs import BadInput, plugin_files, standard_input
 
 if TYPE_CHECKING:
-    from tonnage.simulator.cache import Cache
     from tonnage.simulator.policies import Policy
-    from tonnage.simulator.results import Results
     from tonnage.simulator.source import Setting, Source
-    from tonnage.simulator.sweep import Manner
+    from tonnage.simulator.studies.cache import Cache
+    from tonnage.simulator.studies.results import Results
+    from tonnage.simulator.studies.sweep import Manner
 
 _MOST_TOLD = 5
 _EXAMPLES = """\b
@@ -130,9 +130,9 @@ def command(
     The cluster, the plugins and the actions are those of the other commands; only the clock is virtual. The same input
     and seed give the same result.
     """
-    from tonnage.cli.figures import results_csv, results_table
+    from tonnage.cli.resultstable import results_csv, results_table
     from tonnage.model.wire import encode_pretty
-    from tonnage.simulator.example import EXAMPLE
+    from tonnage.simulator.workloads.example import EXAMPLE
 
     if init:
         click.echo(EXAMPLE, nl=False)
@@ -170,9 +170,9 @@ def _bad_input() -> Iterator[None]:
     from tonnage.config.notes import SettingsError
     from tonnage.framework.session import SessionError
     from tonnage.manifests.read import ManifestError
-    from tonnage.simulator.distributed import DaskError
     from tonnage.simulator.scene import SceneError
     from tonnage.simulator.source import SettingError
+    from tonnage.simulator.studies.distributed import DaskError
 
     try:
         yield
@@ -187,7 +187,7 @@ def _sources(workload: str | None, nodes: str | None, pods: Sequence[str], files
     from tonnage.config.source import text_of_file
     from tonnage.manifests.read import read_files
     from tonnage.simulator.source import Source
-    from tonnage.simulator.workload import read_workload
+    from tonnage.simulator.workloads.workload import read_workload
 
     if bool(nodes) != bool(pods):
         raise BadInput("a trace has two files: give both --nodes and --pods")
@@ -209,8 +209,8 @@ def _sources(workload: str | None, nodes: str | None, pods: Sequence[str], files
 
 
 def _traces(nodes: str, pods: Sequence[str]) -> "dict[str, Source]":
-    from tonnage.simulator.openb import Trace, read_nodes, read_pods, unplaceable
     from tonnage.simulator.source import Source
+    from tonnage.simulator.traces.openb import Trace, read_nodes, read_pods, unplaceable
 
     found: dict[str, Source] = {}
     lines = read_nodes(nodes)
@@ -260,7 +260,7 @@ def _policies(given: Sequence[str], source: "Source", plugin_paths: Sequence[str
 
 
 def _manner(mode: str, numbers: dict[str, Any]) -> "Manner":
-    from tonnage.simulator.sweep import Manner
+    from tonnage.simulator.studies.sweep import Manner
 
     if mode == "fill":
         return Manner(mode, numbers["demand"], numbers["queue_failed"], numbers["picture"])
@@ -276,7 +276,7 @@ def _seeds(sources: "dict[str, Source]", numbers: dict[str, Any]) -> list[int]:
 
 
 def _cache(folder: str | None) -> "Cache":
-    from tonnage.simulator.cache import Cache, default_folder
+    from tonnage.simulator.studies.cache import Cache, default_folder
 
     place = Path(folder) if folder is not None else default_folder()
     try:
@@ -313,8 +313,8 @@ class _Study:
 
     def run(self, command: str, with_bound: bool) -> "dict[str, Results]":
         """The results of each workload; the upper bound takes as long as a run or two."""
-        from tonnage.simulator.summary import results_of
-        from tonnage.simulator.sweep import Job, Sweep
+        from tonnage.simulator.studies.summary import results_of
+        from tonnage.simulator.studies.sweep import Job, Sweep
 
         varied = [
             (workload, settings, source.with_settings(settings))
@@ -344,8 +344,8 @@ class _Study:
 
     def _bound(self, workload: str) -> dict[str, float]:
         """What no policy can allocate more than; left out where there is no solver, and with changed values."""
-        from tonnage.simulator.bound import MissingSolverError
-        from tonnage.simulator.limit import fill_bound
+        from tonnage.simulator.studies.bound import MissingSolverError
+        from tonnage.simulator.studies.fillbound import fill_bound
 
         if self._manner.mode != "fill" or len(self._variations) > 1:
             return {}

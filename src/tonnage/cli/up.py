@@ -252,10 +252,10 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     from tonnage.cluster.cluster import Cluster
     from tonnage.devices.catalog import default_vendors
     from tonnage.framework.session import Session, SessionError
-    from tonnage.simulator.desk import Alikes, Cycles, Desk
-    from tonnage.simulator.invent import invent_arrivals, invent_nodes
+    from tonnage.simulator.placer import Alikes, Cycles, Desk
     from tonnage.simulator.replay import Replay
-    from tonnage.simulator.standing import goes_by_pods_alone
+    from tonnage.simulator.shortcut import goes_by_pods_alone
+    from tonnage.simulator.workloads.demo import invent_arrivals, invent_nodes
 
     rng = Random(seed)
     cluster = Cluster(default_vendors())
@@ -288,7 +288,7 @@ def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from tonnage.cli.live import Caption, render
+    from tonnage.cli.liveview import Caption, render
 
     console = Console(highlight=False, emoji=False)
     done = False
@@ -303,7 +303,7 @@ def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
 
 
 def _log(run: Run, duration: float, interval: float) -> None:
-    from tonnage.cli.live import clock
+    from tonnage.cli.liveview import clock
     from tonnage.simulator.measure import measure
 
     replay, number = run.replay, 1
@@ -330,7 +330,7 @@ def _as_json(summary: "Summary", cards: "FreeCards", policy: str, seed: int, nod
 
 
 def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, nodes: int, gpus: int, run: Run) -> str:
-    from tonnage.cli.live import span
+    from tonnage.cli.liveview import span
 
     pods, waits, cards = summary.pods, summary.wait_seconds, summary.cards
     reasons = [f"{reason.pods:,} x {reason.reason}" for reason in summary.waited_for[:4]]

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tonnage.pages import text
-from tonnage.pages.palette import LINE_COLOURS
-from tonnage.pages.plot import Frame, Line, line_plot, room_for
-from tonnage.pages.scale import Axis, around, number_axis, time_axis
 from tonnage.report.measures import ALLOCATED, FRAGMENTATION, Measure, fills, ordered
-from tonnage.simulator.results import Results
+from tonnage.report.pages import text
+from tonnage.report.pages.palette import LINE_COLOURS
+from tonnage.report.pages.plot import Frame, Line, line_plot, room_for
+from tonnage.report.pages.scale import Axis, around, number_axis, time_axis
+from tonnage.simulator.studies.results import Results
 
 _PARTING = 0.25
 """Policies part where they first differ by this share of the most they ever differ."""

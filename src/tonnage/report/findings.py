@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from tonnage.pages import text
 from tonnage.report.measures import ALLOCATED, FAILED, FRAGMENTATION, NODES_FREE, Measure, compared_at, figure
-from tonnage.simulator.results import Results, Spread
+from tonnage.report.pages import text
+from tonnage.simulator.studies.results import Results, Spread
 
 Standing = list[tuple[str, Spread]]
 """Policies with their figure, the best first."""

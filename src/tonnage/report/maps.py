@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tonnage.pages import text
-from tonnage.pages.heatmap import Column, heat_map
 from tonnage.report.measures import fills
-from tonnage.simulator.results import NodePicture, Results
+from tonnage.report.pages import text
+from tonnage.report.pages.heatmap import Column, heat_map
+from tonnage.simulator.studies.results import NodePicture, Results
 
 _NAMED = 100
 """Up to how many nodes each one's name is given."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tonnage.pages import text
-from tonnage.simulator.results import Checkpoint, Curve, PolicyResult, Results, Spread
+from tonnage.report.pages import text
+from tonnage.simulator.studies.results import Checkpoint, Curve, PolicyResult, Results, Spread
 
 FULL_DEMAND = "100"
 """The checkpoint that policies are compared at when demand is filled up."""

@@ -4,14 +4,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from tonnage.pages import text
-from tonnage.pages.environment import environment
 from tonnage.report.curves import large_figures, small_figures
 from tonnage.report.findings import findings
 from tonnage.report.maps import cluster_maps, map_moment
 from tonnage.report.measures import moment, present
+from tonnage.report.pages import text
+from tonnage.report.pages.environment import environment
 from tonnage.report.tables import failures_table, policies_table, times_table
-from tonnage.simulator.results import Results
+from tonnage.simulator.studies.results import Results
 
 
 class UnwritableReportError(Exception):

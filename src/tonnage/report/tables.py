@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from tonnage.pages import text
 from tonnage.report.findings import Standing, equal, like_the_best, standing
 from tonnage.report.measures import ALLOCATED, Measure, compared_at, figure
-from tonnage.simulator.results import PolicyResult, Results, Spread
+from tonnage.report.pages import text
+from tonnage.simulator.studies.results import PolicyResult, Results, Spread
 
 _MOST_REASONS = 6
 _OTHERS = "other reasons"

@@ -12,12 +12,12 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
-from tonnage.simulator.desk import Cycles, Desk
+from tonnage.simulator.placer import Cycles, Desk
 from tonnage.simulator.policies import Policy
 from tonnage.simulator.replay import main_reason
 from tonnage.simulator.run import Meter, Run
 from tonnage.simulator.scene import Entry, Scene, SceneError, Shape, Tasks
-from tonnage.simulator.standing import actions_of, acts_on_single_pods
+from tonnage.simulator.shortcut import actions_of, acts_on_single_pods
 
 _MOST_WITHOUT_GPU = 100_000
 """Entries in a row that ask for no GPU: then demand is not going to grow."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.simulator.desk import Desk
-from tonnage.simulator.invent import Arrival
 from tonnage.simulator.measure import CardCounts, Course, Pods, Summary, Usage, WaitReason, measure, waits
 from tonnage.simulator.objects import EPOCH
+from tonnage.simulator.placer import Desk
+from tonnage.simulator.workloads.demo import Arrival
 
 SAMPLE_EVERY = 60.0
 """Virtual seconds between looks at the figures, whose means the summary gives."""

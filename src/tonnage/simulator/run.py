@@ -13,8 +13,8 @@ from tonnage.model.resources import CPU
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments
 from tonnage.plugins.helpers.cardshares import WHOLE
 from tonnage.simulator.measure import percent
-from tonnage.simulator.results import NodePicture, Picture
 from tonnage.simulator.scene import Scene, plain_name
+from tonnage.simulator.studies.results import NodePicture, Picture
 
 PERCENTILES = (50, 90, 95, 99, 100)
 _DIGITS = 4

@@ -12,10 +12,11 @@ import msgspec
 from tonnage.config.notes import advice
 from tonnage.manifests.objects import Manifests
 from tonnage.model.wire import encode
-from tonnage.simulator import invented, openb, workload
-from tonnage.simulator.openb import NodeLine, PodLine, Trace
 from tonnage.simulator.scene import Scene
-from tonnage.simulator.workload import Workload
+from tonnage.simulator.traces import openb
+from tonnage.simulator.traces.openb import NodeLine, PodLine, Trace
+from tonnage.simulator.workloads import drawn, workload
+from tonnage.simulator.workloads.workload import Workload
 
 
 class SettingError(ValueError):
@@ -55,7 +56,7 @@ class Source(msgspec.Struct, frozen=True):
         if self.trace is not None:
             return openb.scene_of(self.trace)
         assert self.workload is not None
-        scene = invented.scene_of(self.workload, self.start.nodes if self.start is not None else ())
+        scene = drawn.scene_of(self.workload, self.start.nodes if self.start is not None else ())
         return scene if self.start is None else scene.starting_from(self.start)
 
     def digest(self) -> str:

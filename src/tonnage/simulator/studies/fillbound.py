@@ -6,9 +6,9 @@ from statistics import fmean
 
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.resources import CPU, MEMORY, amount
-from tonnage.simulator.bound import NodeKind, PodKind, gpu_bound
 from tonnage.simulator.measure import percent
 from tonnage.simulator.scene import Scene, Shape
+from tonnage.simulator.studies.bound import NodeKind, PodKind, gpu_bound
 
 STEP = 10
 """Percent of arrived demand between two checkpoints that have a bound."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tonnage.pages.palette import line_colour, line_dash
-from tonnage.pages.scale import Axis
-from tonnage.pages.svg import element, polyline
+from tonnage.report.pages.palette import line_colour, line_dash
+from tonnage.report.pages.scale import Axis
+from tonnage.report.pages.svg import element, polyline
 
 Point = tuple[float, float]
 _LETTER = 7.6

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import tonnage
-from tonnage.simulator.results import Curve, PolicyResult, Results, Spread
 from tonnage.simulator.run import Run
+from tonnage.simulator.studies.results import Curve, PolicyResult, Results, Spread
 
 _DIGITS = 4
 

@@ -5,13 +5,13 @@ import re
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from tonnage.pages import palette, text
+from tonnage.report.pages import palette, text
 
 
 def environment(package: str) -> Environment:
     """Templates of a package, and those that all pages share."""
     made = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("tonnage.pages")]),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("tonnage.report.pages")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -21,7 +21,7 @@ from tonnage.simulator.objects import (
     make_spec,
 )
 from tonnage.simulator.scene import Entry, Scene, Shape, in_time, popularity, shuffled
-from tonnage.simulator.table import Line, Table
+from tonnage.simulator.traces.table import Line, Table
 
 WHOLE = 1000
 """Thousandths of a card, which are its memory and its places for pods."""

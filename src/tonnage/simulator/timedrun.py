@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
-from tonnage.simulator.desk import Alikes, Cycles, Desk
-from tonnage.simulator.invent import Arrival
+from tonnage.simulator.placer import Alikes, Cycles, Desk
 from tonnage.simulator.policies import Policy
 from tonnage.simulator.replay import Replay
 from tonnage.simulator.run import Meter, Run
 from tonnage.simulator.scene import Scene, SceneError
-from tonnage.simulator.standing import actions_of, acts_on_single_pods
+from tonnage.simulator.shortcut import actions_of, acts_on_single_pods
+from tonnage.simulator.workloads.demo import Arrival
 
 STEPS = 100
 """How many times the figures are noted while pods come."""

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from tonnage.pages.palette import HEAT_STEPS, heat
-from tonnage.pages.svg import element
+from tonnage.report.pages.palette import HEAT_STEPS, heat
+from tonnage.report.pages.svg import element
 
 CELL = 6
 """Width and height of a cell, the line between cells included."""

@@ -4,9 +4,9 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 
-from tonnage.cli.live import span
+from tonnage.cli.liveview import span
 from tonnage.cli.tables import table
-from tonnage.simulator.results import Curve, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import Curve, PolicyResult, Results, Spread
 
 _MOST_REASONS = 4
 CURVES = (

@@ -22,9 +22,9 @@ from tonnage.simulator.objects import (
     make_spec,
     queue_annotations,
 )
-from tonnage.simulator.openb import model_annotations
 from tonnage.simulator.scene import Entry, Scene, Shape
-from tonnage.simulator.workload import PodClass, Pool, Workload, choices, in_seconds
+from tonnage.simulator.traces.openb import model_annotations
+from tonnage.simulator.workloads.workload import PodClass, Pool, Workload, choices, in_seconds
 
 SHARES_PER_CARD = 100
 _WHOLE = 100

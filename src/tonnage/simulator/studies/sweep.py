@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 
 from tonnage.model.wire import encode
-from tonnage.simulator.cache import Cache, code_digest
-from tonnage.simulator.distributed import run_on_dask
 from tonnage.simulator.fill import fill
 from tonnage.simulator.policies import Policy
-from tonnage.simulator.replaying import replay
 from tonnage.simulator.run import Run
 from tonnage.simulator.scene import Scene
 from tonnage.simulator.source import Source
+from tonnage.simulator.studies.cache import Cache, code_digest
+from tonnage.simulator.studies.distributed import run_on_dask
+from tonnage.simulator.timedrun import replay
 
 FILL, REPLAY = "fill", "replay"
 MODES = (FILL, REPLAY)

@@ -1,0 +1,1 @@
+"""Many runs: their results, their cache, and the upper bound."""

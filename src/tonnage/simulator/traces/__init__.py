@@ -1,0 +1,1 @@
+"""Recorded traces as comma-separated values."""

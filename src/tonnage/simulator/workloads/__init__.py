@@ -1,0 +1,1 @@
+"""Invented workloads: out of a seed, or described in a file."""
