@@ -21,9 +21,9 @@ import msgspec
 
 from bench.report import Report
 from bench.workload import bench_node, bench_pod, running_pod
-from tests.cluster.checker import findings
-from tests.cluster.extending import SCHEDULER, Extender, configuration
-from tests.cluster.player import Player, Server
+from tests.e2e.checker import findings
+from tests.e2e.extending import SCHEDULER, Extender, configuration
+from tests.e2e.player import Player, Server
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
 from tonnage.model.pod import Pod

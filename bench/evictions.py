@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench.jobs import GPUS, job_pod, moment, plain_nodes, team_queue
+from tests.config.texts import KAI_DEFAULT
 from tests.groups import add, kai_group
-from tests.settings.texts import KAI_DEFAULT
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.config.load import load_text

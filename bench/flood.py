@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.batching import Scheduler, create, wanted
+from tests.e2e.batching import Scheduler, create, wanted
 from tests.scenario import plain
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane

@@ -4,8 +4,8 @@ import gc
 import time
 from collections.abc import Callable
 
+from tests.config.texts import KAI_DEFAULT
 from tests.groups import add, kai_group, kai_queue
-from tests.settings.texts import KAI_DEFAULT
 from tonnage.actions.allocate import Allocate
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from tests.cluster import definitions
-from tests.cluster.batching import Scheduler, create, gang, wanted
+from tests.e2e import definitions
+from tests.e2e.batching import Scheduler, create, gang, wanted
 from tests.scenario import plain
 from tonnage.lab.api import Api, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane

@@ -40,7 +40,7 @@ class Need:
 
 HERE = Path(__file__).parent
 NEEDS = (
-    Need(HERE / "cluster", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts"),
+    Need(HERE / "e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts"),
     Need(HERE / "browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser"),
 )
 

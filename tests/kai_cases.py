@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.config.texts import KAI_DEFAULT
 from tests.groups import add, kai_group, kai_queue, priority_class
 from tests.scenario import node, part, pod, scenario
-from tests.settings.texts import KAI_DEFAULT
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE

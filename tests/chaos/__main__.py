@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from tests.chaos import faults, replicafaults
 from tests.chaos.arena import arena
-from tests.chaos.batch import faults as batchfaults
-from tests.chaos.batch import replicafaults as batchreplicafaults
-from tests.chaos.batch.arena import yard
-from tests.chaos.batch.run import batch_run
 from tests.chaos.replicas import pair_arena
 from tests.chaos.run import Run, extender_run, summary
+from tests.chaos.scheduler import faults as batchfaults
+from tests.chaos.scheduler import replicafaults as batchreplicafaults
+from tests.chaos.scheduler.arena import yard
+from tests.chaos.scheduler.run import batch_run
 
 
 class Door(NamedTuple):

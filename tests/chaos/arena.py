@@ -22,8 +22,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.chaos.front import Front
-from tests.cluster.extending import SCHEDULER, Extender, configuration
-from tests.cluster.player import PHASE, Player, playing
+from tests.e2e.extending import SCHEDULER, Extender, configuration
+from tests.e2e.player import PHASE, Player, playing
 from tests.scenario import node
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane

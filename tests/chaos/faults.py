@@ -14,8 +14,8 @@ from typing import Generic, NamedTuple, TypeVar
 from tests.chaos.arena import FAILURES, Arena
 from tests.chaos.front import ANSWER, REQUEST, Rule
 from tests.chaos.traffic import Traffic, sharing
-from tests.cluster.extending import SCHEDULER
-from tests.cluster.player import LOCK
+from tests.e2e.extending import SCHEDULER
+from tests.e2e.player import LOCK
 from tests.scenario import REGISTER
 from tonnage.lab.api import ApiError, pods_path
 

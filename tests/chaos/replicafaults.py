@@ -8,7 +8,7 @@ from tests.chaos.faults import BINDING, PATIENCE, Fault, Ground, enlisting
 from tests.chaos.front import ANSWER, REQUEST, Rule
 from tests.chaos.replicas import Pair, Side
 from tests.chaos.traffic import sharing
-from tests.cluster.replicating import HOSTS
+from tests.e2e.replicating import HOSTS
 from tonnage.lab.api import pods_path
 
 KINDS: dict[str, Fault[Pair]] = {}

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 
 from tests.chaos.arena import HASTE, Figures, Stage, figures_at, front_of, through
 from tests.chaos.front import Front
-from tests.cluster.player import Player, playing
-from tests.cluster.replicating import HOSTS, LEASE, LEASES, Replica, logs
+from tests.e2e.player import Player, playing
+from tests.e2e.replicating import HOSTS, LEASE, LEASES, Replica, logs
 from tonnage.lab.api import ApiError
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports

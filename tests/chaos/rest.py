@@ -6,8 +6,8 @@ from urllib.error import URLError
 
 from tests.chaos.arena import Stage
 from tests.chaos.traffic import Traffic
-from tests.cluster.checker import findings, overlooked
-from tests.cluster.extending import SCHEDULER
+from tests.e2e.checker import findings, overlooked
+from tests.e2e.extending import SCHEDULER
 from tonnage.lab.api import ApiError
 
 PATIENCE = 45.0

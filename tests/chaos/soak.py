@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tests.chaos.arena import Arena, arena
 from tests.chaos.rest import Rest
 from tests.chaos.traffic import Traffic
-from tests.cluster.checker import findings
+from tests.e2e.checker import findings
 
 PAUSE = 0.02
 SPARE = 3.0

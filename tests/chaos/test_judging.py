@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from tests.chaos.batch.history import EVICTED, QUEUE, History, beneficiaries
 from tests.chaos.front import Rule
+from tests.chaos.scheduler.history import EVICTED, QUEUE, History, beneficiaries
 from tests.chaos.traffic import Traffic, sharing
-from tests.cluster.checker import findings, half_bound, overfull, overlooked, startable
-from tests.cluster.extending import SCHEDULER
+from tests.e2e.checker import findings, half_bound, overfull, overlooked, startable
+from tests.e2e.extending import SCHEDULER
 from tests.scenario import node, plain, pod, running
 from tonnage.lab.api import node_manifest, pod_manifest
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from tests.chaos.arena import CARD_MEMORY, FAILURES, Stage
-from tests.cluster.extending import SCHEDULER
+from tests.e2e.extending import SCHEDULER
 from tests.scenario import pod
 from tonnage.lab.api import ApiError
 from tonnage.model.pod import Pod

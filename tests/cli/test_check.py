@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import CLUSTER, COMMAND, decided, tonnage
-from tests.settings.device_texts import FULL, NVIDIA
-from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, with_plugin
+from tests.config.device_texts import FULL, NVIDIA
+from tests.config.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, with_plugin
 
 BROKEN = "actions: alocate, shuffle\ntiers:\n- plugins:\n  - name: binpak\n"
 

@@ -1,4 +1,4 @@
-"""`tonnage debug` where there is no cluster; what it does on one is tested under tests/cluster."""
+"""`tonnage debug` where there is no cluster; what it does on one is tested under tests/e2e."""
 
 from pathlib import Path
 

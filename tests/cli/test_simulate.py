@@ -7,7 +7,7 @@ import os
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.simulator.traces import NODES, PODS, TIMED, write
+from tests.simulator.traces.files import NODES, PODS, TIMED, write
 from tonnage.cli.main import main
 from tonnage.simulator.policies import POLICIES
 

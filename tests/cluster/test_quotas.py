@@ -1,96 +1,76 @@
-"""Quotas on cards on a real API server: refused at admission, waiting in filter, and followed as they change."""
+"""What namespaces hold of cards, as events come in: the book that quotas are checked against."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import msgspec
-import pytest
-
-from tests.cluster.extending import SCHEDULER, World, extended, until
-from tests.cluster.test_extender import wanted
-from tests.scenario import node
-from tonnage.lab.api import pod_manifest, pods_path
-from tonnage.lab.control_plane import ControlPlane
-
-QUOTAS = "/api/v1/namespaces/default/resourcequotas"
-MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
+from tests.plugins.gpus.test_device_quota import MEMORY, limited, quota, used
+from tests.scenario import node, place, plain, pod, running
+from tonnage.cluster.quotas import Quotas
+from tonnage.devices.cambricon import Cambricon
+from tonnage.devices.nvidia import Nvidia
 
 
-@pytest.fixture
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A control plane without nodes, pods and quotas, which is left without them again."""
-    yield control_plane
-    for path in (pods_path(), "/api/v1/nodes", QUOTAS):
-        control_plane.api.delete(path)
+def test_a_pod_counts_from_its_reservation_until_it_is_gone():
+    cluster = limited({MEMORY: 9000}, node("a", gpus=1))
+    place(cluster, pod("p", 1, memory=1000))
+    assert used(cluster) == 1000
+    cluster.confirm("default/p")
+    assert used(cluster) == 1000
+    cluster.upsert_pod(running("p", on="a", memory=1000, terminating=True))
+    assert used(cluster) == 1000
+    cluster.upsert_pod(running("p", on="a", memory=1000, phase="Succeeded"))
+    assert used(cluster) == 0
 
 
-def set_quota(plane: ControlPlane, **hard: str) -> None:
-    named = {f"limits.nvidia.com/{name}": value for name, value in hard.items()}
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": named}}
-    plane.api.create(QUOTAS, body)
+def test_a_reservation_that_is_released_or_made_anew_counts_once():
+    cluster = limited({MEMORY: 9000}, node("a", gpus=1))
+    for memory in (1000, 3000, 2000):
+        place(cluster, pod("p", 1, memory=memory))
+        assert used(cluster) == memory
+    cluster.release("default/p")
+    assert used(cluster) == 0
 
 
-def admitted(world: World, gpus: int, **more: int) -> dict[str, Any]:
-    """What the webhook says about a new pod."""
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "operation": "CREATE",
-        "namespace": "default",
-        "object": pod_manifest(wanted("new", gpus, **more)),
-    }
-    document = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    answer: dict[str, Any] = world.extender.post("/webhook", document)["response"]
-    return answer
+def test_pods_count_whether_or_not_their_node_and_cards_are_known():
+    cluster = limited({MEMORY: 9000}, running("x", on="a", gpu=7, memory=1000))
+    assert used(cluster) == 1000
+    cluster.upsert_pod(running("x", on="a", gpu=7, memory=1500))
+    assert used(cluster) == 1500
+    for change in (lambda: cluster.upsert_node(node("a", gpus=1)), lambda: cluster.remove_node("a")):
+        change()
+        assert used(cluster) == 1500
+    cluster.remove_pod("default/x")
+    assert used(cluster) == 0
 
 
-def filtered(world: World, gpus: int, **more: int) -> dict[str, Any]:
-    """What filter says about a pod that nobody has created; its place is given up by the next question."""
-    plain = msgspec.to_builtins(wanted("ghost", gpus, **more))
-    answer: dict[str, Any] = world.extender.post("/filter", {"Pod": plain, "NodeNames": ["a"]})
-    return answer
+def test_a_pod_that_does_not_say_which_cards_it_holds_counts_for_nothing():
+    assert used(limited({MEMORY: 9000}, node("a", gpus=1), pod("x", 1, on="a"))) == 0
 
 
-def test_a_pod_over_quota_is_refused_or_waits_and_goes_on_when_the_quota_is_raised(plane: ControlPlane) -> None:
-    plane.api.create_nodes([node("a", gpus=4, nvidia__com__gpu=40)])
-    set_quota(plane, gpumem="10000", gpucores="200")
-    with extended(plane, f"--scheduler-name={SCHEDULER}") as world:
-        plane.api.create_pods([wanted("p", 1, memory=6000, cores=50)])
-        world.until_running("p")
-        refused = admitted(world, 2, memory=3000)
-        assert not refused["allowed"]
-        assert refused["status"]["message"] == (
-            "exceeding resource quota: nvidia.com/gpumem is limited to 10000, 6000 are used, and the pod asks for 6000"
-        )
-        assert not admitted(world, 2, memory=10, cores=80)["allowed"]
-        assert admitted(world, 1, memory=4000, cores=100)["allowed"]
-        # A whole card says no MiB when it is created, so it waits for a node instead.
-        assert admitted(world, 1)["allowed"]
-        plane.api.create_pods([wanted("whole", 1)])
-
-        def message() -> str:
-            conditions = world.pod("whole")["status"].get("conditions", [])
-            return " ".join(condition.get("message", "") for condition in conditions)
-
-        until(lambda: "1 ResourceQuotaNotFit" in message(), "the pod does not wait for the quota", more=message)
-        assert filtered(world, 1)["FailedNodes"] == {"a": "ResourceQuotaNotFit"}
-        plane.api.patch(f"{QUOTAS}/gpus", {"spec": {"hard": {MEMORY: "14000"}}})
-        until(lambda: filtered(world, 1)["NodeNames"] == ["a"], "the change of the quota is not seen")
-        plane.api.delete(f"{QUOTAS}/gpus")
-        until(lambda: filtered(world, 4, cores=100)["FailedNodes"] != {"a": "ResourceQuotaNotFit"}, "still limited")
-        world.check()
+def test_a_whole_plain_card_counts_while_it_is_known_which():
+    cluster = limited({MEMORY: 90000}, plain("a", 1, gpu_memory=8000), pod("x", 1, on="a"), pod("y", 1, on="a"))
+    assert used(cluster) == 8000
+    cluster.upsert_node(plain("a", 2, gpu_memory=6000))
+    assert used(cluster) == 12000
+    cluster.remove_pod("default/x")
+    assert used(cluster) == 6000
+    cluster.remove_node("a")
+    assert used(cluster) == 0
+    cluster.upsert_node(plain("a", 2, gpu_memory=6000))
+    assert used(cluster) == 6000
 
 
-def test_many_pods_at_once_never_hold_more_than_the_quota(plane: ControlPlane) -> None:
-    plane.api.create_nodes(node(f"n{number}", gpus=4, nvidia__com__gpu=40) for number in range(2))
-    set_quota(plane, gpumem="24500")
-    with extended(plane) as world:
-        plane.api.create_pods(wanted(f"p{number:02}", 1, memory=2000) for number in range(20))
+def test_a_quota_that_comes_later_finds_everything_counted():
+    cluster = limited({}, node("a", gpus=1), running("x", on="a", memory=1000))
+    assert cluster.quotas.quota("default", "nvidia.com/gpumem") is None
+    cluster.quotas.upsert(quota({MEMORY: 5}))
+    assert used(cluster) == 1000
 
-        def placed() -> int:
-            return sum(1 for one in plane.api.get(pods_path())["items"] if one["spec"].get("nodeName"))
 
-        until(lambda: placed() == 12, "the quota is not used up", within=60)
-        until(lambda: len(world.player.started) == 12, "not all that are placed run")
-        assert placed() == 12
-        world.check()
+def test_vendors_that_share_a_resource_share_its_quota():
+    both = Quotas([Nvidia(), Nvidia(), Cambricon()])
+    assert both.numbers[0] == both.numbers[1] != both.numbers[2]
+
+
+def test_all_quotas_are_listed_in_order_with_their_use():
+    cluster = limited({MEMORY: 9000, "limits.nvidia.com/gpucores": 100, "pods": 3}, running("x", on="a", memory=7))
+    shown = [(namespace, resource, *quota) for namespace, resource, quota in cluster.quotas.all()]
+    assert shown == [("default", "nvidia.com/gpumem", 9000, 7), ("default", "nvidia.com/gpucores", 100, 0)]
+    assert cluster.quotas.keys() == ["default/gpus"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.extender.pods import CORES, GPU, MEMORY, OURS, box
 from tests.extender.pods import pod as json_pod
-from tests.extender.telling import Api
-from tests.extender.test_review import review
+from tests.extender.recording import Api
+from tests.extender.webhook.test_review import review
 from tests.scenario import node, running, scenario
 from tonnage.binder.handover import Gates
 from tonnage.devices.catalog import default_vendors

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.extender.json_patch import apply
+from tests.extender.webhook.json_patch import apply
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.webhook.admission import PodAdmission, Rules, Verdict
 from tonnage.extender.webhook.quota import Quota

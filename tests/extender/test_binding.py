@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.extender.test_placing import asked, named, placing
+from tests.extender.test_reservations import asked, named, placing
 from tests.scenario import node, pod, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.handover import Gates

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from tests.doors.test_serving import until_listening
 from tests.extender.fuzzing import ENDPOINTS, Door, body
 from tests.properties.worlds import examples
+from tests.server.test_http import until_listening
 from tonnage.extender import app
 from tonnage.lab.program import free_ports
 from tonnage.server.http import Place, serve

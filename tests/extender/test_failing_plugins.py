@@ -3,8 +3,8 @@
 import logging
 from unittest.mock import Mock
 
-from tests.extender.telling import Api
-from tests.extender.test_placing import asked, named
+from tests.extender.recording import Api
+from tests.extender.test_reservations import asked, named
 from tests.extender.test_work_metrics import Breaks
 from tests.kube.live import QUICK
 from tests.scenario import node

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.batch.test_metrics import of_the_batch_scheduler
 from tests.cli.command import ROOT
-from tests.extender.telling import Api, ask, described, parsed, scraped, values
-from tests.extender.test_placing import asked, named, placing
-from tests.plugins.test_mig_instances import holder, mig
+from tests.extender.recording import Api, ask, described, parsed, scraped, values
+from tests.extender.test_reservations import asked, named, placing
+from tests.plugins.gpus.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
+from tests.scheduler.test_metrics import of_the_batch_scheduler
 from tonnage import __version__
 from tonnage.binder.handover import SILENCE_SECONDS, Gates
 from tonnage.extender.binding import Binder

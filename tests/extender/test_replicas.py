@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tests.doors.test_serving import certificate, until_listening
+from tests.server.test_http import certificate, until_listening
 from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
 from tonnage.extender.replicas import Election, NobodyLeadsError, Replicas

@@ -4,9 +4,9 @@ import asyncio
 
 from prometheus_client import generate_latest
 
-from tests.extender.telling import Api, parsed
+from tests.extender.recording import Api, parsed
 from tests.extender.test_metrics import follower, parts_of
-from tests.extender.test_placing import asked, named
+from tests.extender.test_reservations import asked, named
 from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import Metrics
 from tonnage.extender.protocol import BindArgs

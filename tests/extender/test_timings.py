@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tests.extender.telling import ask, parsed
+from tests.extender.recording import ask, parsed
 from tests.extender.test_metrics import parts_of
 from tests.scenario import node, place, pod, running, scenario
 from tonnage.extender.timings import Timings

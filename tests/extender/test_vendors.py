@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.config.device_texts import FULL, NVIDIA, OLD_LIST
 from tests.devices.objects import container
-from tests.settings.device_texts import FULL, NVIDIA, OLD_LIST
 from tonnage.config.notes import SettingsError
 from tonnage.devices.base import DeviceRequest
 from tonnage.extender.options import DeviceFlags, ExtenderOptions

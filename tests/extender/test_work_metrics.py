@@ -6,10 +6,10 @@ from contextlib import suppress
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tests.extender.telling import parsed, values
+from tests.extender.recording import parsed, values
 from tests.extender.test_binding import Api, World
 from tests.extender.test_metrics import follower, parts_of
-from tests.extender.test_placing import asked, named
+from tests.extender.test_reservations import asked, named
 from tests.scenario import node, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.nodelocks import LOCK

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.plugins.resource_scores import host, wants
+from tests.plugins.scoring.resource_scores import host, wants
 from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.columns import FEW, Columns
 from tonnage.cluster.task import make_task

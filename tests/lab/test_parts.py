@@ -106,7 +106,7 @@ def test_of_two_builds_at_once_the_second_waits_and_finds_it_done(machine: Path)
 
 
 def test_a_run_without_the_parts_says_in_its_last_lines_what_was_not_tested(machine: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/cluster"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/e2e"]
     done = subprocess.run(
         command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=120, check=False
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kai_cases import FILE, NON_PREEMPTIBLE, gpus_of, node_of, read_cases
-from tests.plugins.test_kai_placement import kai, session
+from tests.plugins.scoring.test_kai_placement import kai, session
 from tests.scenario import part, pod, scenario
 from tonnage.cluster.task import make_task
 from tonnage.model.pod import Pod

@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.actions.making_room import crowd, job, node
-from tests.batch.stopping import Stage
-from tests.plugins.test_proportion import team
+from tests.actions.eviction.making_room import crowd, job, node
+from tests.plugins.queues.test_proportion import team
 from tests.properties.worlds import examples, phases
+from tests.scheduler.evictions.evicting import Stage
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.pod import Pod
 from tonnage.scheduler.evictions.plans import STAYS, Victim

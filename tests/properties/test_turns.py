@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.config.texts import KAI_DEFAULT, VOLCANO_BUILT_IN
 from tests.groups import add, group, kai_group, kai_queue, member, priority_class, queue
 from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
-from tests.settings.texts import KAI_DEFAULT, VOLCANO_BUILT_IN
 from tonnage.actions.queueorder import QueueOrder
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulator.traces import simulate, trace, workload
+from tests.simulator.traces.files import simulate, trace, workload
 from tonnage.simulator.scene import SceneError
 
 TWO_NODES = "a,8000,1000,2,T4\nb,8000,1000,2,V100\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulator.traces import simulate, trace, workload
+from tests.simulator.traces.files import simulate, trace, workload
 from tonnage.config.notes import SettingsError
 from tonnage.framework.session import Session
 from tonnage.simulator import fill as filling

@@ -1,0 +1,210 @@
+"""Two bound pods on one slice: which is taken for the later one, and what makes nobody suspect."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.plugins.gpus.test_mig_instances import holder, mig
+from tests.scenario import gpu, node, place, pod, running, scenario
+from tonnage.binder.overlaps import MOMENT, RECENT, Overlaps
+from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.kube.resource import Change
+
+NOW = 1_700_000_000
+
+
+def stamped(made, at=NOW, uid="1"):
+    notes = {**(made.metadata.annotations or {}), "hami.io/bind-time": str(at)}
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, annotations=notes, uid=uid))
+
+
+def bound(name, memory, at=NOW, uid="1", on="a", **more):
+    return stamped(running(name, on=on, gpu="a/0", memory=memory, **more), at, uid)
+
+
+class Api:
+    def __init__(self, *planned):
+        self.planned, self.written = list(planned), []
+
+    async def request(self, method, path, *, body=None, timeout=0):
+        self.written.append((method, path, body))
+        answer = self.planned.pop(0) if self.planned else None
+        if isinstance(answer, Exception):
+            raise answer
+        return b"{}"
+
+
+class World:
+    """A node with one card of 8000 MiB, and pods that become bound to it."""
+
+    def __init__(self, *objects, api=None):
+        self.cluster = scenario(*(objects or (node("a", gpus=1),)))
+        self.api, self.time, self.told = api or Api(), 0.0, []
+        self.leads = True
+        self.overlaps = Overlaps(
+            self.api, self.cluster, lambda: NOW, lambda: self.time, self.overlapped, may_evict=lambda: self.leads
+        )
+
+    def overlapped(self, pod, why):
+        self.told.append((pod.key, why))
+
+    def see(self, *pods):
+        for one in pods:
+            self.cluster.upsert_pod(one)
+        self.overlaps.seen([Change(one.key, one) for one in pods])
+        return self
+
+    def gone(self, key):
+        self.cluster.remove_pod(key)
+        self.overlaps.seen([Change(key, is_gone=True)])
+
+    def guilty(self, after=MOMENT):
+        self.time += after
+        return [task.key for task, _ in self.overlaps.guilty()]
+
+
+def test_the_pod_that_came_later_has_to_go():
+    world = World().see(bound("p", 5000)).see(bound("q", 5000))
+    assert world.guilty(0) == []
+    assert world.guilty() == ["default/q"]
+
+
+def test_of_two_that_became_known_together_the_one_that_was_bound_later():
+    world = World().see(bound("p", 5000, at=NOW), bound("q", 5000, at=NOW - 1))
+    assert world.guilty() == ["default/p"]
+
+
+def test_no_more_pods_go_than_must():
+    world = World().see(bound("p", 5000)).see(bound("q", 5000)).see(bound("r", 3000)).see(bound("s", 3000))
+    assert world.guilty() == ["default/q", "default/s"]
+
+
+def test_pods_that_share_a_card_as_they_should_are_left_alone():
+    world = World().see(bound("p", 5000), bound("q", 3000))
+    assert world.overlaps.suspects == {}
+    # One that is taken in again, with changes, is nothing new.
+    world.see(bound("p", 5000, phase="Running"))
+    assert world.guilty() == []
+
+
+def test_slots_and_cores_count_too():
+    world = World(node("a", gpus=1, slots=1)).see(bound("p", 10), bound("q", 10))
+    assert world.guilty() == ["default/q"]
+    world = World().see(bound("p", 10, cores=60), bound("q", 10, cores=60))
+    assert world.guilty() == ["default/q"]
+
+
+def test_a_card_that_has_shrunk_makes_nobody_suspect():
+    world = World().see(bound("p", 4000), bound("q", 4000))
+    world.cluster.upsert_node(node("a", gpus=1, gpu_memory=4000))
+    world.see(bound("p", 4000, phase="Running"))
+    assert world.guilty() == []
+    # Nor does it make those suspect that come when it is over-full already.
+    world.cluster.upsert_node(node("a", gpus=1, gpu_memory=6000))
+    assert world.see(bound("r", 10)).guilty() == []
+
+
+def test_a_card_of_which_the_picture_learns_late_that_it_has_grown_makes_nobody_go():
+    world = World().see(bound("p", 8000)).see(bound("q", 8000))
+    assert world.overlaps.suspects
+    world.cluster.upsert_node(node("a", gpus=1, gpu_memory=16000))
+    assert world.guilty() == []
+    assert world.overlaps.suspects == {}
+
+
+def test_a_place_that_is_only_reserved_makes_no_bound_pod_go():
+    world = World()
+    place(world.cluster, pod("reserved", 1, memory=8000))
+    assert list(world.cluster.reserved) == ["default/reserved"]
+    assert world.see(bound("q", 8000)).guilty() == []
+
+
+def test_once_the_other_one_is_gone_nobody_has_to_go():
+    world = World().see(bound("p", 5000)).see(bound("q", 5000))
+    world.gone("default/p")
+    assert world.guilty() == []
+
+
+def test_another_pod_of_the_same_name_is_not_the_suspect():
+    world = World().see(bound("p", 5000)).see(bound("q", 5000))
+    world.gone("default/q")
+    world.see(bound("q", 3000, uid="2"))
+    assert world.guilty() == []
+
+
+def test_what_was_bound_long_before_the_start_is_left_alone():
+    old = NOW - RECENT - 1
+    assert World().see(bound("p", 5000, at=old), bound("q", 5000, at=old)).guilty() == []
+    assert World().see(bound("p", 5000, at=old), bound("q", 5000)).guilty() == ["default/q"]
+
+
+def test_what_is_bound_after_the_start_counts_whatever_the_clock_of_the_one_who_bound_it_says():
+    world = World()
+    world.overlaps.is_settled = True
+    assert world.see(bound("p", 5000)).see(bound("q", 5000, at=NOW - 10 * RECENT)).guilty() == ["default/q"]
+    assert world.see(running("r", on="a", gpu=0, memory=5000)).guilty(10) == ["default/q", "default/r"]
+
+
+def test_the_same_mig_instance_for_two():
+    world = World(node("a", gpus=[mig("m")]))
+    world.see(*(stamped(holder(name, "m", start, 1)) for name, start in (("p", 0), ("q", 0), ("r", 1))))
+    assert world.guilty() == ["default/q"]
+
+
+def test_cards_of_other_nodes_do_not_matter():
+    world = World(node("a", gpus=1), node("b", gpus=[gpu("a/0")]))
+    assert world.see(bound("p", 5000), bound("q", 5000, on="b")).guilty() == []
+
+
+# -- evicting
+
+
+def run_for(world, seconds):
+    async def main():
+        running = asyncio.create_task(world.overlaps.run())
+        await asyncio.sleep(seconds)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("tonnage.binder.overlaps._BEAT", 0.01)
+
+
+def test_the_eviction_names_the_pod_by_its_uid_and_is_told():
+    world = World().see(bound("p", 5000)).see(bound("q", 5000, uid="7"))
+    world.time = MOMENT
+    run_for(world, 0.1)
+    ((method, path, body),) = world.api.written
+    assert (method, path) == ("POST", "/api/v1/namespaces/default/pods/q/eviction")
+    assert body["kind"] == "Eviction"
+    assert body["deleteOptions"] == {"preconditions": {"uid": "7"}}
+    words = "holds 2000 memory too many (10000 of 8000 in use) of NVIDIA card a/0 of a, which default/p held before"
+    assert world.told == [("default/q", f"evicted: {words}")]
+
+
+@pytest.mark.parametrize("failure", [StatusError(429, "TooManyRequests", "budget"), ConnectionLostError("reset")])
+def test_what_cannot_be_evicted_now_is_tried_again_later(failure):
+    world = World(api=Api(failure)).see(bound("p", 5000)).see(bound("q", 5000))
+    world.time = MOMENT
+    run_for(world, 0.1)
+    assert len(world.api.written) == 1
+    assert world.told == []
+    world.time += 5
+    run_for(world, 0.1)
+    assert len(world.api.written) == 2
+    assert len(world.told) == 1
+
+
+def test_only_the_leader_evicts():
+    world = World().see(bound("p", 5000)).see(bound("q", 5000))
+    world.time, world.leads = MOMENT, False
+    run_for(world, 0.1)
+    assert world.api.written == []
+    world.leads = True
+    run_for(world, 0.1)
+    assert len(world.api.written) == 1

@@ -1,0 +1,118 @@
+"""A control plane with `tonnage scheduler` and a player of kubelets; there is no other scheduler."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from tests.e2e.checker import findings
+from tests.e2e.extending import PATIENCE, Command, until
+from tests.e2e.player import Player, playing
+from tests.scenario import pod
+from tonnage.lab.api import AT_ONCE, Api, pod_manifest, pods_path
+from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.program import free_ports
+from tonnage.model.pod import Pod
+
+SCHEDULER = "tonnage"
+
+
+class Scheduler(Command):
+    """`tonnage scheduler`."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+        (self.port,) = free_ports(1)
+        address = f"127.0.0.1:{self.port}"
+        command = [
+            *(sys.executable, "-m", "tonnage.cli.main", "scheduler", "--kubeconfig", str(kubeconfig)),
+            *("--http-bind", address, *flags),
+        ]
+        super().__init__(command, log, f"http://{address}")
+
+    def metric(self, name: str) -> float:
+        return next(float(line.split()[1]) for line in self.get("/metrics").splitlines() if line.split()[0] == name)
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class World:
+    """Everything together, with words for tests."""
+
+    def __init__(self, plane: ControlPlane, scheduler: Scheduler, player: Player) -> None:
+        self.plane = plane
+        self.api: Api = plane.api
+        self.scheduler = scheduler
+        self.player = player
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.get(f"{pods_path()}/{name}")
+        return found
+
+    def node_of(self, name: str) -> str | None:
+        return self.pod(name)["spec"].get("nodeName")
+
+    def nodes(self) -> dict[str, str]:
+        """The nodes of all pods that have one."""
+        pods = self.api.get(pods_path())["items"]
+        return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods if one["spec"].get("nodeName")}
+
+    def until_bound(self, *names: str, within: float = PATIENCE) -> None:
+        until(lambda: set(names) <= self.nodes().keys(), "pods are not bound", within, self._log)
+
+    def until_said(self, name: str, words: str, within: float = PATIENCE) -> str:
+        """Wait for the words in the pod's PodScheduled condition; all that it says."""
+        until(lambda: words in self.said(name), f"{name} does not say {words!r}", within, lambda: self.said(name))
+        return self.said(name)
+
+    def said(self, name: str) -> str:
+        conditions = self.pod(name)["status"].get("conditions", ())
+        return " ".join(f"{c['status']} {c.get('reason')}: {c.get('message')}" for c in conditions)
+
+    def check(self) -> None:
+        assert findings(self.api) == []
+        assert self.player.mixed_up == []
+
+    def _log(self) -> str:
+        return self.scheduler.log.read_text()[-3000:]
+
+
+def wanted(name: str, gpus: int | None = 1, *, scheduler: str = SCHEDULER, **more: object) -> Pod:
+    made = pod(name, gpus, **more)  # type: ignore[arg-type]
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, schedulerName=scheduler))
+
+
+def gang(name: str, count: int, gpus: int, minimum: int | None = None) -> list[dict[str, Any]]:
+    """Pods of a Kubernetes Job that start together, as manifests."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": str(uuid4()), "controller": True}
+    made = []
+    for number in range(count):
+        member = pod_manifest(
+            wanted(f"{name}-{number}", gpus, annotations={"tonnage/min-members": str(minimum or count)})
+        )
+        member["metadata"]["ownerReferences"] = [owner]
+        made.append(member)
+    return made
+
+
+def create(api: Api, manifests: Iterable[dict[str, Any]]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda one: api.create(pods_path(), one), manifests))
+
+
+@contextmanager
+def scheduling(plane: ControlPlane, *flags: str, user: Path | None = None, quick: bool = False) -> Iterator[World]:
+    """A world for one test; objects are left in the control plane."""
+    scheduler = Scheduler(user or plane.kubeconfig(), plane.folder / "tonnage-scheduler.log", *flags)
+    try:
+        with playing(plane, quick=quick) as player:
+            yield World(plane, scheduler, player)
+    finally:
+        scheduler.stop()

@@ -1,0 +1,171 @@
+"""A control plane with kube-scheduler, `tonnage extender` beside it, and a player of kubelets and device plugins."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.checker import findings
+from tests.e2e.player import Player, playing
+from tonnage.lab.api import Api, pods_path
+from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.program import free_ports
+
+SCHEDULER = "hami-scheduler"
+MANAGED = [
+    *("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
+    *("hygon.com/dcunum", "hygon.com/dcumem", "hygon.com/dcucores"),
+    *("huawei.com/Ascend910B3", "huawei.com/Ascend910B3-memory"),
+]
+PATIENCE = 30.0
+
+
+class Command:
+    """A door as a process that answers over HTTP."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        address: str,
+        tls: ssl.SSLContext | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = list(command)
+        self._address = address
+        self._tls = tls
+        self._environment = {**os.environ, **(environment or {})}
+        self.log = log
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self._command, stdout=out, stderr=out, env=self._environment)
+        until(lambda: self.is_ready, f"{type(self).__name__.lower()} is not ready; see {self.log}")
+
+    @property
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-3000:]
+        try:
+            return self.get("/readyz").startswith("ok")
+        except OSError:
+            return False
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"{self._address}{path}", timeout=30, context=self._tls) as answer:
+            return str(answer.read().decode())
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(40)
+
+
+class Extender(Command):
+    """`tonnage extender`."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        log: Path,
+        *flags: str,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        module: Sequence[str] = ("tonnage.cli.main",),
+    ) -> None:
+        self.port = port or free_ports(1)[0]
+        command = [
+            *(*within, sys.executable, "-m", *module, "extender", "--kubeconfig", str(kubeconfig)),
+            *("--http_bind", f"{host}:{self.port}", "--metrics-bind-address", f"{host}:0", *flags),
+        ]
+        address = f"{'http' if tls is None else 'https'}://{host}:{self.port}"
+        super().__init__(command, log, address, tls, environment)
+
+    def post(self, path: str, document: object) -> Any:
+        request = urllib.request.Request(f"{self._address}{path}", json.dumps(document).encode())
+        with urllib.request.urlopen(request, timeout=60, context=self._tls) as answer:
+            return json.loads(answer.read())
+
+
+class World:
+    """Everything together, with words for tests."""
+
+    def __init__(self, plane: ControlPlane, extender: Extender, player: Player) -> None:
+        self.plane = plane
+        self.api: Api = plane.api
+        self.extender = extender
+        self.player = player
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.get(f"{pods_path()}/{name}")
+        return found
+
+    def node_of(self, name: str) -> str | None:
+        return self.pod(name)["spec"].get("nodeName")
+
+    def until_running(self, *names: str, within: float = PATIENCE) -> None:
+        def all_run() -> bool:
+            pods = {pod["metadata"]["name"]: pod for pod in self.api.get(pods_path())["items"]}
+            return all(name in pods and pods[name]["status"].get("phase") == "Running" for name in names)
+
+        until(all_run, "pods do not run", within, lambda: self.extender.log.read_text()[-3000:])
+
+    def check(self) -> None:
+        """Nothing is over-committed, and no plugin took one pod for another."""
+        assert findings(self.api) == []
+        assert self.player.mixed_up == []
+
+
+@contextmanager
+def extended(
+    plane: ControlPlane, *flags: str, delay: float = 0.0, user: Path | None = None, verbs: Sequence[str] = ()
+) -> Iterator[World]:
+    """A world for one test; objects are left in the control plane."""
+    extender = Extender(user or plane.kubeconfig(), plane.folder / "extender.log", *flags)
+    try:
+        scheduler = plane.run_scheduler(configuration(extender.port, verbs))
+        try:
+            with playing(plane, delay) as player:
+                yield World(plane, extender, player)
+        finally:
+            scheduler.stop()
+    finally:
+        extender.stop()
+
+
+def configuration(port: int, verbs: Sequence[str] = (), host: str = "127.0.0.1") -> dict[str, Any]:
+    extender = {
+        "urlPrefix": f"http://{host}:{port}",
+        "filterVerb": "filter",
+        "bindVerb": "bind",
+        "nodeCacheCapable": True,
+        "weight": 1,
+        "httpTimeout": "30s",
+        "managedResources": [{"name": name, "ignoredByScheduler": True} for name in MANAGED],
+        **{f"{verb}Verb": verb for verb in verbs},
+    }
+    return {
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": SCHEDULER}],
+        "extenders": [extender],
+    }
+
+
+def until(
+    holds: Callable[[], bool], otherwise: str, within: float = PATIENCE, more: Callable[[], str] = lambda: ""
+) -> None:
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline, f"{otherwise} after {within} s\n{more()}"
+        time.sleep(0.05)

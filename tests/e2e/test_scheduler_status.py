@@ -1,0 +1,141 @@
+"""What `tonnage scheduler` writes about gangs and queues into a real API server, with the rights it is deployed with.
+
+Nodes are full at first; then there is room.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e import definitions
+from tests.e2e.batching import World, scheduling, wanted
+from tests.e2e.extending import until
+from tests.e2e.test_deploy import apply, leader_flags
+from tests.extender.recording import parsed, values
+from tests.scenario import plain
+from tonnage.lab.api import pods_path
+from tonnage.lab.control_plane import ControlPlane
+
+CONFIG = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: proportion
+"""
+VOLCANO = f"{definitions.VOLCANO}/namespaces/default/podgroups"
+KAI = f"{definitions.KAI_GROUPS}/namespaces/default/podgroups"
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, tmp_path: Path) -> Iterator[World]:
+    """A full node, and nothing else."""
+    plane, config = control_plane, tmp_path / "scheduler.yaml"
+    config.write_text(CONFIG)
+    if not plane.api.get("/api/v1/namespaces", labelSelector="hami.io/webhook=ignore")["items"]:
+        apply(plane, "scheduler")
+        definitions.install(plane.api, *(name for name in definitions.ALL if name.startswith(("podgroups", "queues"))))
+    plane.api.create_nodes([plain("a", 8)])
+    plane.api.create_pods([wanted("held", 8, on="a")])
+    user = plane.kubeconfig_of("tonnage", "tonnage-scheduler")
+    with scheduling(plane, "--config", str(config), *leader_flags(), user=user, quick=True) as made:
+        yield made
+        assert "Forbidden" not in made.scheduler.log.read_text()
+    for path in (pods_path(), "/api/v1/nodes"):
+        plane.api.delete(path)
+
+
+def thing(kind: str, version: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def status(world: World, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = world.api.get(path).get("status", {})
+    return found
+
+
+def until_waiting(world: World, path: str, conditions: str, pods: list[str]) -> dict[str, Any]:
+    """The condition of a group, once it and all pods say why they wait."""
+    begun = time.monotonic()
+    until(lambda: status(world, path).get(conditions), "the group does not say why", 5, lambda: status(world, path))
+    for name in pods:
+        world.until_said(
+            name, "0 of 1 nodes fit: 1 InsufficientExtendedResource (a: nvidia.com/gpu: wants 4, 0 of 8", 5
+        )
+    print(f"{path}: group and pods say why after {time.monotonic() - begun:.2f} s")  # noqa: T201  figures
+    (condition,) = status(world, path)[conditions]
+    return dict(condition)
+
+
+def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) -> None:
+    version = definitions.VOLCANO.removeprefix("/apis/")
+    world.api.create(f"{definitions.VOLCANO}/queues", thing("Queue", version, "research", weight=1))
+    world.api.create(VOLCANO, thing("PodGroup", version, "train", minMember=2, queue="research"))
+    path = f"{VOLCANO}/train"
+    until(lambda: status(world, path).get("phase") == "Inqueue", "a group without pods is not let in", 5)
+    names, notes = ["t0", "t1"], {"scheduling.k8s.io/group-name": "train"}
+    world.api.create_pods(wanted(name, 4, annotations=notes, cpu=1) for name in names)
+    condition = until_waiting(world, path, "conditions", names)
+    assert {key: condition[key] for key in ("type", "status", "reason")} == {
+        "type": "Unschedulable",
+        "status": "True",
+        "reason": "NotEnoughResources",
+    }
+    assert condition["message"].startswith(
+        "default/train needs 2 of 2 pods placed, 0 are; default/t0: 0 of 1 nodes fit"
+    )
+    assert condition["transitionID"]
+    assert status(world, path)["phase"] == "Inqueue"
+    assert values(parsed(world.scheduler.get("/metrics"))["tonnage_gangs_waiting"]) == {(): 1}
+    world.api.create_nodes([plain("b", 8)])
+    world.until_bound(*names, within=5)
+    until(lambda: status(world, path).get("phase") == "Running", "train does not run", 5, lambda: status(world, path))
+    until(lambda: status(world, path).get("running") == 2, "its pods do not run", 5, lambda: status(world, path))
+    assert [one["type"] for one in status(world, path)["conditions"]] == ["Scheduled"]
+    queue = f"{definitions.VOLCANO}/queues/research"
+    until(lambda: status(world, queue).get("allocated"), "the queue says nothing", 8)
+    assert status(world, queue)["allocated"] == {"cpu": "2", "nvidia.com/gpu": "8"}
+    found = parsed(world.scheduler.get("/metrics"))
+    shares = values(found["tonnage_queue_allocated"], "queue", "resource")
+    assert shares["research", "nvidia.com/gpu"] == 8
+    assert values(found["tonnage_queue_requested"], "queue", "resource")["research", "nvidia.com/gpu"] == 8
+    assert ("research", "cpu") in values(found["tonnage_queue_deserved"], "queue", "resource")
+    assert {action for (action,) in values(found["tonnage_action_seconds_count"], "action")} == {"enqueue", "allocate"}
+    assert values(found["tonnage_plugin_seconds_total"], "plugin", "point")["proportion", "open"] > 0
+    writes = values(found["tonnage_api_write_seconds_count"], "verb", "resource", "outcome")
+    assert writes["PATCH", "podgroups/status", "success"] >= 3
+    assert writes["PATCH", "queues/status", "success"] >= 1
+    assert values(found["hami_gpu_shared_count"], "node", "device_index")["b", "0"] == 1
+
+
+def test_a_gang_of_kai_says_why_it_waits_and_stops_saying_so(world: World) -> None:
+    queues = {"gpu": {"quota": 8}, "cpu": {"quota": -1}, "memory": {"quota": -1}}
+    version = definitions.KAI_QUEUES.removeprefix("/apis/")
+    world.api.create(f"{definitions.KAI_QUEUES}/queues", thing("Queue", version, "team", resources=queues))
+    version = definitions.KAI_GROUPS.removeprefix("/apis/")
+    world.api.create(KAI, thing("PodGroup", version, "tune", minMember=2, queue="team"))
+    names, path = ["k0", "k1"], f"{KAI}/tune"
+    world.api.create_pods(wanted(name, 4, annotations={"pod-group-name": "tune"}, cpu=1) for name in names)
+    condition = until_waiting(world, path, "schedulingConditions", names)
+    assert {key: condition[key] for key in ("type", "nodePool", "reason", "status", "transitionID")} == {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": "default",
+        "reason": "Unschedulable",
+        "status": "True",
+        "transitionID": "1",
+    }
+    assert "default/tune needs 2 of 2 pods placed" in condition["message"]
+    world.api.create_nodes([plain("b", 8)])
+    world.until_bound(*names, within=5)
+    until(lambda: status(world, path).get("schedulingConditions") == [], "it still says so", 5)
+    queue = f"{definitions.KAI_QUEUES}/queues/team"
+    until(
+        lambda: status(world, queue).get("allocated", {}).get("nvidia.com/gpu") == "8",
+        "the queue does not say what it holds",
+        8,
+        lambda: status(world, queue),
+    )
+    assert status(world, queue)["requested"]["nvidia.com/gpu"] == "8"
