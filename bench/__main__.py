@@ -5,7 +5,7 @@ import json
 import statistics
 import sys
 
-from bench import evictions, jobs, measures, queues, simulate, telling, waking
+from bench import evictions, jobs, measures, queues, recorder, simulate, waking
 from bench.report import Report
 from bench.workload import bench_cluster
 
@@ -73,13 +73,13 @@ def run(report: Report, quick: bool) -> None:
 def tell(report: Report) -> None:
     """What the extender's metrics, Events and log cost."""
     cluster = bench_cluster(1000, 5000)
-    told = telling.telling(cluster)
+    told = recorder.recorder(cluster)
     report.at_most("metrics for one decision", told.counting, "µs", 10)
     report.add("telling of a pod that is placed: metrics and Event", told.placed, "µs")
     report.add("telling of a pod that is bound: metrics, Event and line", told.bound, "µs")
     report.add("telling of a pod that none of 1,000 nodes fits", told.unschedulable, "µs")
     report.at_most("a line in the log", told.line, "µs", 50)
-    scraped = telling.scrape(cluster)
+    scraped = recorder.scrape(cluster)
     report.at_most("a scrape of 1,000 nodes × 8 with 5,000 pods, packed, median", scraped.whole, "ms", 150)
     report.at_most("for which others wait at most in any", scraped.longest, "ms", 10)
 

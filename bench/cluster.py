@@ -40,7 +40,7 @@ def main() -> int:
     arguments = parser.parse_args()
     report = Report(quiet=arguments.output == "json")
     small, large = ((200, 1000), (500, 2000)) if arguments.quick else ((1000, 5000), (5000, 20000))
-    placing(report, 200 if arguments.quick else 1000, arguments.hami)
+    reservations(report, 200 if arguments.quick else 1000, arguments.hami)
     answering(report, *small, p50=0.9, p99=4.0, ready=3.0, memory=None, hami=arguments.hami)
     answering(report, *large, p50=4.0, p99=10.0, ready=None, memory=300.0, hami=None)
     if arguments.output == "json":
@@ -128,7 +128,7 @@ def _resident(pid: int) -> float:
 # -- placing
 
 
-def placing(report: Report, pods: int, hami: Path | None) -> None:
+def reservations(report: Report, pods: int, hami: Path | None) -> None:
     """How many pods are bound per second, the same pods by kube-scheduler alone and with an extender."""
     alone = _pods_per_second(pods, None, 0.0)
     report.add(f"kube-scheduler alone, {pods:,} pods on 100 nodes", alone, "pods/s")

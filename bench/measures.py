@@ -15,7 +15,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring.binpack import Binpack
 from tonnage.plugins.scoring.nodeorder import NodeOrder
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
@@ -44,11 +44,11 @@ class LooksAtEachNode(Plugin):
 def full_plugins() -> list[Plugin]:
     """The stock plugins with every scoring plugin beside them."""
     binpack = Binpack(Binpack.Arguments(resources={"nvidia.com/gpu": 5}))
-    return [*stock_plugins(), binpack, NodeResourcesFit(), NodeOrder()]
+    return [*default_plugins(), binpack, NodeResourcesFit(), NodeOrder()]
 
 
 def seconds_per_placement(
-    cluster: Cluster, count: int, seed: int = 0, plugins: Callable[[], list[Plugin]] = stock_plugins
+    cluster: Cluster, count: int, seed: int = 0, plugins: Callable[[], list[Plugin]] = default_plugins
 ) -> Spent:
     """Time for deciding, recording and holding a placement; pods that stay waiting count too."""
     tasks = [make_task(pod, cluster.vendors) for pod in mixed_pods(count, seed)]
@@ -73,7 +73,7 @@ def seconds_per_first_decision(cluster: Cluster, more: Sequence[Plugin] = (), co
     """Time of one core for the first decision about a shape that no pod had before, at its fastest."""
     tasks = [make_task(bench_pod(f"new-{n}", 1, 9001 + n, 7), cluster.vendors) for n in range(count)]
     spent: list[float] = []
-    with Session(cluster, [*stock_plugins(), *more]) as session:
+    with Session(cluster, [*default_plugins(), *more]) as session:
         session.decide(make_task(bench_pod("warm", 1, 9000, 7), cluster.vendors))
         for task in tasks:
             start = time.perf_counter()
@@ -86,7 +86,7 @@ def seconds_per_placement_apart(cluster: Cluster, count: int = 200) -> float:
     """Time of one core for placing a pod that repels its like, once its labels are counted, at its fastest."""
     tasks = [make_task(apart_pod(number), cluster.vendors) for number in range(count)]
     spent: list[float] = []
-    with Session(cluster, stock_plugins()) as session:
+    with Session(cluster, default_plugins()) as session:
         session.decide(tasks[0])
         for task in tasks:
             start = time.process_time()

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tonnage.simulator.policies import POLICIES, policy_named
-from tonnage.simulator.source import Source
+from tonnage.simulator.source import SceneSource
 from tonnage.simulator.studies.cache import Cache
 from tonnage.simulator.studies.results import PolicyResult
 from tonnage.simulator.studies.summary import policy_result, versions
-from tonnage.simulator.studies.sweep import Job, Manner, Sweep
+from tonnage.simulator.studies.sweep import Manner, PlannedRun, Sweep
 from tonnage.simulator.traces.openb import Trace, read_nodes, read_pods
 
 ROOT = Path(__file__).parents[1]
@@ -61,9 +61,9 @@ def study(data: Path, seeds: int, processes: int) -> Found:
     nodes = read_nodes(str(data / "openb_node_list_gpu_node.csv"))
     files = sorted(data.glob(f"{PREFIX}*.csv"), key=lambda file: file.stem)
     names = [file.stem.removeprefix(PREFIX) for file in files]
-    sources = [Source(trace=Trace(str(file), nodes, read_pods(str(file)))) for file in files]
+    sources = [SceneSource(trace=Trace(str(file), nodes, read_pods(str(file)))) for file in files]
     plan = [
-        (name, policy, Job(number, policy_named(policy), seed, Manner()))
+        (name, policy, PlannedRun(number, policy_named(policy), seed, Manner()))
         for number, name in enumerate(names)
         for policy in POLICIES
         for seed in range(FIRST_SEED, FIRST_SEED + seeds)

@@ -8,7 +8,7 @@ from tonnage.plugins.queues._fairshare import divide
 from tonnage.plugins.queues._kaireclaim import reclaimable
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Dimension, QueueTable, QueueTerms
-from tonnage.plugins.queues._queueusage import Standing
+from tonnage.plugins.queues._queueusage import QueueUsage
 
 DIMENSIONS = [Dimension("nvidia.com/gpu", 1000), Dimension("cpu"), Dimension("memory"), Dimension("pods")]
 TOTAL = (8_000_000, 18_000_000, 2**44, 9000)
@@ -45,14 +45,14 @@ def seconds_per_division(table: QueueTable, runs: int = 50) -> float:
 
 def seconds_per_placement(table: QueueTable, runs: int = 20) -> float:
     """Time for charging a placement to a queue and those above it and ordering it anew, at its fastest."""
-    standing = Standing(table, divide(table, TOTAL), TOTAL)
+    usage = QueueUsage(table, divide(table, TOTAL), TOTAL)
     leaves = [row for row, queue in enumerate(table.queues) if queue.parent][:500]
     spent = []
     for _ in range(runs):
         start = time.perf_counter()
         for row in leaves:
-            standing.charge(row, JOB)
-            order_key(standing, row, JOB)
+            usage.charge(row, JOB)
+            order_key(usage, row, JOB)
         spent.append((time.perf_counter() - start) / len(leaves))
     return min(spent)
 
@@ -65,12 +65,12 @@ def seconds_per_question(runs: int = 200) -> float:
         for n in range(4)
     ]
     table = QueueTable(DIMENSIONS, departments + teams)
-    standing = Standing(table, divide(table, TOTAL), TOTAL)
+    usage = QueueUsage(table, divide(table, TOTAL), TOTAL)
     losses = [Loss(table.rows[f"team-{1 + n % 3}"], JOB) for n in range(10)]
     row, spent = table.rows["team-0"], []
     for _ in range(runs):
         start = time.perf_counter()
         for _ in range(20):
-            reclaimable(standing, row, JOB, JOB, losses, 1.0)
+            reclaimable(usage, row, JOB, JOB, losses, 1.0)
         spent.append((time.perf_counter() - start) / 20)
     return min(spent)

@@ -14,21 +14,21 @@ import uvloop
 from starlette.types import ASGIApp, Message
 
 from bench.workload import bench_pod
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.metrics import PATH, Metrics
+from tonnage.extender.metrics import PATH, ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs
-from tonnage.extender.recorder import BOUND, Voice
-from tonnage.extender.reservations import Placing
+from tonnage.extender.recorder import BOUND, ExtenderRecorder
+from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.informer import Picture
-from tonnage.kube.watch import Pace
-from tonnage.observability.events import Events
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.watch import Backoff
+from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 _NO_CLIENT = cast("Client", None)
 """Nothing is written here."""
@@ -57,13 +57,13 @@ class Parts:
     """An extender without an API server."""
 
     def __init__(self, cluster: Cluster) -> None:
-        plugins = stock_plugins()
+        plugins = default_plugins()
         self.cluster = cluster
         self.session = Session(cluster, plugins)
-        self.placing = Placing(self.session, plugins)
-        self.gates = Gates(time.monotonic)
-        self.picture = Picture(_NO_CLIENT, cluster, Pace(draw=lambda: 0.5))
-        self.binder = Binder(_NO_CLIENT, cluster, self.placing, self.gates, time.time, time.monotonic)
+        self.reservations = Reservations(self.session, plugins)
+        self.handovers = HandoverQueue(time.monotonic)
+        self.informer = ClusterInformer(_NO_CLIENT, cluster, Backoff(draw=lambda: 0.5))
+        self.binder = Binder(_NO_CLIENT, cluster, self.reservations, self.handovers, time.time, time.monotonic)
         self.handshakes = Handshakes(_NO_CLIENT, cluster, time.time, lambda: 0.5)
 
 
@@ -87,28 +87,28 @@ def _microseconds(function: Callable[[], Any], number: int) -> float:
     return min(timeit.repeat(function, timer=time.thread_time, number=number, repeat=15)) / number * 1e6
 
 
-def telling(cluster: Cluster, number: int = 500) -> Telling:
+def recorder(cluster: Cluster, number: int = 500) -> Telling:
     """What it costs to tell of a decision, with thousands of other Events in the queue."""
-    parts, metrics = Parts(cluster), Metrics()
-    voice = Voice(metrics, Events(_NO_CLIENT, time.time))
+    parts, metrics = Parts(cluster), ExtenderMetrics()
+    recorder = ExtenderRecorder(metrics, EventRecorder(_NO_CLIENT, time.time))
     metrics.app(parts)
     names = list(cluster.nodes)
     good, bad = (FilterArgs(bench_pod(f"told-{memory}", 1, memory, 5), None, names) for memory in (1024, 10**7))
-    placed, failed = parts.placing.filter(good, 0.0), parts.placing.filter(bad, 0.0)
+    placed, failed = parts.reservations.filter(good, 0.0), parts.reservations.filter(bad, 0.0)
     decision = placed.decision
     assert decision is not None
     assert decision.node is not None
     args = BindArgs("told-1024", "bench", "", decision.node)
-    observe, count = metrics.filter_seconds.observe, voice._counts["bind", BOUND].inc
+    observe, count = metrics.filter_seconds.observe, recorder._counts["bind", BOUND].inc
     request = metrics.timings.request_seconds.labels("filter").observe
     with _logging_to_nowhere("tonnage.extender.recorder") as logger:
         counting = _microseconds(lambda: (observe(0.0003), count(), request(0.0004)), number)
-        told = _microseconds(lambda: voice.filtered(good, placed, 0.0003), number)
-        with_line = _microseconds(lambda: voice.bound(args, decision, 0.01), number)
-        unschedulable = _microseconds(lambda: voice.filtered(bad, failed, 0.0003), number)
+        told = _microseconds(lambda: recorder.filtered(good, placed, 0.0003), number)
+        with_line = _microseconds(lambda: recorder.bound(args, decision, 0.01), number)
+        unschedulable = _microseconds(lambda: recorder.filtered(bad, failed, 0.0003), number)
         logger.setLevel(logging.ERROR)
-        line = with_line - _microseconds(lambda: voice.bound(args, decision, 0.01), number)
-    parts.placing.release(decision.task.key)
+        line = with_line - _microseconds(lambda: recorder.bound(args, decision, 0.01), number)
+    parts.reservations.release(decision.task.key)
     return Telling(counting, told, with_line, unschedulable, line)
 
 
@@ -118,7 +118,7 @@ def scrape(cluster: Cluster, runs: int = 7) -> Scrape:
     Each is the first of its extender, which learns the usual pods. The first of the process, in which the web library
     loads what it needs, is left out.
     """
-    found = [uvloop.run(_scrape(Metrics().app(Parts(cluster)))) for _ in range(1 + runs)][1:]
+    found = [uvloop.run(_scrape(ExtenderMetrics().app(Parts(cluster)))) for _ in range(1 + runs)][1:]
     return Scrape(statistics.median(one.whole for one in found), max(one.longest for one in found))
 
 

@@ -6,12 +6,12 @@ import msgspec
 
 from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.extender.pending import Waiting
+from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs, FilterResult
-from tonnage.extender.reservations import Filtered, Placing
+from tonnage.extender.reservations import Filtered, Reservations
 from tonnage.extender.service import without_kube_schedulers_own
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 NODES, CARDS = 1000, 8
 
@@ -33,9 +33,9 @@ class Crowd:
     def __init__(self, cluster: Cluster, count: int, kinds: int) -> None:
         self._cluster = cluster
         self._now = 0.0
-        plugins = without_kube_schedulers_own(stock_plugins())
+        plugins = without_kube_schedulers_own(default_plugins())
         self._session = Session(cluster, plugins)
-        self._waiting = Waiting(self._session, Placing(self._session, plugins), time.perf_counter)
+        self._waiting = PendingPods(self._session, Reservations(self._session, plugins), time.perf_counter)
         for number in range(count):
             made = pod(f"p{number}", 1, memory=7000 + number % kinds)
             cluster.upsert_pod(msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid="1")))

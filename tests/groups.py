@@ -17,7 +17,7 @@ from tonnage.framework.session import Session
 from tonnage.model.group import GroupObject, KaiPodGroup, KaiQueue, PriorityClass, VolcanoPodGroup, VolcanoQueue
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def _metadata(name: str, created: str | None, **more: Any) -> dict[str, Any]:
@@ -116,6 +116,6 @@ def cycle(
     plugins: Sequence[Plugin] | None = None,
 ) -> Outcome:
     """Run a cycle with HAMi's policies and more, or with other plugins."""
-    with Session(cluster, [*(stock_plugins() if plugins is None else plugins), *more]) as session:
+    with Session(cluster, [*(default_plugins() if plugins is None else plugins), *more]) as session:
         decisions = run_cycle(session, make_actions(actions))
         return Outcome(session, document(session, decisions))

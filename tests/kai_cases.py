@@ -230,7 +230,7 @@ def settle(session: Session, case: Case) -> None:
     cluster.now += 1
 
 
-def standings(cluster: Cluster, case: Case) -> dict[str, tuple[str, str | None]]:
+def statuses(cluster: Cluster, case: Case) -> dict[str, tuple[str, str | None]]:
     """Where each pod of a case stands in the world, in KAI's words, and on which node."""
     found: dict[str, tuple[str, str | None]] = {}
     for key, (job, number) in _pods(case).items():

@@ -18,7 +18,7 @@ from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from tonnage.model.selection import Affinity, Taint, Toleration
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -217,7 +217,7 @@ def session(
     cluster: Cluster, *, node_policy: str = "binpack", gpu_policy: str = "spread", numa_order: str = "tie"
 ) -> Session:
     """A session with HAMi's policies."""
-    return Session(cluster, stock_plugins(node_policy, gpu_policy, numa_order))
+    return Session(cluster, default_plugins(node_policy, gpu_policy, numa_order))
 
 
 def place(cluster: Cluster, wanted: Pod, **policies: str) -> Decision:

@@ -12,8 +12,8 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.guard import FAILED
 
 DOCS = ROOT / "docs"
-GIVE_REASONS = [ROOT / "src/tonnage" / name for name in ("plugins", "actions", "scheduler")]
-SESSION = ROOT / "src/tonnage/framework/session.py"
+GIVE_REASONS = [ROOT / "src/tonnage" / name for name in ("plugins", "actions")]
+FRAMEWORK = [ROOT / "src/tonnage/framework" / name for name in ("session.py", "cycle.py")]
 PAGES = sorted(
     page
     for folder, pattern in ((ROOT, "*.md"), (DOCS, "**/*.md"), (ROOT / "examples", "*.md"))
@@ -24,11 +24,11 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "..."
 PART_OF = {
-    "scarcity": "resource-strategy-fit",
-    **dict.fromkeys(("hypernodesets", "networktopologyaware"), "network-topology-aware"),
-    **dict.fromkeys(("queuestanding", "waterfill", "kaireclaim"), "proportion"),
-    "capacityqueues": "capacity",
-    **dict.fromkeys(("hostports", "neighbours", "spreading", "claims", "volumes"), "predicates"),
+    "_scarcity": "resource-strategy-fit",
+    **dict.fromkeys(("_hypernodesets", "networktopologyaware"), "network-topology-aware"),
+    **dict.fromkeys(("_queueusage", "_waterfill", "_kaireclaim"), "proportion"),
+    "_capacityqueues": "capacity",
+    **dict.fromkeys(("_hostports", "_interpodaffinity", "_topologyspread", "_claims", "_volumes"), "predicates"),
 }
 """Modules that are not called as the plugin whose reasons they give."""
 
@@ -43,7 +43,7 @@ def named(page: Path) -> str:
 def reasons_in_code() -> set[tuple[str, str]]:
     """Every reason that can be given, with the module that does: the codes of REASONS, and each `Reason(...)`."""
     found: set[tuple[str, str]] = set()
-    modules = [SESSION, *(path for folder in GIVE_REASONS for path in folder.glob("*.py"))]
+    modules = [*FRAMEWORK, *(path for folder in GIVE_REASONS for path in folder.rglob("*.py"))]
     for module in sorted(modules):
         for part in ast.walk(ast.parse(module.read_text())):
             if isinstance(part, ast.Assign) and any(

@@ -8,12 +8,12 @@ from tonnage.framework.cycle import document, run_cycle
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def cycle(cluster, *plugins, actions=("allocate",)):
     """Pods by name: where they go, or why they wait."""
-    with Session(cluster, [*stock_plugins(), *plugins]) as session:
+    with Session(cluster, [*default_plugins(), *plugins]) as session:
         decisions = run_cycle(session, make_actions(actions))
         document(session, decisions)
     return {d.task.name: d.node if d.outcome == "placed" else d.outcome for d in decisions}
@@ -38,7 +38,7 @@ def test_important_pods_go_first_then_older_ones_then_by_name():
 def test_without_the_priority_plugin_age_decides():
     cluster = scenario(node("a", gpus=1), pod("a", 1, created="2026-01-02"), pod("b", 1, created="2026-01-01"))
     cluster.upsert_pod(pod("c", 1, created="2026-01-03", priority=9))
-    plugins = [plugin for plugin in stock_plugins() if plugin.name != "priority"]
+    plugins = [plugin for plugin in default_plugins() if plugin.name != "priority"]
     with Session(cluster, plugins) as session:
         assert [d.task.name for d in run_cycle(session, make_actions())] == ["b", "a", "c"]
 
@@ -54,7 +54,7 @@ def test_backfill_places_nothing_else_and_every_pod_is_spoken_of():
     cluster = scenario(node("a", gpus=1), pod("nothing"), pod("gpu", 1))
     assert cycle(cluster, actions=("backfill",)) == {"nothing": "a", "gpu": "waiting"}
     cluster = scenario(node("a", gpus=1), pod("gpu", 1))
-    with Session(cluster, stock_plugins()) as session:
+    with Session(cluster, default_plugins()) as session:
         (decision,) = run_cycle(session, make_actions(["backfill"]))
     assert decision.why_not() == "NotConsidered: none of the actions looks at the pod: backfill"
 
@@ -99,7 +99,7 @@ class Keeps(Plugin):
 )
 def test_what_holds_a_job_back_is_the_reason_and_nothing_is_held(functions, reason):
     cluster = scenario(node("a", gpus=1), pod("p", 1))
-    with Session(cluster, [*stock_plugins(), Keeps(**functions)]) as session:
+    with Session(cluster, [*default_plugins(), Keeps(**functions)]) as session:
         (decision,) = run_cycle(session, make_actions())
     assert decision.outcome == "waiting"
     assert decision.why_not() == reason

@@ -15,7 +15,7 @@ from tonnage.framework.session import Session
 from tonnage.model.pod import SchedulingGate
 from tonnage.model.selection import Affinity
 from tonnage.model.wire import convert
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.jobs.elastic import Elastic
 
 # -- whole or not at all
@@ -56,7 +56,7 @@ def test_the_first_failure_ends_the_attempt_when_those_that_remain_cannot_be_eno
 def tried(cluster):
     """The pods for which a place was looked for."""
     names = []
-    session = Session(cluster, stock_plugins())
+    session = Session(cluster, default_plugins())
     place = session.place
     session.place = lambda task, among=None: (names.append(task.name), place(task, among))[1]
     with session:
@@ -141,7 +141,7 @@ def test_best_effort_pods_beyond_the_minimum_are_left_to_backfill():
     cluster = add(scenario(node("a", gpus=1), *pods), group("g", 1))
     assert cycle(cluster, actions=("allocate",)).placed == {"g-0": "a", "g-1": "a"}
     cluster = add(scenario(node("a", gpus=1), *pods), group("g", 1))
-    with Session(cluster, stock_plugins()) as session:
+    with Session(cluster, default_plugins()) as session:
         make_actions(("allocate", "backfill"))[0].run(session)
         assert list(session.decisions) == ["default/g-0"]
 
@@ -364,7 +364,7 @@ def test_volcano_40_a_gang_whose_pods_must_be_apart(first):
         apart("p2", "pg1", 5),
         apart("p3", "pg2", 4),
     )
-    plugins = [plugin for plugin in stock_plugins() if plugin.name != "nodepolicy"]
+    plugins = [plugin for plugin in default_plugins() if plugin.name != "nodepolicy"]
     done = cycle(add(cluster, group("pg1", 2, priorityClassName="high"), group("pg2", 1)), plugins=plugins)
     if first:
         # The small pod goes first and takes the large node, so that nothing may stay there of the gang.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.kai_cases import FILE, cluster_of, expected, plugins_of, read_cases, settle, standings, states
+from tests.kai_cases import FILE, cluster_of, expected, plugins_of, read_cases, settle, states, statuses
 from tonnage.actions.catalog import make_actions
 from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
 from tonnage.framework.action import Action
@@ -71,11 +71,11 @@ def test_cycles_come_to_the_same_end_and_stay_there(case):
         with Session(cluster, plugins) as session:
             run_cycle(session, actions)
             settle(session, case)
-        history.append(standings(cluster, case))
+        history.append(statuses(cluster, case))
     found = history[ROUNDS - 1]
     right = all(
         found[name][0] == wanted["Status"] and wanted.get("NodeName") in (None, "", found[name][1])
         for name, wanted in expected(case).items()
     )
-    is_stable = all(standing == found for standing in history[ROUNDS:])
+    is_stable = all(status == found for status in history[ROUNDS:])
     assert (right and is_stable) != (case["id"] in DIFFERENT), found

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.scenario import pod
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 
 
 class Clock:
@@ -21,10 +21,10 @@ def phased(name, phase, on="a", status="Pending"):
     return pod(name, 1, on=on, phase=status, annotations={"hami.io/bind-phase": phase})
 
 
-async def bound(gates, node, thing):
+async def bound(handovers, node, thing):
     """The pod's turn comes, and its Binding is written."""
-    assert await gates.enter(node, thing, 5)
-    gates.written(node, thing)
+    assert await handovers.enter(node, thing, 5)
+    handovers.written(node, thing)
 
 
 async def settled():
@@ -34,36 +34,36 @@ async def settled():
 
 def test_the_second_pod_waits_until_the_first_is_answered():
     async def main():
-        gates = Gates(Clock())
-        await bound(gates, "a", pod("p"))
-        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
-        assert await gates.enter("b", pod("r"), 5)
+        handovers = HandoverQueue(Clock())
+        await bound(handovers, "a", pod("p"))
+        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
+        assert await handovers.enter("b", pod("r"), 5)
         await settled()
         assert not second.done()
-        assert gates.waiting == 1
-        gates.seen("default/p", phased("p", "allocating"), is_gone=False)
+        assert handovers.waiting == 1
+        handovers.seen("default/p", phased("p", "allocating"), is_gone=False)
         await settled()
         assert not second.done()
-        gates.seen("default/p", phased("p", "success"), is_gone=False)
+        handovers.seen("default/p", phased("p", "success"), is_gone=False)
         assert await second
-        assert gates.inside("a") == "default/q"
+        assert handovers.inside("a") == "default/q"
 
     asyncio.run(main())
 
 
 def test_pods_enter_in_the_order_in_which_they_came():
     async def main():
-        gates, order = Gates(Clock()), []
+        handovers, order = HandoverQueue(Clock()), []
 
         async def one(name):
-            await gates.enter("a", pod(name), 5)
+            await handovers.enter("a", pod(name), 5)
             order.append(name)
 
-        await gates.enter("a", pod("first"), 5)
+        await handovers.enter("a", pod("first"), 5)
         tasks = [asyncio.create_task(one(name)) for name in "pqr"]
         await settled()
         for name in ("first", "p", "q"):
-            gates.leave("a", pod(name))
+            handovers.leave("a", pod(name))
             await settled()
         assert order == ["p", "q", "r"]
         await asyncio.gather(*tasks)
@@ -74,28 +74,28 @@ def test_pods_enter_in_the_order_in_which_they_came():
 def test_whoever_waits_too_long_is_told_and_the_next_one_is_not_held_up():
     async def main():
         loop = asyncio.get_running_loop()
-        gates = Gates(loop.time)
-        await gates.enter("a", pod("p"), 5)
-        assert not await gates.enter("a", pod("q"), 0.01)
-        third = asyncio.create_task(gates.enter("a", pod("r"), 5))
+        handovers = HandoverQueue(loop.time)
+        await handovers.enter("a", pod("p"), 5)
+        assert not await handovers.enter("a", pod("q"), 0.01)
+        third = asyncio.create_task(handovers.enter("a", pod("r"), 5))
         await settled()
-        gates.leave("a", pod("p"))
+        handovers.leave("a", pod("p"))
         assert await third
-        assert gates.waiting == 0
+        assert handovers.waiting == 0
 
     asyncio.run(main())
 
 
 def test_one_that_goes_away_while_waiting_leaves_its_turn_to_the_next():
     async def main():
-        gates = Gates(Clock())
-        await gates.enter("a", pod("p"), 5)
-        second, third = (asyncio.create_task(gates.enter("a", pod(name), 5)) for name in "qr")
+        handovers = HandoverQueue(Clock())
+        await handovers.enter("a", pod("p"), 5)
+        second, third = (asyncio.create_task(handovers.enter("a", pod(name), 5)) for name in "qr")
         await settled()
-        gates.leave("a", pod("p"))
+        handovers.leave("a", pod("p"))
         second.cancel()
         assert await third
-        assert gates.inside("a") == "default/r"
+        assert handovers.inside("a") == "default/r"
 
     asyncio.run(main())
 
@@ -108,25 +108,25 @@ def test_an_answer_is_anything_but_allocating_on_a_pending_pod():
             phased("p", "allocating", status="Running"),
             phased("p", "allocating", status="Failed"),
         ):
-            gates = Gates(Clock())
-            await bound(gates, "a", pod("p"))
-            gates.seen("default/p", shown, is_gone=False)
-            assert gates.inside("a") is None
-        gates = Gates(Clock())
-        await bound(gates, "a", pod("p"))
-        gates.seen("default/p", None, is_gone=True)
-        assert gates.inside("a") is None
+            handovers = HandoverQueue(Clock())
+            await bound(handovers, "a", pod("p"))
+            handovers.seen("default/p", shown, is_gone=False)
+            assert handovers.inside("a") is None
+        handovers = HandoverQueue(Clock())
+        await bound(handovers, "a", pod("p"))
+        handovers.seen("default/p", None, is_gone=True)
+        assert handovers.inside("a") is None
 
     asyncio.run(main())
 
 
 def test_old_news_of_a_pod_whose_binding_is_on_its_way_does_not_let_the_next_one_in():
     async def main():
-        gates = Gates(Clock())
-        await gates.enter("a", pod("p"), 5)
-        gates.seen("default/p", pod("p", 1), is_gone=False)
-        gates.seen("default/other", phased("other", "success"), is_gone=False)
-        assert gates.inside("a") == "default/p"
+        handovers = HandoverQueue(Clock())
+        await handovers.enter("a", pod("p"), 5)
+        handovers.seen("default/p", pod("p", 1), is_gone=False)
+        handovers.seen("default/other", phased("other", "success"), is_gone=False)
+        assert handovers.inside("a") == "default/p"
 
     asyncio.run(main())
 
@@ -134,16 +134,16 @@ def test_old_news_of_a_pod_whose_binding_is_on_its_way_does_not_let_the_next_one
 def test_a_pod_that_another_process_bound_keeps_the_node_busy():
     async def main():
         clock = Clock()
-        gates = Gates(clock)
-        gates.seen("default/p", phased("p", "allocating"), is_gone=False)
-        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
+        handovers = HandoverQueue(clock)
+        handovers.seen("default/p", phased("p", "allocating"), is_gone=False)
+        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
         await settled()
         assert not second.done()
         clock.now = 30.0
-        assert gates.silent() == {"a"}
-        gates.seen("default/p", phased("p", "success"), is_gone=False)
+        assert handovers.silent() == {"a"}
+        handovers.seen("default/p", phased("p", "success"), is_gone=False)
         assert await second
-        assert gates.silent() == set()
+        assert handovers.silent() == set()
 
     asyncio.run(main())
 
@@ -160,14 +160,14 @@ def reborn(uid, created, **more):
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_old_news_of_an_earlier_pod_of_the_same_name_does_not_let_the_next_one_in(created, is_gone):
     async def main():
-        gates = Gates(Clock())
-        await bound(gates, "a", reborn("second", created, on=None))
-        gates.seen("default/p", reborn("first", "2026-01-01T00:00:00Z", status="Running"), is_gone)
-        assert gates.inside("a") == "default/p"
-        gates.seen("default/p", reborn("second", created), is_gone=False)
-        assert gates.inside("a") == "default/p"
-        gates.seen("default/p", reborn("second", created, status="Running"), is_gone=False)
-        assert gates.inside("a") is None
+        handovers = HandoverQueue(Clock())
+        await bound(handovers, "a", reborn("second", created, on=None))
+        handovers.seen("default/p", reborn("first", "2026-01-01T00:00:00Z", status="Running"), is_gone)
+        assert handovers.inside("a") == "default/p"
+        handovers.seen("default/p", reborn("second", created), is_gone=False)
+        assert handovers.inside("a") == "default/p"
+        handovers.seen("default/p", reborn("second", created, status="Running"), is_gone=False)
+        assert handovers.inside("a") is None
 
     asyncio.run(main())
 
@@ -175,29 +175,29 @@ def test_old_news_of_an_earlier_pod_of_the_same_name_does_not_let_the_next_one_i
 @pytest.mark.parametrize("was_shown", [False, True])
 def test_a_later_pod_of_the_same_name_means_that_the_earlier_one_is_gone(was_shown):
     async def main():
-        gates = Gates(Clock())
+        handovers = HandoverQueue(Clock())
         first, created = reborn("first", "2026-01-01T00:00:00Z"), "2026-01-01T00:00:09Z"
-        await bound(gates, "a", first)
+        await bound(handovers, "a", first)
         if was_shown:
-            gates.seen("default/p", first, is_gone=False)
+            handovers.seen("default/p", first, is_gone=False)
             created = "2026-01-01T00:00:00Z"
-        gates.seen("default/p", reborn("second", created, on=None), is_gone=False)
-        assert gates.inside("a") is None
+        handovers.seen("default/p", reborn("second", created, on=None), is_gone=False)
+        assert handovers.inside("a") is None
 
     asyncio.run(main())
 
 
 def test_a_pod_that_somebody_else_bound_meanwhile_keeps_the_node_busy_too():
     async def main():
-        gates = Gates(Clock())
-        await bound(gates, "a", pod("p"))
-        gates.seen("default/late", phased("late", "allocating"), is_gone=False)
-        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
+        handovers = HandoverQueue(Clock())
+        await bound(handovers, "a", pod("p"))
+        handovers.seen("default/late", phased("late", "allocating"), is_gone=False)
+        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
         await settled()
-        gates.seen("default/p", phased("p", "success"), is_gone=False)
+        handovers.seen("default/p", phased("p", "success"), is_gone=False)
         await settled()
         assert not second.done()
-        gates.seen("default/late", phased("late", "success"), is_gone=False)
+        handovers.seen("default/late", phased("late", "success"), is_gone=False)
         assert await second
 
     asyncio.run(main())
@@ -205,11 +205,11 @@ def test_a_pod_that_somebody_else_bound_meanwhile_keeps_the_node_busy_too():
 
 def test_a_pod_that_turns_out_to_be_on_another_node_keeps_only_that_one_busy():
     async def main():
-        gates = Gates(Clock())
-        await bound(gates, "a", pod("p"))
-        gates.seen("default/p", phased("p", "allocating", on="b"), is_gone=False)
-        assert gates.inside("a") is None
-        assert gates.inside("b") == "default/p"
+        handovers = HandoverQueue(Clock())
+        await bound(handovers, "a", pod("p"))
+        handovers.seen("default/p", phased("p", "allocating", on="b"), is_gone=False)
+        assert handovers.inside("a") is None
+        assert handovers.inside("b") == "default/p"
 
     asyncio.run(main())
 
@@ -217,13 +217,13 @@ def test_a_pod_that_turns_out_to_be_on_another_node_keeps_only_that_one_busy():
 @pytest.mark.parametrize("end", ["leave", "written"])
 def test_while_a_bind_writes_nobody_else_is_let_in_even_if_its_pod_is_gone(end):
     async def main():
-        gates = Gates(Clock())
-        await gates.enter("a", pod("p"), 5)
-        second = asyncio.create_task(gates.enter("a", pod("q"), 5))
-        gates.seen("default/p", None, is_gone=True)
+        handovers = HandoverQueue(Clock())
+        await handovers.enter("a", pod("p"), 5)
+        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
+        handovers.seen("default/p", None, is_gone=True)
         await settled()
         assert not second.done()
-        getattr(gates, end)("a", pod("p"))
+        getattr(handovers, end)("a", pod("p"))
         assert await second
 
     asyncio.run(main())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import ROOT, tonnage
-from tonnage.model.timestamp import moment
+from tonnage.model.timestamp import timestamp
 
 STALE = ROOT / "examples" / "stale-gang.yaml"
 CONFIG = ROOT / "examples" / "stale-gang-config.yaml"
@@ -47,7 +47,7 @@ def test_without_one_the_clock_of_the_machine_counts(tmp_path: Any) -> None:
     before = int(time.time())
     done = tonnage("schedule", "-f", unmarked, "--config", CONFIG, "-o", "json")
     (stale,) = json.loads(done.stdout)["stale"]
-    assert before <= moment(stale["since"]) <= time.time()
+    assert before <= timestamp(stale["since"]) <= time.time()
     assert len(document()["evictions"]) == 1
 
 

@@ -19,13 +19,13 @@ from rich.console import Console
 
 from tests.scenario import node, pod, scenario, session
 from tonnage.cli.liveview import Caption, asks, bar, clock, render, span
-from tonnage.cli.up import Run, _invent
+from tonnage.cli.up import LiveRun, _invent
 from tonnage.cluster.task import make_task
 from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.devices.catalog import default_vendors
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.fragmentation.usablecards import FreeCards
-from tonnage.simulator.placer import Alikes
+from tonnage.simulator.placer import ClassPlacer
 from tonnage.simulator.replay import Replay
 from tonnage.simulator.workloads.demo import Arrival
 
@@ -44,7 +44,7 @@ def up(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def invented(nodes: int, gpus: int, seed: int) -> Replay:
-    return _invent(nodes, gpus, seed, stock_plugins(), DEFAULT_ACTIONS)
+    return _invent(nodes, gpus, seed, default_plugins(), DEFAULT_ACTIONS)
 
 
 def wait_until_it_listens(pid: int) -> None:
@@ -189,7 +189,7 @@ class Watch:
 
 def test_virtual_time_keeps_to_the_speed():
     watch = Watch()
-    run = Run(240.0, watch.read, watch.sleep)
+    run = LiveRun(240.0, watch.read, watch.sleep)
     run.replay = invented(2, 2, 0)
     assert run.until(1200.0)
     assert watch.now == pytest.approx(1005.0)
@@ -199,7 +199,7 @@ def test_virtual_time_keeps_to_the_speed():
 
 def test_after_a_long_sleep_virtual_time_does_not_chase_what_it_missed():
     watch = Watch()
-    run = Run(240.0, watch.read, watch.sleep)
+    run = LiveRun(240.0, watch.read, watch.sleep)
     run.replay = invented(2, 2, 0)
     run.until(240.0)
     watch.now += 3600
@@ -394,7 +394,7 @@ def test_the_view_says_what_runs_what_waits_and_why():
     wanted = pod("big", 2, annotations={"nvidia.com/use-gputype": "A100"})
     arrivals = [Arrival(0, 999, pod(f"p{n}", 1, memory=2000)) for n in range(2)] + [Arrival(0, 999, pod("w", 1))]
     arrivals += [Arrival(60, 999, pod("v", 1)), Arrival(120, 9, wanted)]
-    replay = Replay(cluster, Alikes(cluster, session(cluster, gpu_policy="binpack")), arrivals)
+    replay = Replay(cluster, ClassPlacer(cluster, session(cluster, gpu_policy="binpack")), arrivals)
     replay.advance(240)
     text = "\n".join(screen(replay, 120, 30))
     assert "00:04:00 of 8h" in text

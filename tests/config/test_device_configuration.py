@@ -11,7 +11,7 @@ from tests.config.device_texts import FULL, NVIDIA, OLD_LIST, errors, vendors, w
 from tests.devices.objects import container
 from tests.properties.worlds import examples
 from tonnage.config.deviceconfig import is_device_configuration
-from tonnage.devices.base import Admission, Change, DeviceRequest, Handover
+from tonnage.devices.base import Admission, AdmissionChange, DeviceRequest, Handover
 
 
 def wrapped(text: str, key: str = "device-config.yaml") -> str:
@@ -46,11 +46,11 @@ class TestVendors:
         assert nvidia.request(container({"acme.com/gpu": 1})) == DeviceRequest("NVIDIA", 1, 512, 101, 10)
         assert nvidia.request(container({"nvidia.com/gpu": 1})) is None
         assert nvidia.admit(container({"acme.com/gpu": 1, "acme.com/gpumem": 1, "acme.com/priority": 1})).changes == (
-            Change("env", "CUDA_TASK_PRIORITY", "1"),
-            Change("env", "GPU_CORE_UTILIZATION_POLICY", "force"),
-            Change("runtimeClassName", "runtimeClassName", "nvidia"),
+            AdmissionChange("env", "CUDA_TASK_PRIORITY", "1"),
+            AdmissionChange("env", "GPU_CORE_UTILIZATION_POLICY", "force"),
+            AdmissionChange("runtimeClassName", "runtimeClassName", "nvidia"),
         )
-        assert Change("env", "NVIDIA_VISIBLE_DEVICES", "none") in nvidia.admit(container()).changes
+        assert AdmissionChange("env", "NVIDIA_VISIBLE_DEVICES", "none") in nvidia.admit(container()).changes
 
     def test_other_vendors_have_their_names_and_factors(self):
         made = vendors(FULL)
@@ -66,9 +66,9 @@ class TestVendors:
         assert npu.request(part).memory == 12001
         changes = npu.admit(part).changes
         assert changes == (
-            Change("limits", "acme.com/npu-memory", "3000"),
-            Change("requests", "acme.com/npu-memory", "3000"),
-            Change("runtimeClassName", "runtimeClassName", "ascend"),
+            AdmissionChange("limits", "acme.com/npu-memory", "3000"),
+            AdmissionChange("requests", "acme.com/npu-memory", "3000"),
+            AdmissionChange("runtimeClassName", "runtimeClassName", "ascend"),
         )
         after = container({"acme.com/npu": 1, "acme.com/npu-memory": "3000"})
         assert npu.request(after).memory == 12001
@@ -77,7 +77,7 @@ class TestVendors:
     def test_npus_are_hidden_from_containers_that_ask_for_no_chip_at_all(self):
         both = OLD_LIST.replace("  aiCore: 20\n", "  overwriteEnv: true\n")
         chip = vendors(both)["Ascend910B3"]
-        assert chip.admit(container()) == Admission(False, (Change("env", "ASCEND_VISIBLE_DEVICES", ""),))
+        assert chip.admit(container()) == Admission(False, (AdmissionChange("env", "ASCEND_VISIBLE_DEVICES", ""),))
         assert chip.admit(container({"huawei.com/Ascend910C": 2})) == Admission(False)
         assert chip.admit(container({"huawei.com/Ascend910B3": 1})).matched
         assert vendors(both)["Ascend910C"].admit(container()) == Admission(False)

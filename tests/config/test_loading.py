@@ -18,7 +18,7 @@ from tonnage.config.defaults import default_text, with_flags
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.plugins.catalog import BUILT_IN, NODE_SCORERS, plugin_class
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 ALWAYS = ["noderesources", "nodeselection", "predicates", "devices", "devicequota"]
 
@@ -165,7 +165,7 @@ def test_without_allocate_pods_are_placed_all_the_same_and_that_is_said() -> Non
 
 def test_what_the_file_leaves_out_is_the_default() -> None:
     without_tiers, without_actions = load("actions: allocate\n"), load("tiers:\n- plugins:\n  - name: binpack\n")
-    assert [plugin.name for plugin in without_tiers.plugins] == [plugin.name for plugin in stock_plugins()]
+    assert [plugin.name for plugin in without_tiers.plugins] == [plugin.name for plugin in default_plugins()]
     assert [note.message.partition(";")[0] for note in without_tiers.warnings] == ["no tiers given"]
     assert without_actions.actions == ["allocate"]
     assert [note.message.partition(";")[0] for note in without_actions.warnings] == ["no actions given"]
@@ -175,7 +175,7 @@ def test_the_default_configuration_is_what_runs_without_one() -> None:
     settings = load(default_text())
     assert settings.warnings == []
     assert settings.actions == ["allocate"]
-    assert [(p.name, p.args) for p in settings.plugins] == [(p.name, p.args) for p in stock_plugins()]
+    assert [(p.name, p.args) for p in settings.plugins] == [(p.name, p.args) for p in default_plugins()]
 
 
 def test_what_keeps_placements_right_comes_first_and_the_order_of_cards_is_always_there() -> None:

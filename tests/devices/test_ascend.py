@@ -6,8 +6,8 @@ from tests.devices.objects import container, node, pod
 from tonnage.devices.ascend import CHIPS, Ascend
 from tonnage.devices.base import (
     NOT_MATCHED,
+    AdmissionChange,
     AdmissionError,
-    Change,
     DecodeError,
     Device,
     DeviceRequest,
@@ -31,7 +31,7 @@ def admit(name, count, memory=None):
 
 
 def memory_changes(name, memory):
-    return tuple(Change(field, f"huawei.com/{name}-memory", memory) for field in ("limits", "requests"))
+    return tuple(AdmissionChange(field, f"huawei.com/{name}-memory", memory) for field in ("limits", "requests"))
 
 
 def npus(*indexes, networks=None):
@@ -102,12 +102,12 @@ class TestAdmission:
             admit(name, count, memory)
 
     def test_one_card_of_a_module_becomes_the_module(self):
-        count = Change("limits", "huawei.com/Ascend910C", "2")
+        count = AdmissionChange("limits", "huawei.com/Ascend910C", "2")
         assert admit("Ascend910C", 1) == (count, *memory_changes("Ascend910C", "65536"))
         assert admit("Ascend910C", 4) == memory_changes("Ascend910C", "65536")
         asked = container(limits("Ascend910C", 1), requests=limits("Ascend910C", 1))
         changes = ascend("Ascend910C").admit(asked).changes
-        assert changes[:2] == (count, Change("requests", "huawei.com/Ascend910C", "2"))
+        assert changes[:2] == (count, AdmissionChange("requests", "huawei.com/Ascend910C", "2"))
 
     def test_a_container_without_npu_is_left_alone(self):
         assert ascend("Ascend910C").admit(container()) == NOT_MATCHED

@@ -7,8 +7,8 @@ from tonnage.devices.base import (
     NOT_MATCHED,
     PERCENTAGE_UNSET,
     Admission,
+    AdmissionChange,
     AdmissionError,
-    Change,
     DecodeError,
     Device,
     DeviceRequest,
@@ -25,7 +25,7 @@ PERCENTAGE = "nvidia.com/gpumem-percentage"
 CORES = "nvidia.com/gpucores"
 PRIORITY = "nvidia.com/priority"
 A10, A100 = "NVIDIA A10", "NVIDIA A100-SXM4-40GB"
-EXCLUSIVE = Change("limits", CORES, "100")
+EXCLUSIVE = AdmissionChange("limits", CORES, "100")
 
 
 def asks(limits, **options):
@@ -118,9 +118,9 @@ class TestAdmission:
             ({GPU: 1, CORES: 70}, None, ()),
             (None, {GPU: 1, CORES: 55}, ()),
             ({GPU: 1, MEMORY: 8192}, None, ()),
-            ({MEMORY: 8192}, None, (Change("limits", GPU, "1"),)),
-            ({CORES: 10}, None, (Change("limits", GPU, "1"),)),
-            ({PERCENTAGE: 100}, None, (Change("limits", GPU, "1"), EXCLUSIVE)),
+            ({MEMORY: 8192}, None, (AdmissionChange("limits", GPU, "1"),)),
+            ({CORES: 10}, None, (AdmissionChange("limits", GPU, "1"),)),
+            ({PERCENTAGE: 100}, None, (AdmissionChange("limits", GPU, "1"), EXCLUSIVE)),
         ],
     )
     def test_a_container_that_takes_whole_cards_gets_all_their_cores(self, limits, requests, changes):
@@ -134,15 +134,15 @@ class TestAdmission:
             count_resource="hami.io/gpu", percentage_resource="hami.io/part", cores_resource="hami.io/cores"
         )
         admission = vendor.admit(container({"hami.io/gpu": 1, "hami.io/part": 100}))
-        assert admission.changes == (Change("limits", "hami.io/cores", "100"),)
+        assert admission.changes == (AdmissionChange("limits", "hami.io/cores", "100"),)
 
     def test_priority_becomes_an_environment_variable(self):
         admission = Nvidia().admit(container({GPU: 1, MEMORY: 1, PRIORITY: 1}))
-        assert admission == Admission(True, (Change("env", "CUDA_TASK_PRIORITY", "1"),))
+        assert admission == Admission(True, (AdmissionChange("env", "CUDA_TASK_PRIORITY", "1"),))
 
     def test_containers_without_gpu_are_left_alone_unless_told_otherwise(self):
         assert Nvidia().admit(container({"cpu": "1"})) == NOT_MATCHED
-        hidden = (Change("env", "NVIDIA_VISIBLE_DEVICES", "none"),)
+        hidden = (AdmissionChange("env", "NVIDIA_VISIBLE_DEVICES", "none"),)
         assert Nvidia(overwrite_env=True).admit(container({"cpu": "1"})) == Admission(False, hidden)
         assert Nvidia(overwrite_env=True).admit(container({GPU: 0})) == Admission(False, hidden)
         assert Nvidia(overwrite_env=True).admit(container({GPU: 1, MEMORY: 1})) == Admission(True)
@@ -150,8 +150,8 @@ class TestAdmission:
     def test_core_policy_and_runtime_class_are_added_where_configured(self):
         vendor = Nvidia(core_policy="force", runtime_class="nvidia")
         assert vendor.admit(container({GPU: 1, MEMORY: 1})).changes == (
-            Change("env", "GPU_CORE_UTILIZATION_POLICY", "force"),
-            Change("runtimeClassName", "runtimeClassName", "nvidia"),
+            AdmissionChange("env", "GPU_CORE_UTILIZATION_POLICY", "force"),
+            AdmissionChange("runtimeClassName", "runtimeClassName", "nvidia"),
         )
 
     @pytest.mark.parametrize(

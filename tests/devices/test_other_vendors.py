@@ -6,8 +6,8 @@ from tests.devices.objects import container, node, pod
 from tonnage.devices.base import (
     NOT_MATCHED,
     Admission,
+    AdmissionChange,
     AdmissionError,
-    Change,
     DecodeError,
     Device,
     DeviceRequest,
@@ -107,7 +107,7 @@ class TestIluvatarLegacy:
 
     def test_several_cards_are_whole_ones(self):
         assert IluvatarLegacy().admit(container({self.COUNT: 1})) == Admission(True)
-        several = Admission(True, (Change("limits", self.VCORE, "200"),))
+        several = Admission(True, (AdmissionChange("limits", self.VCORE, "200"),))
         assert IluvatarLegacy().admit(container({self.COUNT: 2})) == several
 
     def test_the_plugin_is_told_the_indexes_of_each_container(self):
@@ -135,8 +135,8 @@ class TestIluvatar:
 
     def test_the_driver_is_told_the_name_of_the_container(self):
         vendor, limits = Iluvatar("BI-V150"), {"iluvatar.ai/BI-V150-vgpu": 2}
-        whole = Change("limits", "iluvatar.ai/BI-V150.vCore", "200")
-        assert vendor.admit(container(limits)).changes == (whole, Change("env", "SOL_CONTINER_NAME", "main"))
+        whole = AdmissionChange("limits", "iluvatar.ai/BI-V150.vCore", "200")
+        assert vendor.admit(container(limits)).changes == (whole, AdmissionChange("env", "SOL_CONTINER_NAME", "main"))
         assert vendor.admit(container(limits, env=("SOL_CONTINER_NAME",))).changes == (whole,)
         assert vendor.admit(container(limits, name="")).changes == (whole,)
         assert vendor.admit(container()) == NOT_MATCHED

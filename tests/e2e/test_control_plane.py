@@ -52,11 +52,11 @@ def test_kube_scheduler_places_a_pod(control_plane: ControlPlane) -> None:
 def test_a_service_account_has_only_the_rights_it_was_given(control_plane: ControlPlane) -> None:
     control_plane.api.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "guest"}})
     config = decode(control_plane.kubeconfig_of("default", "guest").read_bytes(), dict[str, Any])
-    guest = Api(control_plane.server, config["users"][0]["user"]["token"], str(control_plane.authority))
+    handover = Api(control_plane.server, config["users"][0]["user"]["token"], str(control_plane.authority))
     with pytest.raises(ApiError, match="cannot list resource") as refusal:
-        guest.get("/api/v1/nodes")
+        handover.get("/api/v1/nodes")
     assert refusal.value.status == 403
-    guest.close()
+    handover.close()
 
 
 def test_the_server_can_be_stopped_and_comes_back_with_what_it_knew(control_plane: ControlPlane) -> None:

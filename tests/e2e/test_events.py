@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.kube.live import run, until
 from tests.scenario import pod
-from tonnage.extender.metrics import Metrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.kube.client import connect
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
-from tonnage.observability.events import BINDING_SUCCEED, FILTERING_FAILED, Events, ObjectRef
+from tonnage.observability.events import BINDING_SUCCEED, FILTERING_FAILED, EventRecorder, ObjectRef
 
 LONGEST = ".".join("abc-" * 15 + "abc" for _ in range(4))[:253].rstrip("-.")
 
@@ -27,12 +27,12 @@ def test_events_are_written_for_pods_of_any_name_and_counted_up(control_plane: C
     api.create_pods([pod("train-0", 1), pod(LONGEST, 1)])
     uid = api.get(f"{pods_path()}/train-0")["metadata"]["uid"]
     outcomes: Counter[str] = Counter()
-    metrics = Metrics()
+    metrics = ExtenderMetrics()
 
     async def main() -> None:
         client = await connect(str(control_plane.kubeconfig()))
         client.observer = metrics.wrote
-        events = Events(client, time.time, "hami-scheduler", lambda outcome: outcomes.update([outcome]))
+        events = EventRecorder(client, time.time, "hami-scheduler", lambda outcome: outcomes.update([outcome]))
         running = asyncio.create_task(events.run())
         events.tell(ObjectRef("default", "train-0", uid), FILTERING_FAILED, "no available node: " + "é" * 1000, "alike")
         events.tell(ObjectRef("default", LONGEST, ""), BINDING_SUCCEED, "bound")

@@ -8,10 +8,10 @@ from tests.kube.live import QUICK, following, run, until
 from tests.scenario import REGISTER, node
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.service import Service
+from tonnage.extender.service import ExtenderService
 from tonnage.kube.client import connect
 from tonnage.lab.control_plane import ControlPlane
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 HANDSHAKE = "hami.io/node-handshake"
 REGISTERED = "gpu/0,10,8000,100,NVIDIA-Tesla V100-PCIE-32GB,0,true,0,hami-core:"
@@ -59,8 +59,8 @@ def test_a_plugin_is_asked_answers_falls_silent_and_returns(control_plane: Contr
         plugin.offer(10)
         plugin.report()
         client = await connect(str(control_plane.kubeconfig()))
-        async with following(client) as picture:
-            cluster = picture.cluster
+        async with following(client) as informer:
+            cluster = informer.cluster
             hands = Handshakes(client, cluster, clock, lambda: 0.0)
 
             def shown() -> str:
@@ -120,11 +120,11 @@ def test_the_extender_answers_plugins_that_report_while_it_runs(control_plane: C
     async def main() -> None:
         control_plane.api.create_nodes([node("served")])
         client = await connect(str(control_plane.kubeconfig()))
-        service = Service(client, default_vendors(), stock_plugins(), QUICK, Mock(), bytes)
+        service = ExtenderService(client, default_vendors(), default_plugins(), QUICK, Mock(), bytes)
         task = asyncio.create_task(service.run())
         plugin = Plugin(control_plane, "served")
         try:
-            await until(service.picture.synced.is_set)
+            await until(service.informer.synced.is_set)
             for report in (1, 2):
                 before = service.handshakes.writes
                 await asyncio.to_thread(plugin.report)

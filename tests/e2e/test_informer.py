@@ -17,7 +17,7 @@ from tonnage.kube.client import Client, connect
 from tonnage.kube.errors import OutdatedError
 from tonnage.kube.informer import PODS
 from tonnage.kube.kinds import VOLCANO_QUEUES
-from tonnage.kube.watch import Follower, Pace, listing
+from tonnage.kube.watch import Backoff, Reflector, listing
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
@@ -67,7 +67,7 @@ def test_after_cuts_nothing_differs(control_plane: ControlPlane, tmp_path: Path)
     async def main() -> None:
         async with wire(control_plane.server) as between:
             client = await client_through(control_plane, between.address, tmp_path)
-            async with following(client) as picture:
+            async with following(client) as informer:
                 work = asyncio.create_task(asyncio.to_thread(change_things, control_plane.api, random.Random(1), 600))
                 cuts = 0
                 while not work.done():
@@ -76,11 +76,11 @@ def test_after_cuts_nothing_differs(control_plane: ControlPlane, tmp_path: Path)
                     cuts += 1
                 await work
                 assert cuts > 3
-                assert picture.followers["Pod"].breaks > 3
-                await until_same(client, picture.cluster)
-                assert picture.cluster.nodes
-                assert picture.cluster.holders
-                assert not picture.problems
+                assert informer.followers["Pod"].breaks > 3
+                await until_same(client, informer.cluster)
+                assert informer.cluster.nodes
+                assert informer.cluster.holders
+                assert not informer.problems
             await client.close()
 
     run(main())
@@ -89,11 +89,11 @@ def test_after_cuts_nothing_differs(control_plane: ControlPlane, tmp_path: Path)
 def test_a_restart_of_the_api_server_is_survived(control_plane: ControlPlane) -> None:
     async def main() -> None:
         client = await connect(str(control_plane.kubeconfig()))
-        async with following(client) as picture:
+        async with following(client) as informer:
             control_plane.api_server.stop()
             await asyncio.to_thread(control_plane.start_server)
             await asyncio.to_thread(change_things, control_plane.api, random.Random(2), 200)
-            await until_same(client, picture.cluster)
+            await until_same(client, informer.cluster)
         await client.close()
 
     run(main())
@@ -107,7 +107,7 @@ def test_the_real_server_calls_an_old_version_outdated(control_plane: ControlPla
         client = await connect(str(control_plane.kubeconfig()))
         try:
             with pytest.raises(OutdatedError, match="too old resource version"):
-                async for _ in Follower(client, VOLCANO_QUEUES.resource, Pace(draw=lambda: 0.0))._watch("1"):
+                async for _ in Reflector(client, VOLCANO_QUEUES.resource, Backoff(draw=lambda: 0.0))._watch("1"):
                     pass
         finally:
             await client.close()

@@ -38,11 +38,11 @@ def test_groups_and_queues_are_seen_once_they_are_installed_and_forgotten_with_i
 
     async def main() -> None:
         client = await connect(str(control_plane.kubeconfig()))
-        async with following(client, kinds=BATCH_KINDS) as picture:
-            cluster = picture.cluster
+        async with following(client, kinds=BATCH_KINDS) as informer:
+            cluster = informer.cluster
             assert cluster.queues.keys() == {DEFAULT_QUEUE}
             assert {"default", "kube-system"} <= cluster.surroundings.namespaces.keys()
-            assert not picture.trouble
+            assert not informer.trouble
             await asyncio.to_thread(definitions.install, api)
             await asyncio.to_thread(create_some, api)
             await until(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "research", "team"})
@@ -56,12 +56,12 @@ def test_groups_and_queues_are_seen_once_they_are_installed_and_forgotten_with_i
             )
             await until(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "team"})
             await until(lambda: cluster.groups.groups.keys() == {"default/tune"})
-            await until(lambda: picture.followers["Queue.scheduling.volcano.sh"].is_missing)
+            await until(lambda: informer.followers["Queue.scheduling.volcano.sh"].is_missing)
             await asyncio.to_thread(definitions.install, api, "queues.scheduling.volcano.sh")
             create(api, f"{VOLCANO}/queues", "Queue", "again")
             await until(lambda: "again" in cluster.queues)
             await until_same(client, cluster, BATCH_KINDS)
-            assert not picture.problems
+            assert not informer.problems
         await client.close()
 
     run(main())
@@ -83,11 +83,11 @@ def test_the_real_server_says_what_may_not_be_listed_and_the_rest_goes_on(contro
 
     async def main() -> None:
         client = await connect(str(kubeconfig))
-        async with following(client, kinds=BATCH_KINDS) as picture:
-            assert picture.trouble["PriorityClass"].startswith(
+        async with following(client, kinds=BATCH_KINDS) as informer:
+            assert informer.trouble["PriorityClass"].startswith(
                 'may not list priorityclasses of API group "scheduling.k8s.io"; let this account list and watch them'
             )
-            assert picture.trouble.keys().isdisjoint({"Node", "Pod", "ResourceQuota"})
+            assert informer.trouble.keys().isdisjoint({"Node", "Pod", "ResourceQuota"})
         await client.close()
 
     run(main())

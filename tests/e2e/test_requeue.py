@@ -76,7 +76,7 @@ class Waking:
 
 
 @contextmanager
-def waking(plane: ControlPlane, wire: HeldWire | None = None) -> Iterator[Waking]:
+def requeue(plane: ControlPlane, wire: HeldWire | None = None) -> Iterator[Waking]:
     user = None
     if wire is not None:
         config = json.loads(plane.kubeconfig().read_text())
@@ -95,7 +95,7 @@ def told(what: str, seconds: list[float], writes: int) -> None:
 
 def test_a_share_that_is_freed_goes_to_a_pod_that_waits(plane: ControlPlane) -> None:
     plane.api.create_nodes([node("a", gpus=1, nvidia__com__gpu=10)])
-    with waking(plane) as now:
+    with requeue(plane) as now:
         plane.api.create_pods([wanted("p0", 1, memory=8000)])
         now.world.until_running("p0")
         seconds = []
@@ -110,7 +110,7 @@ def test_a_share_that_is_freed_goes_to_a_pod_that_waits(plane: ControlPlane) -> 
 
 def test_a_share_whose_end_kube_scheduler_has_seen_first_goes_to_a_pod_that_waits(plane: ControlPlane) -> None:
     plane.api.create_nodes([node("a", gpus=1, nvidia__com__gpu=10)])
-    with wire_beside(plane.server) as wire, waking(plane, wire) as now:
+    with wire_beside(plane.server) as wire, requeue(plane, wire) as now:
         plane.api.create_pods([wanted("p0", 1, memory=8000)])
         now.world.until_running("p0")
         seconds = []
@@ -136,7 +136,7 @@ def test_a_share_whose_end_kube_scheduler_has_seen_first_goes_to_a_pod_that_wait
 def test_a_quota_that_has_room_again_goes_to_a_pod_that_waits(plane: ControlPlane) -> None:
     plane.api.create_nodes([node("a", gpus=4, nvidia__com__gpu=40)])
     set_quota(plane, gpumem="1000")
-    with waking(plane) as now:
+    with requeue(plane) as now:
         plane.api.create_pods([wanted("p0", 1, memory=1000)])
         now.world.until_running("p0")
         seconds = []
@@ -152,7 +152,7 @@ def test_a_quota_that_has_room_again_goes_to_a_pod_that_waits(plane: ControlPlan
 
 def test_nodes_that_come_or_are_let_in_again_go_to_pods_that_wait(plane: ControlPlane) -> None:
     plane.api.create_nodes([node("a")])
-    with wire_beside(plane.server) as wire, waking(plane, wire) as now:
+    with wire_beside(plane.server) as wire, requeue(plane, wire) as now:
         plane.api.create_pods([wanted("p", 1, memory=8000)])
         now.until_put_aside()
         wire.hold()
@@ -170,7 +170,7 @@ def test_nodes_that_come_or_are_let_in_again_go_to_pods_that_wait(plane: Control
 
 def test_many_that_wait_are_not_written_to_for_one_free_share(plane: ControlPlane) -> None:
     plane.api.create_nodes([node("a", gpus=4, nvidia__com__gpu=40)])
-    with wire_beside(plane.server) as wire, waking(plane, wire) as now:
+    with wire_beside(plane.server) as wire, requeue(plane, wire) as now:
         plane.api.create_pods(wanted(f"r{number}", 1, memory=8000) for number in range(4))
         now.world.until_running(*(f"r{number}" for number in range(4)))
         plane.api.create_pods(wanted(f"p{number:02}", 1, memory=8000) for number in range(40))
@@ -193,7 +193,7 @@ def test_many_that_wait_are_not_written_to_for_one_free_share(plane: ControlPlan
 def test_pods_that_waited_when_the_extender_was_started_anew_are_called_too(plane: ControlPlane) -> None:
     plane.api.create_nodes([node("a", gpus=1, nvidia__com__gpu=10)])
     set_quota(plane, gpumem="1000")
-    with waking(plane) as now:
+    with requeue(plane) as now:
         plane.api.create_pods([wanted("p", 1, memory=2000)])
         now.until_put_aside()
         now.world.extender.stop()

@@ -13,7 +13,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 PLUGINS = ROOT / "examples" / "plugins"
 SPOT = {"kai.scheduler/instance-type": "spot"}
@@ -77,7 +77,7 @@ def test_a_wrong_argument_is_found_by_check(installed, tmp_path):
 def test_jobs_that_must_not_be_preempted_stay_off_spot_nodes(installed, monkeypatch, priority, expected):
     spot = plugin(installed, "spot_instance_manager", "SpotInstances", monkeypatch)
     cluster = scenario(node("a", gpus=1, labels=SPOT))
-    with Session(cluster, [*stock_plugins(), spot]) as session:
+    with Session(cluster, [*default_plugins(), spot]) as session:
         decision = session.decide(make_task(pod("p", 1, priority=priority), cluster.vendors))
     assert decision.node == expected
     if expected is None:
@@ -92,7 +92,7 @@ def test_the_tracker_hears_of_placements_evictions_and_their_undoing(installed, 
         node("a", gpus=1), running("x", on="a", memory=8000), pod("p", 1, memory=8000), pod("q", cpu="1")
     )
     caplog.set_level("INFO")
-    with Session(cluster, [*stock_plugins(), tracker]) as session:
+    with Session(cluster, [*default_plugins(), tracker]) as session:
         counts = tracker.pods_per_namespace
         with Statement(session) as statement:
             statement.evict(cluster.running["default/x"], "default/p", "makes room")

@@ -12,21 +12,21 @@ from tests.extender.pods import pod as json_pod
 from tests.extender.recording import Api
 from tests.extender.webhook.test_review import review
 from tests.scenario import node, running, scenario
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.app import Extender
 from tonnage.extender.binding import Binder
-from tonnage.extender.metrics import Metrics
-from tonnage.extender.pending import Waiting
-from tonnage.extender.recorder import Voice
-from tonnage.extender.requeue import Waking
-from tonnage.extender.reservations import Placing
+from tonnage.extender.metrics import ExtenderMetrics
+from tonnage.extender.pending import PendingPods
+from tonnage.extender.recorder import ExtenderRecorder
+from tonnage.extender.requeue import Requeue
+from tonnage.extender.reservations import Reservations
 from tonnage.extender.service import without_kube_schedulers_own
-from tonnage.extender.webhook.admission import PodAdmission, Rules
+from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
 from tonnage.extender.webhook.review import answer, decide, read_review
 from tonnage.framework.session import Session
-from tonnage.observability.events import Events
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.observability.events import EventRecorder
+from tonnage.plugins.defaults import default_plugins
 
 NODES = ["a", "b", "c"]
 ENDPOINTS = ("/filter", "/prioritize", "/preempt", "/bind", "/webhook")
@@ -50,15 +50,15 @@ class Door:
         self.cluster = scenario(
             node("a", gpus=2), node("b", gpus=1), node("c"), running("x", on="a", memory=6000), running("y", on="b")
         )
-        plugins = without_kube_schedulers_own(stock_plugins())
+        plugins = without_kube_schedulers_own(default_plugins())
         session = Session(self.cluster, plugins)
-        self.placing = Placing(session, plugins)
-        self.gates = Gates(self.clock)
+        self.reservations = Reservations(session, plugins)
+        self.handovers = HandoverQueue(self.clock)
         self.api = _Pods()
-        self.binder = Binder(self.api, self.cluster, self.placing, self.gates, self.clock, self.clock, 0.001)
-        metrics = Metrics()
-        self.events = Events(self.api, self.clock, OURS, metrics.event)
-        admission = PodAdmission(default_vendors(), Rules(OURS), self.cluster.quotas)
+        self.binder = Binder(self.api, self.cluster, self.reservations, self.handovers, self.clock, self.clock, 0.001)
+        metrics = ExtenderMetrics()
+        self.events = EventRecorder(self.api, self.clock, OURS, metrics.event)
+        admission = PodAdmission(default_vendors(), AdmissionRules(OURS), self.cluster.quotas)
 
         def judged(body: bytes) -> bytes:
             question = read_review(body)
@@ -66,10 +66,10 @@ class Door:
 
         synced = asyncio.Event()
         synced.set()
-        voice = Voice(metrics, self.events)
-        self.waking = Waking(self.api, Waiting(session, self.placing, self.clock), self.clock, self.clock)
+        recorder = ExtenderRecorder(metrics, self.events)
+        self.requeue = Requeue(self.api, PendingPods(session, self.reservations, self.clock), self.clock, self.clock)
         door = Extender(
-            session, self.placing, self.binder, synced, self.clock, voice, judged, decides, self.waking.asked
+            session, self.reservations, self.binder, synced, self.clock, recorder, judged, decides, self.requeue.asked
         )
         self.app = door.app()
 
@@ -85,10 +85,10 @@ class Door:
         """Status and body of the answer; what goes on behind is done, and old places expire."""
         self.now += 1.0
         answered = self.loop.run_until_complete(self._ask(path, body))
-        for key in [key for key in self.cluster.reserved if self.placing.reservation(key, None) is None]:
+        for key in [key for key in self.cluster.reserved if self.reservations.reservation(key, None) is None]:
             raise AssertionError(f"{key} is reserved, and nobody keeps it")
-        self.placing.expire(self.now)
-        self.waking.waiting.look(self.now)
+        self.reservations.expire(self.now)
+        self.requeue.waiting.look(self.now)
         return answered
 
     async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -117,10 +117,10 @@ class Door:
         """Pods that were bound end at once, so that the next one finds room."""
         self.api.written.clear()
         for name in NODES:
-            inside = self.gates.inside(name)
+            inside = self.handovers.inside(name)
             if inside is not None:
                 self.cluster.remove_pod(inside)
-                self.gates.seen(inside, None, True)
+                self.handovers.seen(inside, None, True)
 
 
 class _Mistakes(logging.Handler):

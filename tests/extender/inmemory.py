@@ -8,16 +8,16 @@ from typing import Any
 
 from tonnage.cluster.memo import Memo
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.metrics import Metrics
-from tonnage.extender.recorder import Voice
-from tonnage.extender.service import Service
+from tonnage.extender.metrics import ExtenderMetrics
+from tonnage.extender.recorder import ExtenderRecorder
+from tonnage.extender.service import ExtenderService
 from tonnage.kube.errors import StatusError
-from tonnage.kube.watch import Pace
+from tonnage.kube.watch import Backoff
 from tonnage.lab.api import node_manifest, pod_manifest
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.observability.events import Events
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.observability.events import EventRecorder
+from tonnage.plugins.defaults import default_plugins
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 
@@ -115,14 +115,14 @@ class Whole:
 
     def __init__(self) -> None:
         self.api = Memory()
-        metrics = Metrics()
-        self.events = Events(self.api, lambda: 0.0, count=metrics.event)  # type: ignore[arg-type]
-        self.service = Service(
+        metrics = ExtenderMetrics()
+        self.events = EventRecorder(self.api, lambda: 0.0, count=metrics.event)  # type: ignore[arg-type]
+        self.service = ExtenderService(
             self.api,  # type: ignore[arg-type]
             default_vendors(),
-            stock_plugins(),
-            Pace(draw=lambda: 0.5),
-            Voice(metrics, self.events),
+            default_plugins(),
+            Backoff(draw=lambda: 0.5),
+            ExtenderRecorder(metrics, self.events),
             lambda body: body,
         )
         metrics.app(self.service)

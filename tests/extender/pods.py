@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.extender.webhook.json_patch import apply
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.webhook.admission import PodAdmission, Rules, Verdict
+from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission, Verdict
 from tonnage.extender.webhook.quota import Quota
 from tonnage.model.wire import encode
 
@@ -46,7 +46,7 @@ class Book(dict[tuple[str, str], tuple[int, int]]):
 def judge(
     pod: Any, *, vendors: Any = None, quotas: Any = None, namespace: str = "", scheduler: str = OURS, **rules: Any
 ) -> Verdict:
-    admission = PodAdmission(vendors or default_vendors(), Rules(scheduler, **rules), quotas)
+    admission = PodAdmission(vendors or default_vendors(), AdmissionRules(scheduler, **rules), quotas)
     return admission.judge(pod, namespace)
 
 

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from tests.extender.test_reservations import asked, named, placing
+from tests.extender.test_reservations import asked, named, reservations
 from tests.scenario import node, pod, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.extender.binding import Binder
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.reservations import State
+from tonnage.extender.reservations import ReservationState
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.informer import NODES
 from tonnage.kube.resource import Change
@@ -56,10 +56,10 @@ class World:
 
     def __init__(self, *objects, api=None, wanted=None):
         self.cluster = scenario(node("a", gpus=1), *objects)
-        self.door = placing(self.cluster)
+        self.door = reservations(self.cluster)
         self.api = api or Api()
         self.now = 1_700_000_000.0
-        self.gates = Gates(lambda: self.now)
+        self.handovers = HandoverQueue(lambda: self.now)
         self.wanted = wanted or named("p", gpus=1, memory=1000)
 
     def filter(self):
@@ -68,7 +68,7 @@ class World:
 
     def bind(self, **changed):
         async def main():
-            binder = Binder(self.api, self.cluster, self.door, self.gates, lambda: self.now, lambda: self.now)
+            binder = Binder(self.api, self.cluster, self.door, self.handovers, lambda: self.now, lambda: self.now)
             args = {"name": "p", "namespace": "default", "uid": "1", "node": "a"} | changed
             try:
                 return await binder.bind(BindArgs(**args))
@@ -112,7 +112,7 @@ def test_one_write_gives_the_pod_its_node_and_its_devices():
         "/api/v1/namespaces/default/pods/p",
         {"metadata": {"uid": "1", "labels": {"hami.io/vgpu-node": "a"}}},
     )
-    assert world.kept is State.BOUND
+    assert world.kept is ReservationState.BOUND
 
 
 def test_a_definite_refusal_frees_the_place_at_once():
@@ -121,7 +121,7 @@ def test_a_definite_refusal_frees_the_place_at_once():
         world.bind()
     assert world.state is None
     assert not world.cluster.reserved
-    assert world.gates.inside("a") is None
+    assert world.handovers.inside("a") is None
     assert len(world.api.written) == 1
 
 
@@ -142,8 +142,8 @@ def test_a_conflict_after_an_unknown_outcome_may_be_our_own_success():
     world = World(api=api).filter()
     with pytest.raises(BindUnknownError, match="not known yet"):
         world.bind()
-    assert world.kept is State.BINDING
-    assert world.state.state is State.BOUND
+    assert world.kept is ReservationState.BINDING
+    assert world.state.state is ReservationState.BOUND
     assert list(world.cluster.reserved) == ["default/p"]
 
 
@@ -159,7 +159,7 @@ def test_while_nobody_knows_the_place_is_kept():
     world.api.pods = {"p": shown()}
     with pytest.raises(BindUnknownError):
         world.bind()
-    assert world.kept is State.BINDING
+    assert world.kept is ReservationState.BINDING
     assert world.door.expire(1e12) == []
 
 
@@ -169,7 +169,7 @@ def test_a_refusal_of_a_later_try_says_nothing_about_the_first(status):
     world = World(api=Api(*answers, pods={"p": shown(on="a")})).filter()
     with pytest.raises(BindUnknownError):
         world.bind()
-    assert world.kept is State.BINDING
+    assert world.kept is ReservationState.BINDING
     assert list(world.cluster.reserved) == ["default/p"]
 
 
@@ -221,7 +221,7 @@ def test_a_bind_to_a_node_that_has_no_room_is_refused_with_the_reason():
 
 def test_a_second_bind_of_the_same_pod_waits_for_the_first():
     world = World().filter()
-    world.door.reservation("default/p", "1").state = State.BINDING
+    world.door.reservation("default/p", "1").state = ReservationState.BINDING
     with pytest.raises(BindError, match="on its way already"):
         world.bind()
     assert list(world.cluster.reserved) == ["default/p"]
@@ -269,7 +269,7 @@ def bind_two(world, *shown):
     """Bind `p`, which is locked and then refused because it is gone, and after it `q`; in between nodes are shown."""
 
     async def main():
-        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
         with pytest.raises(BindError):
             await binder.bind(BindArgs("p", "default", "1", "a"))
         for one in shown:
@@ -319,7 +319,7 @@ def test_the_lock_of_a_pod_that_is_deleted_while_it_is_written_does_not_follow_t
         async def request(self, method, path, **more):
             if not self.written:
                 # The pod goes while its lock is on the way.
-                world.gates.seen("default/p", None, is_gone=True)
+                world.handovers.seen("default/p", None, is_gone=True)
             for _ in range(5):
                 await asyncio.sleep(0)
             return await super().request(method, path, **more)
@@ -327,7 +327,7 @@ def test_the_lock_of_a_pod_that_is_deleted_while_it_is_written_does_not_follow_t
     world.api = Slow(None, StatusError(404, "NotFound", "the pod is gone"))
 
     async def main():
-        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
         binds = [binder.bind(BindArgs(name, "default", uid, "a")) for name, uid in (("p", "1"), ("q", "2"))]
         first, second = await asyncio.gather(*binds, return_exceptions=True)
         await binder.close()
@@ -343,20 +343,20 @@ def test_a_pod_that_goes_while_its_bind_waits_for_its_turn_is_not_bound_and_keep
     world = World(api=Api(*[ConnectionLostError("reset")] * 4)).filter()
 
     async def main():
-        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
-        await world.gates.enter("a", pod("before"), 1)
+        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
+        await world.handovers.enter("a", pod("before"), 1)
         binding = asyncio.create_task(binder.bind(BindArgs("p", "default", "1", "a")))
-        while not world.gates.waiting:
+        while not world.handovers.waiting:
             await asyncio.sleep(0)
         world.cluster.remove_pod("default/p")
-        world.gates.seen("default/p", None, is_gone=True)
-        world.gates.leave("a", pod("before"))
+        world.handovers.seen("default/p", None, is_gone=True)
+        world.handovers.leave("a", pod("before"))
         with pytest.raises(BindError, match="default/p is not bound: it is gone"):
             await binding
         await binder.close()
 
     asyncio.run(main())
-    assert world.gates.inside("a") is None
+    assert world.handovers.inside("a") is None
     assert not world.api.written
 
 
@@ -380,12 +380,12 @@ def test_a_refused_bind_does_not_free_the_place_of_a_later_pod_of_the_same_name(
 
 def test_a_busy_node_is_said_after_waiting():
     async def main(world):
-        binder = Binder(world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now)
-        await world.gates.enter("a", pod("first"), 1)
+        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
+        await world.handovers.enter("a", pod("first"), 1)
         await binder.bind(BindArgs("p", "default", "1", "a"))
 
     world = World().filter()
-    world.gates = Gates(iter(range(0, 1000, 20)).__next__)
+    world.handovers = HandoverQueue(iter(range(0, 1000, 20)).__next__)
     with pytest.raises(BindError, match="a is busy: default/first waits for its devices there"):
         asyncio.run(main(world))
     assert not world.cluster.reserved
@@ -422,7 +422,7 @@ class Fence:
 def bind_behind(fence, world):
     async def main():
         binder = Binder(
-            world.api, world.cluster, world.door, world.gates, lambda: world.now, lambda: world.now, fence=fence
+            world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now, fence=fence
         )
         try:
             await binder.bind(BindArgs("p", "default", "1", "a"))
@@ -440,7 +440,7 @@ def test_one_that_leads_no_longer_writes_nothing_and_keeps_nothing():
         bind_behind(Fence(0), world)
     assert world.api.written == []
     assert not world.cluster.reserved
-    assert world.gates.inside("a") is None
+    assert world.handovers.inside("a") is None
 
 
 def test_neither_is_the_lock_written_nor_the_binding_after_it():

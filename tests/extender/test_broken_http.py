@@ -10,7 +10,7 @@ from tests.properties.worlds import examples
 from tests.server.test_http import until_listening
 from tonnage.extender import app
 from tonnage.lab.program import free_ports
-from tonnage.server.http import Place, serve
+from tonnage.server.http import Endpoint, serve
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 CASES = {
@@ -56,7 +56,7 @@ def served(*requests: bytes) -> list[bytes]:
     async def main() -> list[bytes]:
         (port,) = free_ports(1)
         stop = asyncio.Event()
-        task = asyncio.create_task(serve([(door.app, Place("127.0.0.1", port))], stop))
+        task = asyncio.create_task(serve([(door.app, Endpoint("127.0.0.1", port))], stop))
         await until_listening(port)
         answers: list[bytes] = []
         for request in requests:

@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from tests.extender.recording import Api
-from tests.extender.test_reservations import asked, named, placing
+from tests.extender.test_reservations import asked, named, reservations
 from tests.scenario import node, scenario
-from tonnage.extender.metrics import Metrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.recorder import Voice
-from tonnage.observability.events import Events
+from tonnage.extender.recorder import ExtenderRecorder
+from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
 
 FEW, MANY = 20, 400
@@ -46,9 +46,9 @@ class Extender:
 
     def __init__(self, nodes):
         self.cluster = scenario(*[node(f"n{number}", gpus=1) for number in range(nodes)])
-        self.door = placing(self.cluster)
-        self.metrics = Metrics()
-        self.voice = Voice(self.metrics, Events(Api(), lambda: 0.0))
+        self.door = reservations(self.cluster)
+        self.metrics = ExtenderMetrics()
+        self.recorder = ExtenderRecorder(self.metrics, EventRecorder(Api(), lambda: 0.0))
 
     def cost(self, memory, is_bind=False):
         """Of telling, once everything has been told before."""
@@ -58,9 +58,9 @@ class Extender:
 
         def tell():
             if is_bind:
-                self.voice.bound(binding, filtered.decision, 0.01)
+                self.recorder.bound(binding, filtered.decision, 0.01)
             else:
-                self.voice.filtered(args, filtered, 0.0003)
+                self.recorder.filtered(args, filtered, 0.0003)
 
         for _ in range(4):
             tell()
@@ -87,7 +87,7 @@ def test_telling_costs_no_more_when_there_are_more_nodes(log, memory, is_bind):
 
 def test_counting_a_decision_takes_a_few_calls():
     extender = Extender(FEW)
-    metrics, counts = extender.metrics, extender.voice._counts
+    metrics, counts = extender.metrics, extender.recorder._counts
     observe = metrics.timings.request_seconds.labels("filter").observe
 
     def count():

@@ -9,19 +9,19 @@ from tests.extender.test_work_metrics import Breaks
 from tests.kube.live import QUICK
 from tests.scenario import node
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.service import Service
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.extender.service import ExtenderService
+from tonnage.plugins.defaults import default_plugins
 
 
 def test_a_plugin_that_fails_is_said_once_and_decisions_go_on(caplog):
-    service = Service(Api(), default_vendors(), [*stock_plugins(), Breaks()], QUICK, Mock(), bytes)
+    service = ExtenderService(Api(), default_vendors(), [*default_plugins(), Breaks()], QUICK, Mock(), bytes)
     for name in ("a", "b"):
         service.cluster.upsert_node(node(name, gpus=2))
     with caplog.at_level(logging.WARNING, "tonnage.extender.service"):
         service._look_for_failing_plugins()
         assert caplog.messages == []
         for name in ("p", "q"):
-            assert service.placing.filter(asked(named(name, gpus=1), "a", "b"), 0).result.node_names
+            assert service.reservations.filter(asked(named(name, gpus=1), "a", "b"), 0).result.node_names
             service._look_for_failing_plugins()
     (message,) = caplog.messages
     assert message.startswith("plugin breaks fails: ")

@@ -9,17 +9,17 @@ import pytest
 
 from tests.cli.command import ROOT
 from tests.extender.recording import Api, ask, described, parsed, scraped, values
-from tests.extender.test_reservations import asked, named, placing
+from tests.extender.test_reservations import asked, named, reservations
 from tests.plugins.gpus.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
 from tests.scheduler.test_metrics import of_the_batch_scheduler
 from tonnage import __version__
-from tonnage.binder.handover import SILENCE_SECONDS, Gates
+from tonnage.binder.handover import SILENCE_SECONDS, HandoverQueue
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.metrics import Metrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.recorder import OUTCOMES
-from tonnage.extender.reservations import State
+from tonnage.extender.reservations import ReservationState
 from tonnage.extender.timings import VERBS
 from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
@@ -206,41 +206,41 @@ def test_random_clusters_are_told_as_a_plain_count_finds_them(seed):
 def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
     halves = [running(f"x{number}", on="a", gpu=number, memory=4000) for number in range(4)]
     cluster = scenario(node("a", gpus=4), *halves, *[pod(f"w{number}", 1, memory=8000) for number in range(4)])
-    found = parsed(asyncio.run(ask(Metrics().app(parts_of(cluster))))[2].decode())
+    found = parsed(asyncio.run(ask(ExtenderMetrics().app(parts_of(cluster))))[2].decode())
     assert found["tonnage_gpus_free"] == {frozenset(): 2}
     assert found["tonnage_gpus_free_usable"] == {frozenset(): pytest.approx(1)}
 
 
-def parts_of(cluster, clock=lambda: 0.0, **followers):
-    door, gates = placing(cluster), Gates(clock)
-    picture = SimpleNamespace(
-        synced=asyncio.Event(), applied=7, followers=followers, problems={"Pod/x": None}, listeners=[], observer=None
+def parts_of(cluster, clock=lambda: 0.0, **reflectors):
+    door, handovers = reservations(cluster), HandoverQueue(clock)
+    informer = SimpleNamespace(
+        synced=asyncio.Event(), applied=7, reflectors=reflectors, problems={"Pod/x": None}, listeners=[], observer=None
     )
     return SimpleNamespace(
         cluster=cluster,
-        placing=door,
-        gates=gates,
-        picture=picture,
-        binder=Binder(Api(), cluster, door, gates, clock, clock),
+        reservations=door,
+        handovers=handovers,
+        informer=informer,
+        binder=Binder(Api(), cluster, door, handovers, clock, clock),
         handshakes=Handshakes(Api(), cluster, clock, lambda: 0.5),
         session=door._session,
         replicas=None,
     )
 
 
-def follower(trouble="", lists=1, breaks=0, heard=0.0):
+def reflector(trouble="", lists=1, breaks=0, heard=0.0):
     return SimpleNamespace(trouble=trouble, lists=lists, breaks=breaks, heard=heard)
 
 
 def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_asked():
     now = [0.0]
-    parts = parts_of(one_card(), lambda: now[0], Node=follower(), Pod=follower("connection lost", 2, 3))
-    parts.placing.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    parts = parts_of(one_card(), lambda: now[0], Node=reflector(), Pod=reflector("connection lost", 2, 3))
+    parts.reservations.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
 
     async def main():
-        app = Metrics().app(parts)
-        assert await parts.gates.enter("a", pod("x"), 1)
-        waiting = asyncio.create_task(parts.gates.enter("a", pod("y"), 100))
+        app = ExtenderMetrics().app(parts)
+        assert await parts.handovers.enter("a", pod("x"), 1)
+        waiting = asyncio.create_task(parts.handovers.enter("a", pod("y"), 100))
         await asyncio.sleep(0)
         now[0] = SILENCE_SECONDS
         status, headers, body = await ask(app)
@@ -269,14 +269,14 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
 
 
 def test_a_scrape_may_be_packed_and_may_have_the_old_names():
-    app = Metrics().app(parts_of(one_card()), legacy=True)
+    app = ExtenderMetrics().app(parts_of(one_card()), legacy=True)
     _, headers, body = asyncio.run(ask(app, packed=True))
     assert headers["content-encoding"] == "gzip"
     assert "GPUDeviceMemoryLimit" in parsed(body.decode())
 
 
 def test_only_the_metrics_are_served():
-    assert asyncio.run(ask(Metrics().app(parts_of(one_card())), "/"))[0] == 404
+    assert asyncio.run(ask(ExtenderMetrics().app(parts_of(one_card())), "/"))[0] == 404
 
 
 def test_other_work_goes_on_while_a_large_cluster_is_scraped():
@@ -293,7 +293,7 @@ def test_other_work_goes_on_while_a_large_cluster_is_scraped():
 
         task = asyncio.create_task(others())
         largest = 0
-        async for part in Metrics().exposition(cluster, legacy=False):
+        async for part in ExtenderMetrics().exposition(cluster, legacy=False):
             largest = max(largest, part.count(b"\n"))
         task.cancel()
         return turns, largest
@@ -305,7 +305,7 @@ def test_other_work_goes_on_while_a_large_cluster_is_scraped():
 
 def test_other_work_goes_on_while_a_scrape_learns_the_usual_pods():
     cluster = scenario(node("a", gpus=1), *[pod(f"p{number}", 1) for number in range(10 * LEARNED_AT_ONCE)])
-    metrics = Metrics()
+    metrics = ExtenderMetrics()
     metrics.app(parts_of(cluster))
 
     async def main():
@@ -328,7 +328,7 @@ def test_other_work_goes_on_while_a_scrape_learns_the_usual_pods():
 
 
 def test_reasons_of_unbounded_number_are_counted_together():
-    metrics = Metrics()
+    metrics = ExtenderMetrics()
     for number in range(MOST_REASONS + 50):
         metrics.rejected({f"Reason{number}": 3})
     found = {
@@ -366,8 +366,8 @@ def documented():
 
 
 def in_code():
-    metrics = Metrics()
-    metrics.app(parts_of(one_card(), Node=follower()))
+    metrics = ExtenderMetrics()
+    metrics.app(parts_of(one_card(), Node=reflector()))
 
     def use():
         metrics.wrote("POST", "/api/v1/nodes", 0.1, "success")
@@ -404,7 +404,7 @@ def test_the_page_has_every_value_of_labels_that_have_few():
         ("tonnage_bind_conflicts_total", CONFLICTS),
         ("tonnage_node_locks_total", LOCKS),
         ("tonnage_handshakes_total", HANDSHAKES),
-        ("tonnage_reservations", (state.value for state in State)),
+        ("tonnage_reservations", (state.value for state in ReservationState)),
         ("tonnage_events_total", (events.WRITTEN, events.REPEATED, events.REFUSED, events.DROPPED)),
     ):
         assert [value for value in expected if f"`{value}`" not in rows[name]] == [], name

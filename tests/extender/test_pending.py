@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.pending import BEAT, LONGEST_PAUSE, MOST_CALLED, PATIENCE, Waiting
+from tonnage.extender.pending import BEAT, LONGEST_PAUSE, MOST_CALLED, PATIENCE, PendingPods
 from tonnage.extender.protocol import FilterArgs, read
-from tonnage.extender.reservations import Placing
+from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 CALLED = 2 * BEAT
 """A pod is seen to fit at one beat and called at the next, so that kube-scheduler can come by itself."""
@@ -31,11 +31,11 @@ class Door:
 
     def __init__(self, *things):
         self.cluster = scenario(*things)
-        plugins = stock_plugins()
+        plugins = default_plugins()
         self.session = Session(self.cluster, plugins)
-        self.placing = Placing(self.session, plugins)
+        self.reservations = Reservations(self.session, plugins)
         self.now = 1000.0
-        self.waiting = Waiting(self.session, self.placing, lambda: self.now)
+        self.waiting = PendingPods(self.session, self.reservations, lambda: self.now)
         self.calls = []
 
     def ask(self, name, *names, shown=True, **wants):
@@ -45,7 +45,7 @@ class Door:
             self.cluster.upsert_pod(wanted)
         offered = list(names) or sorted(self.cluster.nodes)
         args = read(json.dumps({"Pod": msgspec.to_builtins(wanted), "NodeNames": offered}).encode(), FilterArgs)
-        filtered = self.placing.filter(args, self.now)
+        filtered = self.reservations.filter(args, self.now)
         self.waiting.asked(args, filtered)
         return bool(filtered.result.node_names)
 
@@ -193,10 +193,10 @@ def test_a_node_that_was_offered_before_it_was_known_counts_once_it_is():
 
 def test_a_silent_plugins_node_counts_once_it_is_heard_again():
     door = Door(node("a", gpus=1))
-    door.placing.silent = {"a"}
+    door.reservations.silent = {"a"}
     assert not door.ask("p", memory=3000)
     assert door.pass_(5) == []
-    door.placing.silent = set()
+    door.reservations.silent = set()
     assert door.pass_(CALLED) == ["p"]
 
 
@@ -219,7 +219,7 @@ def test_a_place_that_was_kept_for_somebody_else_and_given_up_calls():
     door = Door(node("a", gpus=1))
     assert door.ask("holder", memory=6000)
     assert not door.ask("p", memory=6000)
-    door.placing.release("default/holder")
+    door.reservations.release("default/holder")
     assert door.pass_(CALLED) == ["p"]
 
 
@@ -270,20 +270,20 @@ def scheduled_by(name, scheduler):
 
 def test_not_more_are_called_than_can_be_waited_for():
     door = Door(*[node(f"n{number:02}", gpus=8) for number in range(5)])
-    door.placing.silent = set(door.cluster.nodes)
+    door.reservations.silent = set(door.cluster.nodes)
     for number in range(MOST_CALLED + 20):
         door.ask(f"p{number:03}", memory=500)
-    door.placing.silent = set()
+    door.reservations.silent = set()
     assert len(door.pass_(PATIENCE)) == MOST_CALLED
     assert len(door.pass_(2 * BEAT)) == 20
 
 
 def test_a_long_trial_goes_on_at_the_next_beat_and_forgets_nobody(monkeypatch):
     door = Door(node("a", gpus=8))
-    door.placing.silent = {"a"}
+    door.reservations.silent = {"a"}
     for number in range(12):
         door.ask(f"p{number:02}", memory=100 + number)
-    door.placing.silent = set()
+    door.reservations.silent = set()
     ticks = iter(range(10**9))
     monkeypatch.setattr(door.waiting, "_clock", lambda: next(ticks) * 0.002)
     assert sorted(door.pass_(20 * BEAT)) == [f"p{number:02}" for number in range(12)]

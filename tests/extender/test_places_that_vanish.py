@@ -9,13 +9,13 @@ from tests.extender.test_reservations import asked, named
 from tests.kube.live import run
 from tests.scenario import REGISTER, gpu, node, pod, running, scenario, usage
 from tonnage.binder.binding import BindError
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.extender.binding import Binder
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.reservations import Placing, State
+from tonnage.extender.reservations import Reservations, ReservationState
 from tonnage.framework.session import Session
 from tonnage.model.node import NodeSpec
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 class Server:
@@ -36,16 +36,16 @@ class Server:
 class Door:
     def __init__(self, *objects):
         self.cluster = scenario(*objects)
-        plugins = stock_plugins()
+        plugins = default_plugins()
         self.server = Server()
-        self.placing = Placing(Session(self.cluster, plugins), plugins)
-        self.gates = Gates(lambda: 0.0)
-        self.binder = Binder(self.server, self.cluster, self.placing, self.gates, lambda: 0.0, lambda: 0.0)
+        self.reservations = Reservations(Session(self.cluster, plugins), plugins)
+        self.handovers = HandoverQueue(lambda: 0.0)
+        self.binder = Binder(self.server, self.cluster, self.reservations, self.handovers, lambda: 0.0, lambda: 0.0)
 
     def filter(self, name="p", *nodes, **wants):
         wanted = named(name, **(wants or {"gpus": 1, "memory": 1000}))
         self.cluster.upsert_pod(wanted)
-        return self.placing.filter(asked(wanted, *(nodes or ("a",))), 0).result.node_names
+        return self.reservations.filter(asked(wanted, *(nodes or ("a",))), 0).result.node_names
 
     async def bind(self, name="p", on="a"):
         try:
@@ -64,8 +64,8 @@ def assert_refused(door, sentence, name="p"):
     assert door.server.bindings == []
     assert not door.cluster.reserved
     assert f"default/{name}" in door.cluster.waiting
-    assert door.placing.reservation(f"default/{name}", "1") is None
-    assert door.gates.inside("a") is None
+    assert door.reservations.reservation(f"default/{name}", "1") is None
+    assert door.handovers.inside("a") is None
     assert door.cluster.columns.foreign_total == 0
 
 
@@ -152,20 +152,20 @@ def test_a_card_that_goes_while_the_bind_waits_for_its_turn_is_not_given():
     door.filter()
 
     async def main():
-        assert await door.gates.enter("a", pod("before"), 1)
+        assert await door.handovers.enter("a", pod("before"), 1)
         binding = asyncio.create_task(door.bind())
-        while not door.gates.waiting:
+        while not door.handovers.waiting:
             await asyncio.sleep(0)
-        assert door.placing.reservation("default/p", "1").state is State.BINDING
+        assert door.reservations.reservation("default/p", "1").state is ReservationState.BINDING
         door.cluster.upsert_node(node("a"))
-        door.gates.leave("a", pod("before"))
+        door.handovers.leave("a", pod("before"))
         with pytest.raises(BindError, match="card u of a is gone"):
             await binding
 
     run(main())
     assert door.server.bindings == []
     assert not door.cluster.reserved
-    assert door.gates.inside("a") is None, "the next one's turn"
+    assert door.handovers.inside("a") is None, "the next one's turn"
 
 
 def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_has():
@@ -179,7 +179,7 @@ def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_h
     door = Door(node("a", gpus=[gpu("u", count=7, mode="mig", migProfiles=[profile])]))
     for number in range(7):
         assert door.filter(f"p{number}", gpus=1, memory=1000) == ["a"]
-    door.gates.enter = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
+    door.handovers.enter = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
     for number in range(7):
         run(door.bind(f"p{number}"))
     assert len(door.server.bindings) == 7

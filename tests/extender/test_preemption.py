@@ -9,7 +9,7 @@ from tonnage.extender.preemption import PreemptArgs, preempt
 from tonnage.extender.protocol import read
 from tonnage.framework.session import Session
 from tonnage.model.wire import encode
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def named(thing, uid):
@@ -39,7 +39,7 @@ def asked(wanted, **victims):
 
 
 def answered(cluster, args):
-    with Session(cluster, stock_plugins()) as session:
+    with Session(cluster, default_plugins()) as session:
         cluster.settle()
         before = cluster.columns.card_free.copy()
         result = preempt(session, args)

@@ -8,15 +8,15 @@ import pytest
 from prometheus_client import generate_latest
 
 from tests.extender.recording import Api, parsed, values
-from tests.extender.test_reservations import asked, named, placing
+from tests.extender.test_reservations import asked, named, reservations
 from tests.scenario import container, node, pod, running, scenario
-from tonnage.extender.metrics import Metrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult
-from tonnage.extender.recorder import Voice
+from tonnage.extender.recorder import ExtenderRecorder
 from tonnage.extender.reservations import Filtered
 from tonnage.extender.tries import Tries
 from tonnage.model.wire import encode
-from tonnage.observability.events import Events
+from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
 
 BIND = BindArgs("p", "team", "uid-1", "a")
@@ -26,10 +26,10 @@ class Heard:
     """An extender on a cluster, and all that it says."""
 
     def __init__(self, cluster, level=logging.INFO):
-        self.door = placing(cluster)
-        self.metrics = Metrics()
-        self.events = Events(Api(), lambda: 1_700_000_000.0)
-        self.voice = Voice(self.metrics, self.events)
+        self.door = reservations(cluster)
+        self.metrics = ExtenderMetrics()
+        self.events = EventRecorder(Api(), lambda: 1_700_000_000.0)
+        self.recorder = ExtenderRecorder(self.metrics, self.events)
         self.stream = io.StringIO()
         handler = logging.StreamHandler(self.stream)
         handler.setFormatter(JsonLines())
@@ -40,7 +40,7 @@ class Heard:
     def filter(self, *args, kube_scheduler=False, **more):
         asking = asked(*args, **more)
         filtered = self.door.feasible(asking) if kube_scheduler else self.door.filter(asking, 0)
-        self.voice.filtered(asking, filtered, 0.0005)
+        self.recorder.filtered(asking, filtered, 0.0005)
         return filtered
 
     @property
@@ -198,7 +198,7 @@ def test_a_request_without_meaning_is_explained_once(heard):
 
 def test_a_pod_for_which_no_node_was_sent_hears_that(heard):
     said = heard(scenario())
-    said.voice.filtered(
+    said.recorder.filtered(
         FilterArgs(pod=named("p", gpus=1), node_names=[]),
         Filtered(FilterResult(node_names=[], failed_nodes={}, failed_and_unresolvable_nodes={})),
         0.0,
@@ -226,7 +226,7 @@ def test_a_placed_pod_hears_where_and_what_and_the_log_is_told_only_when_debuggi
 def test_a_bound_pod_has_one_line_with_all_that_was_decided(heard):
     said = heard(scenario(node("a", gpus=1)))
     decision = said.filter(named("p", gpus=1, memory=1000, cores=20), "a").decision
-    said.voice.bound(BIND, decision, 0.0123456789)
+    said.recorder.bound(BIND, decision, 0.0123456789)
     assert said.told[1] == ("BindingSucceed", "Successfully binding node [a] to team/p")
     (line,) = said.lines
     assert {key: line[key] for key in ("level", "event", "pod", "node", "seconds", "devices")} == {
@@ -244,7 +244,7 @@ def test_a_bound_pod_has_one_line_with_all_that_was_decided(heard):
 
 def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
     said = heard(scenario())
-    said.voice.not_bound(BIND, "a is busy", 25.0)
+    said.recorder.not_bound(BIND, "a is busy", 25.0)
     assert said.told == [("BindingFailed", "a is busy")]
     (line,) = said.lines
     assert (line["level"], line["event"], line["message"], line["node"]) == ("warning", "not bound", "a is busy", "a")
@@ -253,7 +253,7 @@ def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
 
 def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
     said = heard(scenario())
-    said.voice.plugin_failed(pod("p", 1, on="a"))
+    said.recorder.plugin_failed(pod("p", 1, on="a"))
     ((reason, message),) = said.told
     assert (reason, message.split(" could")[0]) == ("BindingFailed", "the device plugin on a")
     (line,) = said.lines
@@ -271,10 +271,10 @@ def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
 def test_a_filter_that_is_answered_with_an_error_is_a_warning(heard):
     said = heard(five())
     wanted = named("w", gpus=1)
-    said.voice.filtered(asked(wanted, "gpu-1"), Filtered(FilterResult(error="bound already")), 0.0)
+    said.recorder.filtered(asked(wanted, "gpu-1"), Filtered(FilterResult(error="bound already")), 0.0)
     assert said.told == [("FilteringFailed", "bound already")]
     assert said.lines[0]["level"] == "warning"
-    said.voice.filtered(FilterArgs(), Filtered(FilterResult(error="the request holds no Pod")), 0.0)
+    said.recorder.filtered(FilterArgs(), Filtered(FilterResult(error="the request holds no Pod")), 0.0)
     assert len(said.told) == 1
     assert said.lines[1]["event"] == "filter: the request holds no Pod"
 
@@ -305,9 +305,9 @@ def test_what_the_autoscaler_asks_and_pods_without_devices_are_only_counted(hear
 
 def test_telling_never_harms_a_decision(heard):
     said = heard(five())
-    said.voice._events = None
+    said.recorder._events = None
     said.filter(named("p", gpus=1, memory=1000), *ALL)
-    said.voice.not_bound(BIND, "busy", 0.0)
+    said.recorder.not_bound(BIND, "busy", 0.0)
     assert [line["event"] for line in said.lines] == ["a decision could not be told"] * 2
     assert "AttributeError" in said.lines[0]["exception"]
 

@@ -15,9 +15,9 @@ from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
 from tonnage.extender.replicas import Election, NobodyLeadsError, Replicas
 from tonnage.kube.errors import StatusError
-from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.lab.program import free_ports
-from tonnage.server.http import Place, serve
+from tonnage.server.http import Endpoint, serve
 
 ROLE = "hami.io/scheduler-role"
 
@@ -81,8 +81,8 @@ class World:
         election = Election(
             lease_namespace="system", lease_name="lease", host="a", pod_namespace="here", pod=pod, port=port
         )
-        duties = Duties(self.prepare, self.begin, self.cease, lambda: self.idle)
-        self.replicas = Replicas(api, election, self.clock, duties)
+        callbacks = LeaderCallbacks(self.prepare, self.begin, self.cease, lambda: self.idle)
+        self.replicas = Replicas(api, election, self.clock, callbacks)
 
     def clock(self):
         self.now += self.tick
@@ -328,7 +328,7 @@ def test_a_question_is_handed_on_once():
         world.api.holder = "b_1"
         stop = asyncio.Event()
         app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
-        serving = asyncio.create_task(serve([(app, Place("127.0.0.1", port))], stop))
+        serving = asyncio.create_task(serve([(app, Endpoint("127.0.0.1", port))], stop))
         await until_listening(port)
         assert await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=False) == b"yes"
         assert asked == [("/bind", b"body", "a")]
@@ -368,7 +368,7 @@ def test_a_leader_is_trusted_by_the_certificate_that_all_replicas_share(tmp_path
         (port,) = free_ports(1)
         stop = asyncio.Event()
         app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
-        place = Place("127.0.0.1", port, str(folders[0] / "tls.crt"), str(folders[0] / "tls.key"))
+        place = Endpoint("127.0.0.1", port, str(folders[0] / "tls.crt"), str(folders[0] / "tls.key"))
         serving = asyncio.create_task(serve([(app, place)], stop))
         await until_listening(port)
         forwarders = [Forwarder("a", port, str(folder / "tls.crt")) for folder in folders]

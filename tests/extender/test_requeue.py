@@ -9,15 +9,15 @@ import pytest
 from tests.extender.recording import Api
 from tests.kube.live import run, until
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.metrics import Metrics
-from tonnage.extender.pending import Waiting
+from tonnage.extender.metrics import ExtenderMetrics
+from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs, read
-from tonnage.extender.requeue import FAILED, GONE, PLACED, WOKEN, WRITTEN, Waking
-from tonnage.extender.reservations import Placing
+from tonnage.extender.requeue import FAILED, GONE, PLACED, WOKEN, WRITTEN, Requeue
+from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 class Door:
@@ -25,15 +25,15 @@ class Door:
 
     def __init__(self, *planned):
         self.cluster = scenario(node("a", gpus=1), running("x", on="a", memory=8000))
-        plugins = stock_plugins()
+        plugins = default_plugins()
         session = Session(self.cluster, plugins)
-        self.placing = Placing(session, plugins)
+        self.reservations = Reservations(session, plugins)
         self.api = Api(*planned)
         self.counted = []
         clock = asyncio.get_running_loop().time
-        waiting = Waiting(session, self.placing, clock)
-        self.waking = Waking(self.api, waiting, lambda: 1700000000.9, clock, self.counted.append)
-        self.task = asyncio.create_task(self.waking.run())
+        waiting = PendingPods(session, self.reservations, clock)
+        self.requeue = Requeue(self.api, waiting, lambda: 1700000000.9, clock, self.counted.append)
+        self.task = asyncio.create_task(self.requeue.run())
 
     def ask(self, name="p", **more):
         made = pod(name, 1, memory=2000, **more)
@@ -42,7 +42,7 @@ class Door:
             self.cluster.upsert_pod(made)
         document = {"Pod": msgspec.to_builtins(made), "NodeNames": ["a"]}
         args = read(json.dumps(document).encode(), FilterArgs)
-        self.waking.asked(args, self.placing.filter(args, 0))
+        self.requeue.asked(args, self.reservations.filter(args, 0))
         return made
 
     async def until_told(self, *outcomes):
@@ -102,14 +102,14 @@ def test_a_write_that_fails_is_counted_and_ends_nothing(answer, outcome):
 
 def test_nothing_runs_while_nobody_waits(monkeypatch):
     looks = []
-    monkeypatch.setattr(Waiting, "look", lambda self, now: looks.append(now) or [])
+    monkeypatch.setattr(PendingPods, "look", lambda self, now: looks.append(now) or [])
 
     async def scene(door):
         await asyncio.sleep(0.5)
         assert looks == []
         made = door.ask()
         await until(lambda: bool(looks))
-        door.waking.seen(Change("default/p", made, is_gone=True))
+        door.requeue.seen(Change("default/p", made, is_gone=True))
         await asyncio.sleep(0.3)
         looks.clear()
         await asyncio.sleep(0.5)
@@ -119,7 +119,7 @@ def test_nothing_runs_while_nobody_waits(monkeypatch):
 
 
 def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
-    real, failures = Waiting.look, []
+    real, failures = PendingPods.look, []
 
     def look(self, now):
         if len(failures) < 2:
@@ -127,7 +127,7 @@ def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
             raise RuntimeError("a mistake")
         return real(self, now)
 
-    monkeypatch.setattr(Waiting, "look", look)
+    monkeypatch.setattr(PendingPods, "look", look)
 
     async def scene(door):
         door.ask()
@@ -140,11 +140,11 @@ def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
 def test_only_who_decides_calls():
     async def scene(door):
         door.ask()
-        door.waking.end()
+        door.requeue.end()
         door.cluster.remove_pod("default/x")
         await asyncio.sleep(0.7)
         assert door.api.written == []
-        door.waking.begin("")
+        door.requeue.begin("")
         await door.until_told(WRITTEN)
 
     played(scene)
@@ -153,7 +153,7 @@ def test_only_who_decides_calls():
 def test_a_pod_that_somebody_bound_is_not_called():
     async def scene(door):
         door.ask()
-        door.waking.seen(Change("default/p", pod("p", 1, on="a")))
+        door.requeue.seen(Change("default/p", pod("p", 1, on="a")))
         door.cluster.remove_pod("default/x")
         await asyncio.sleep(0.7)
         assert door.api.written == []
@@ -162,7 +162,7 @@ def test_a_pod_that_somebody_bound_is_not_called():
 
 
 def test_calls_are_counted_by_what_became_of_them():
-    metrics = Metrics()
+    metrics = ExtenderMetrics()
     for outcome in (WRITTEN, WRITTEN, FAILED, PLACED):
         metrics.call(outcome)
     value = metrics.registry.get_sample_value

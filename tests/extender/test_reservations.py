@@ -7,13 +7,13 @@ import pytest
 
 from tests.scenario import limits, node, pod, running, scenario
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult, read
-from tonnage.extender.reservations import Placing, State
-from tonnage.extender.webhook.admission import PodAdmission, Rules
+from tonnage.extender.reservations import Reservations, ReservationState
+from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.model.wire import WireError, encode
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def named(name, uid="1", **wants):
@@ -21,9 +21,9 @@ def named(name, uid="1", **wants):
     return msgspec.structs.replace(wanted, metadata=msgspec.structs.replace(wanted.metadata, uid=uid))
 
 
-def placing(cluster, **more):
-    plugins = stock_plugins()
-    return Placing(Session(cluster, plugins), plugins, **more)
+def reservations(cluster, **more):
+    plugins = default_plugins()
+    return Reservations(Session(cluster, plugins), plugins, **more)
 
 
 def asked(wanted, *names, nodes=None):
@@ -42,7 +42,7 @@ def three():
 
 def test_one_node_is_returned_and_its_place_kept():
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     answer = door.filter(asked(named("p", gpus=1, memory=1000), "a", "b", "c"), now=0)
     assert encode(answer.result) == (
         b'{"Nodes":null,"NodeNames":["a"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}'
@@ -52,12 +52,12 @@ def test_one_node_is_returned_and_its_place_kept():
 
 
 def test_only_the_nodes_that_were_sent_count():
-    door = placing(three())
+    door = reservations(three())
     assert door.filter(asked(named("p", gpus=1, memory=1000), "b", "c"), 0).result.node_names == ["b"]
 
 
 def test_when_nothing_fits_every_node_has_its_bare_reason_and_those_that_preemption_cannot_cure_stand_apart():
-    door = placing(three())
+    door = reservations(three())
     answer = door.filter(asked(named("p", gpus=1, memory=7000), "a", "c", "gone"), 0)
     assert answer.result.node_names == []
     assert answer.result.failed_nodes == {"a": "CardInsufficientMemory", "gone": "NodeUnknown"}
@@ -67,18 +67,18 @@ def test_when_nothing_fits_every_node_has_its_bare_reason_and_those_that_preempt
 
 
 def test_a_pod_without_devices_gets_the_nodes_back():
-    door = placing(three())
+    door = reservations(three())
     assert door.filter(asked(named("p", cpu="1"), "c", "a"), 0).result == FilterResult(node_names=["c", "a"])
 
 
 def test_a_request_that_makes_no_sense_fits_nowhere():
-    answer = placing(three()).filter(asked(named("p", gpus=1, memory="8Gi"), "a", "b"), 0)
+    answer = reservations(three()).filter(asked(named("p", gpus=1, memory="8Gi"), "a", "b"), 0)
     assert answer.result.failed_and_unresolvable_nodes == {"a": "InvalidRequest", "b": "InvalidRequest"}
 
 
 def test_a_repeated_filter_replaces_the_place():
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     wanted = named("p", gpus=1, memory=1000)
     door.filter(asked(wanted, "a", "b"), 0)
     assert door.filter(asked(wanted, "b"), 1).result.node_names == ["b"]
@@ -86,16 +86,16 @@ def test_a_repeated_filter_replaces_the_place():
 
 
 def test_while_a_bind_is_on_its_way_the_same_node_is_returned():
-    door = placing(three())
+    door = reservations(three())
     wanted = named("p", gpus=1, memory=1000)
     door.filter(asked(wanted, "a", "b"), 0)
-    door.reservation("default/p", "1").state = State.BINDING
+    door.reservation("default/p", "1").state = ReservationState.BINDING
     assert door.filter(asked(wanted, "a", "b"), 99).result.node_names == ["a"]
     assert "on its way" in door.filter(asked(wanted, "b"), 99).result.error
 
 
 def test_nothing_goes_to_a_node_whose_plugin_is_silent():
-    door = placing(three())
+    door = reservations(three())
     door.silent.add("a")
     assert door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0).result.node_names == ["b"]
     answer = door.filter(asked(named("q", gpus=1, memory=1000), "a"), 0)
@@ -108,7 +108,7 @@ def test_a_pod_that_runs_already_keeps_its_place():
         named("p", gpus=1, memory=1000), spec=msgspec.structs.replace(pod("p", 1).spec, nodeName="b")
     )
     cluster.upsert_pod(bound)
-    answer = placing(cluster).filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
+    answer = reservations(cluster).filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     assert answer.result.error == "default/p is bound to b already"
     assert cluster.holders["default/p"] == "b"
 
@@ -118,7 +118,7 @@ def test_a_pod_that_runs_already_keeps_its_place():
 
 def test_all_nodes_that_fit_are_returned_and_nothing_is_kept():
     cluster = three()
-    answer = placing(cluster).feasible(asked(named("p", gpus=1, memory=1000), "a", "b", "c"))
+    answer = reservations(cluster).feasible(asked(named("p", gpus=1, memory=1000), "a", "b", "c"))
     assert answer.result.node_names == ["a", "b"]
     assert answer.result.failed_and_unresolvable_nodes == {"c": "NodeUnregistered"}
     assert not cluster.reserved
@@ -128,7 +128,7 @@ def test_scores_go_from_0_to_10_and_the_best_gets_10():
     cluster = scenario(node("a", gpus=1), node("b", gpus=1), node("c", gpus=1), node("d"))
     cluster.upsert_pod(running("x", on="a", memory=7000, cores=50))
     cluster.upsert_pod(running("y", on="b", memory=4000))
-    door = placing(cluster)
+    door = reservations(cluster)
     scores = {p.host: p.score for p in door.prioritize(asked(named("p", gpus=1, memory=1000), *"abcd"))}
     assert scores["a"] == 10
     assert scores["c"] == scores["d"] == 0
@@ -140,7 +140,7 @@ def test_whole_nodes_are_answered_without_keeping_anything():
     cluster = three()
     nodes = [node("new", gpus=1), node("bare"), node("a", gpus=1)]
     items = {"items": [msgspec.to_builtins(one) | {"extra": {"kept": True}} for one in nodes]}
-    answer = placing(cluster).filter(asked(named("p", gpus=1, memory=7000), nodes=items), 0).result
+    answer = reservations(cluster).filter(asked(named("p", gpus=1, memory=7000), nodes=items), 0).result
     returned = json.loads(encode(answer))
     assert [item["metadata"]["name"] for item in returned["Nodes"]["items"]] == ["new"]
     assert returned["Nodes"]["items"][0]["extra"] == {"kept": True}
@@ -154,7 +154,7 @@ def test_whole_nodes_are_answered_without_keeping_anything():
 
 def test_a_place_for_a_pod_that_the_watch_does_not_show_expires_soon():
     cluster = three()
-    door = placing(cluster, timeout=60)
+    door = reservations(cluster, timeout=60)
     door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     door.filter(asked(named("shown later", uid="2", gpus=1, memory=1000), "a"), 0)
     cluster.upsert_pod(named("shown later", uid="2", gpus=1, memory=1000))
@@ -167,18 +167,18 @@ def test_a_place_for_a_pod_that_the_watch_does_not_show_expires_soon():
 def test_a_place_that_nobody_binds_expires():
     cluster = three()
     cluster.upsert_pod(named("p", gpus=1, memory=1000))
-    door = placing(cluster, timeout=60)
+    door = reservations(cluster, timeout=60)
     door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     assert door.expire(59) == []
     assert [one.node for one in door.expire(60)] == ["a"]
     assert not cluster.reserved
-    assert door.count()[State.HELD] == 0
+    assert door.count()[ReservationState.HELD] == 0
 
 
-@pytest.mark.parametrize("state", [State.BINDING, State.BOUND])
+@pytest.mark.parametrize("state", [ReservationState.BINDING, ReservationState.BOUND])
 def test_a_place_whose_bind_is_on_its_way_does_not_expire(state):
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     door.reservation("default/p", "1").state = state
     assert door.expire(1e9) == []
@@ -189,7 +189,7 @@ def test_a_place_whose_bind_is_on_its_way_does_not_expire(state):
 def test_a_place_goes_when_its_pod_goes_or_is_another_one_or_runs():
     for end in ("gone", "another", "runs"):
         cluster = three()
-        door = placing(cluster)
+        door = reservations(cluster)
         wanted = named("p", gpus=1, memory=1000)
         door.filter(asked(wanted, "a"), 0)
         if end == "gone":
@@ -203,14 +203,14 @@ def test_a_place_goes_when_its_pod_goes_or_is_another_one_or_runs():
 
 
 def test_the_right_of_another_pod_of_the_same_name_is_not_used():
-    door = placing(three())
+    door = reservations(three())
     door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     assert door.reservation("default/p", "2") is None
 
 
 def test_a_bind_without_a_place_decides_on_its_node_anew():
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     assert door.decide_on(named("p", gpus=1, memory=1000), "b", 5).node == "b"
     assert door.reservation("default/p", "1").decided == 5
     assert door.decide_on(named("q", gpus=1, memory=8000), "a", 5).node is None
@@ -218,7 +218,7 @@ def test_a_bind_without_a_place_decides_on_its_node_anew():
 
 def test_a_place_that_was_refused_is_free_at_once():
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     door.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
     door.release("default/p")
     door.release("default/p")
@@ -237,7 +237,7 @@ def test_keys_are_read_in_any_case(case):
 
 
 def test_a_request_without_a_pod_says_so():
-    assert placing(three()).filter(read(b'{"NodeNames": ["a"]}', FilterArgs), 0).result.error
+    assert reservations(three()).filter(read(b'{"NodeNames": ["a"]}', FilterArgs), 0).result.error
 
 
 # -- quotas
@@ -251,7 +251,7 @@ def limited(memory, *objects):
 
 
 def test_a_reservation_counts_for_the_quota_until_it_expires():
-    door = placing(limited(8000, node("a", gpus=2)), timeout=60)
+    door = reservations(limited(8000, node("a", gpus=2)), timeout=60)
     assert door.filter(asked(named("p", gpus=1), "a"), 0).result.node_names == ["a"]
     over = door.filter(asked(named("q", gpus=1), "a"), 1).result
     assert (over.node_names, over.failed_nodes) == ([], {"a": "ResourceQuotaNotFit"})
@@ -262,9 +262,9 @@ def test_a_reservation_counts_for_the_quota_until_it_expires():
 
 def test_webhook_and_filter_look_at_the_same_book():
     cluster = limited(8000, node("a", gpus=2))
-    placing(cluster).filter(asked(named("p", gpus=1, memory=5000), "a"), 0)
+    reservations(cluster).filter(asked(named("p", gpus=1, memory=5000), "a"), 0)
     new = {"spec": {"containers": [{"name": "main", "resources": {"limits": limits(1, memory=3001)}}]}}
-    verdict = PodAdmission(cluster.vendors, Rules("s"), cluster.quotas).judge(new, "default")
+    verdict = PodAdmission(cluster.vendors, AdmissionRules("s"), cluster.quotas).judge(new, "default")
     assert verdict.message == (
         "exceeding resource quota: nvidia.com/gpumem is limited to 8000, 5000 are used, and the pod asks for 3001"
     )
@@ -273,7 +273,7 @@ def test_webhook_and_filter_look_at_the_same_book():
 def test_new_nodes_do_not_help_a_pod_over_quota():
     cluster = limited(7999, node("a", gpus=1))
     new = [json.loads(encode(node(name, gpus=1))) for name in ("a", "b")]
-    answer = placing(cluster).filter(asked(named("p", gpus=1), nodes={"items": new}), 0)
+    answer = reservations(cluster).filter(asked(named("p", gpus=1), nodes={"items": new}), 0)
     assert answer.result.failed_nodes == {"a": "ResourceQuotaNotFit", "b": "ResourceQuotaNotFit"}
 
 
@@ -282,7 +282,7 @@ def test_new_nodes_do_not_help_a_pod_over_quota():
 
 def test_a_pod_that_the_watch_never_showed_does_not_wait_once_its_place_is_given_up():
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     for give_up in (lambda: door.release("default/p"), lambda: door.expire(1000)):
         door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0)
         give_up()
@@ -296,7 +296,7 @@ def test_a_pod_that_the_watch_never_showed_does_not_wait_once_its_place_is_given
 @pytest.mark.parametrize("shown", ["before", "meanwhile"])
 def test_a_pod_that_the_watch_showed_waits_again(shown):
     cluster, wanted = three(), named("p", gpus=1, memory=1000)
-    door = placing(cluster)
+    door = reservations(cluster)
     if shown == "before":
         cluster.upsert_pod(wanted)
     door.filter(asked(wanted, "a", "b"), 0)
@@ -309,7 +309,7 @@ def test_a_pod_that_the_watch_showed_waits_again(shown):
 
 def test_a_question_about_another_pod_of_the_same_name_does_not_make_a_place_last_for_ever():
     cluster = three()
-    door = placing(cluster)
+    door = reservations(cluster)
     door.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0)
     assert door.reservation("default/p", "another") is None
     assert door.reservation("default/p", "1") is not None
@@ -322,10 +322,10 @@ def test_a_question_about_nodes_that_do_not_exist_changes_no_answer_about_those_
         wanted = [named(f"p{memory}", gpus=1, memory=memory) for memory in (1000, 3000, 7500, 9000)]
         return [door.filter(asked(one, "a", "b", "c"), 0).result for one in wanted]
 
-    door = placing(three())
+    door = reservations(three())
     invented = msgspec.to_builtins(node("z", gpus=1, gpu_memory=500))
     door.filter(asked(named("s", gpus=1, memory=7000), nodes={"items": [invented]}), 0)
-    assert answers(door) == answers(placing(three()))
+    assert answers(door) == answers(reservations(three()))
 
 
 def test_arguments_that_are_no_text_are_refused_also_where_they_are_only_handed_back():

@@ -5,15 +5,15 @@ import asyncio
 from prometheus_client import generate_latest
 
 from tests.extender.recording import Api, parsed
-from tests.extender.test_metrics import follower, parts_of
+from tests.extender.test_metrics import parts_of, reflector
 from tests.extender.test_reservations import asked, named
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.metrics import Metrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.recorder import Voice
+from tonnage.extender.recorder import ExtenderRecorder
 from tonnage.kube.informer import PODS
 from tonnage.kube.resource import Change
-from tonnage.observability.events import Events
+from tonnage.observability.events import EventRecorder
 
 NODES = 20
 PODS_PLACED = 3000
@@ -24,10 +24,10 @@ class Busy:
 
     def __init__(self):
         self.cluster = scenario(*[node(f"n{number}", gpus=8) for number in range(NODES)])
-        self.parts = parts_of(self.cluster, Node=follower(), Pod=follower())
-        self.metrics = Metrics()
-        self.events = Events(Api(), lambda: 0.0, count=self.metrics.event)
-        self.voice = Voice(self.metrics, self.events)
+        self.parts = parts_of(self.cluster, Node=reflector(), Pod=follower())
+        self.metrics = ExtenderMetrics()
+        self.events = EventRecorder(Api(), lambda: 0.0, count=self.metrics.event)
+        self.recorder = ExtenderRecorder(self.metrics, self.events)
         self.app = self.metrics.app(self.parts)
         self.names = list(self.cluster.nodes)
 
@@ -35,8 +35,8 @@ class Busy:
         """One pod comes, is placed or not, bound or not, seen and deleted."""
         name = f"p{number}"
         args = asked(named(name, str(number), gpus=1, memory=100 + number % 2 * 10**6), *self.names)
-        filtered = self.parts.placing.filter(args, float(number))
-        self.voice.filtered(args, filtered, 0.0001 * (number % 50))
+        filtered = self.parts.reservations.filter(args, float(number))
+        self.recorder.filtered(args, filtered, 0.0001 * (number % 50))
         decision, path = filtered.decision, f"/api/v1/namespaces/default/pods/{name}"
         if decision.node is None:
             return
@@ -44,17 +44,17 @@ class Busy:
         if number % 3:
             self.metrics.wrote("POST", f"{path}/binding", 0.004, "success")
             self.metrics.wrote("PATCH", path, 0.004, "success")
-            self.voice.bound(binding, decision, 0.01)
+            self.recorder.bound(binding, decision, 0.01)
             bound = running(name, on=decision.node, memory=100)
             self.cluster.upsert_pod(bound)
-            for listener in self.parts.picture.listeners:
+            for listener in self.parts.informer.listeners:
                 listener(PODS, [Change(bound.key, bound)])
         else:
             self.metrics.wrote("POST", f"{path}/binding", 0.004, "conflict")
-            self.voice.not_bound(binding, f"{name} is bound already", 30.0)
-            self.voice.plugin_failed(pod(name, on=decision.node))
+            self.recorder.not_bound(binding, f"{name} is bound already", 30.0)
+            self.recorder.plugin_failed(pod(name, on=decision.node))
         self.cluster.remove_pod(f"default/{name}")
-        for listener in self.parts.picture.listeners:
+        for listener in self.parts.informer.listeners:
             listener(PODS, [Change(f"default/{name}", is_gone=True)])
 
     def series(self):

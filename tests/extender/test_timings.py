@@ -25,7 +25,7 @@ class Watch:
 
     def shows(self, thing, kind=PODS, is_gone=False):
         change = Change(thing.key if kind is PODS else thing.name, thing, is_gone)
-        for listener in self.parts.picture.listeners:
+        for listener in self.parts.informer.listeners:
             listener(kind, [change])
 
     def told(self, name, **labels):
@@ -81,8 +81,8 @@ def test_nothing_is_remembered_of_pods_that_go_before_the_watch_shows_them_bound
 
 
 def test_taking_over_is_told_by_kind(watch):
-    watch.parts.picture.observer("Pod", 0.002)
-    watch.parts.picture.observer("Node", 0.5)
+    watch.parts.informer.observer("Pod", 0.002)
+    watch.parts.informer.observer("Node", 0.5)
     assert watch.told("picture_take_seconds", kind="Pod") == (1, 0.002)
     assert watch.told("picture_take_seconds", kind="Node") == (1, 0.5)
 
@@ -91,14 +91,14 @@ def test_taking_over_is_told_by_kind(watch):
 
 
 def test_the_time_that_binds_wait_for_their_node_is_told_whether_their_turn_comes_or_not(watch):
-    gates = watch.parts.gates
+    handovers = watch.parts.handovers
 
     async def main():
-        assert await gates.enter("a", pod("x"), 28)
-        waiting = [asyncio.create_task(gates.enter("a", pod(name), 28)) for name in "yz"]
+        assert await handovers.enter("a", pod("x"), 28)
+        waiting = [asyncio.create_task(handovers.enter("a", pod(name), 28)) for name in "yz"]
         await asyncio.sleep(0)
         watch.now = 4.0
-        gates.leave("a", pod("x"))
+        handovers.leave("a", pod("x"))
         assert await waiting[0]
         watch.now = 9.0
         waiting[1].cancel()

@@ -2,15 +2,15 @@
 
 from tests.extender.test_reservations import asked, named
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.reservations import Placing
+from tonnage.extender.reservations import Reservations
 from tonnage.extender.service import without_kube_schedulers_own
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def answer(cluster, wanted):
-    plugins = without_kube_schedulers_own(stock_plugins())
-    return Placing(Session(cluster, plugins), plugins).filter(asked(wanted, *cluster.nodes), 0).result
+    plugins = without_kube_schedulers_own(default_plugins())
+    return Reservations(Session(cluster, plugins), plugins).filter(asked(wanted, *cluster.nodes), 0).result
 
 
 def test_what_kube_scheduler_let_through_is_not_questioned():

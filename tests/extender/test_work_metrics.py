@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.extender.recording import parsed, values
 from tests.extender.test_binding import Api, World
-from tests.extender.test_metrics import follower, parts_of
+from tests.extender.test_metrics import parts_of, reflector
 from tests.extender.test_reservations import asked, named
 from tests.scenario import node, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
@@ -16,13 +16,13 @@ from tonnage.binder.nodelocks import LOCK
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.reservations import Placing, State
-from tonnage.extender.workmetrics import Work
+from tonnage.extender.reservations import Reservations, ReservationState
+from tonnage.extender.workmetrics import ExtenderWork
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.model.wire import encode
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 CONFLICT = StatusError(409, "Conflict", "pod is already assigned to a node")
 LOST = ConnectionLostError("reset")
@@ -36,7 +36,7 @@ def no_waiting(monkeypatch):
 
 def told(parts, now=0.0):
     registry = CollectorRegistry()
-    registry.register(Work(parts, lambda: now))
+    registry.register(ExtenderWork(parts, lambda: now))
     return parsed(generate_latest(registry).decode())
 
 
@@ -50,19 +50,19 @@ def by_outcome(parts, name):
 def test_the_age_of_the_oldest_place_is_told_by_its_state():
     parts = parts_of(scenario(node("a", gpus=4)))
     for name, when in (("p", 10), ("q", 12), ("r", 15)):
-        parts.placing.filter(asked(named(name, gpus=1), "a"), when)
-    parts.placing.reservation("default/q", "1").state = State.BINDING
+        parts.reservations.filter(asked(named(name, gpus=1), "a"), when)
+    parts.reservations.reservation("default/q", "1").state = ReservationState.BINDING
     ages = values(told(parts, now=30)["tonnage_reservation_oldest_seconds"], "state")
     assert ages == {("held",): 20, ("binding",): 18, ("bound",): 0}
 
 
 def test_places_that_nobody_binds_are_counted_when_they_are_given_up():
     parts = parts_of(scenario(node("a", gpus=4)))
-    parts.placing.filter(asked(named("p", gpus=1), "a"), 0)
-    parts.placing.filter(asked(named("q", gpus=1), "a"), 55)
-    parts.placing.expire(61)
+    parts.reservations.filter(asked(named("p", gpus=1), "a"), 0)
+    parts.reservations.filter(asked(named("q", gpus=1), "a"), 55)
+    parts.reservations.expire(61)
     assert told(parts)["tonnage_reservations_expired_total"] == {frozenset(): 1}
-    parts.placing.expire(62)
+    parts.reservations.expire(62)
     assert told(parts)["tonnage_reservations_expired_total"] == {frozenset(): 1}
 
 
@@ -88,7 +88,7 @@ class Watched(World):
 
     def binder(self):
         self.filter()
-        return Binder(self.api, self.cluster, self.door, self.gates, lambda: self.now, self._clock)
+        return Binder(self.api, self.cluster, self.door, self.handovers, lambda: self.now, self._clock)
 
     def _clock(self):
         self.now += 3.0
@@ -207,16 +207,16 @@ class Breaks(Plugin):
 
 def test_a_plugin_that_fails_is_counted_and_the_pod_is_placed_without_it():
     cluster = scenario(node("a", gpus=1), node("b", gpus=1))
-    plugins = [*stock_plugins(), Breaks()]
+    plugins = [*default_plugins(), Breaks()]
     parts = parts_of(cluster)
     parts.session = Session(cluster, plugins)
-    parts.placing = Placing(parts.session, plugins)
-    assert parts.placing.filter(asked(named("p", gpus=1), "a", "b"), 0).result.node_names
+    parts.reservations = Reservations(parts.session, plugins)
+    assert parts.reservations.filter(asked(named("p", gpus=1), "a", "b"), 0).result.node_names
     failures = values(told(parts)["tonnage_plugin_failures_total"], "plugin")
     assert failures.pop(("breaks",)) >= 1
     assert set(failures.values()) == {0}
 
 
 def test_the_silence_of_the_api_server_is_told_by_kind():
-    parts = parts_of(scenario(), Node=follower(heard=95.0), Pod=follower(heard=100.0))
+    parts = parts_of(scenario(), Node=reflector(heard=95.0), Pod=follower(heard=100.0))
     assert values(told(parts, now=100.5)["tonnage_picture_silence_seconds"], "kind") == {("Node",): 5.5, ("Pod",): 0.5}

@@ -7,7 +7,7 @@ from tests.scenario import node, pod, reasons, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def four():
@@ -44,7 +44,7 @@ class Normalised(Plugin):
 def test_scores_are_fitted_to_each_other_after_all_nodes_are_known():
     cluster = four()
     plugin = Normalised()
-    with Session(cluster, [*stock_plugins(), plugin]) as session:
+    with Session(cluster, [*default_plugins(), plugin]) as session:
         for name in "pqr":
             assert place(session, name, memory=1000).node == "a"
         assert place(session, "s", memory=8000).node == "b"
@@ -57,7 +57,7 @@ def test_scores_are_fitted_to_each_other_after_all_nodes_are_known():
 
 def test_only_changed_rows_are_scored_again_and_all_are_fitted():
     cluster, plugin = four(), Normalised()
-    with Session(cluster, [*stock_plugins(), plugin]) as session:
+    with Session(cluster, [*default_plugins(), plugin]) as session:
         place(session, "p", memory=1000)
         decide(session, "q", memory=1000)
         decide(session, "r", memory=1000)
@@ -90,7 +90,7 @@ class Apart(Plugin):
 
 def test_a_fresh_predicate_is_asked_about_all_nodes_when_anything_changed():
     cluster, plugin = four(), Apart()
-    with Session(cluster, [*stock_plugins(), plugin]) as session:
+    with Session(cluster, [*default_plugins(), plugin]) as session:
         assert place(session, "p", memory=10).node == "a"
         decision = place(session, "q", memory=10)
         assert decision.node == "c"
@@ -108,7 +108,7 @@ def test_a_fresh_predicate_is_asked_about_all_nodes_when_anything_changed():
 
 def test_what_was_said_before_counts_more_than_a_fresh_no():
     cluster, plugin = four(), Apart()
-    with Session(cluster, [*stock_plugins(), plugin]) as session:
+    with Session(cluster, [*default_plugins(), plugin]) as session:
         place(session, "p", memory=10)
         decision = decide(session, "q", memory=8000)
         assert reasons(decision) == {"CardInsufficientMemory": 1, "TooNear": 1}
@@ -124,6 +124,6 @@ def test_fitting_that_fails_counts_nothing_and_is_named(reduce):
         def on_session_open(self, session):
             session.add_batch_node_order(lambda task, nodes: np.ones(len(nodes)), key=lambda task: None, reduce=reduce)
 
-    with np.errstate(all="ignore"), Session(four(), [*stock_plugins(), Broken()]) as session:
+    with np.errstate(all="ignore"), Session(four(), [*default_plugins(), Broken()]) as session:
         assert decide(session).scores["a"]["broken"] == 0
         assert [problem.object for problem in session.problems()] == ["Plugin/broken"]

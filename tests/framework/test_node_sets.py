@@ -10,7 +10,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 WHY = Reason("Apart", "they are to be together")
 
@@ -93,14 +93,14 @@ def test_the_first_plugin_with_an_opinion_decides():
 
 def test_actions_that_evict_may_ask_too():
     cluster = world()
-    with Session(cluster, [*stock_plugins(), gives(on("a", has_room=False))]) as session:
+    with Session(cluster, [*default_plugins(), gives(on("a", has_room=False))]) as session:
         job = cluster.groups.jobs["default/g"]
         sets = session.node_sets(job, list(job.tasks.values()))
         assert sets is not None
         assert [(one.name, one.plugin) for one in sets] == [("a", "together")]
         plain = make_task(pod("p", cpu=1), cluster.vendors)
         assert session.place(plain, sets[0]).node == "a"
-    with Session(world(), stock_plugins()) as session:
+    with Session(world(), default_plugins()) as session:
         assert session.node_sets(job, list(job.tasks.values())) is None
 
 

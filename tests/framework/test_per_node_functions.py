@@ -8,7 +8,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 class SpotInstances(Plugin):
@@ -45,7 +45,7 @@ def spot_cluster():
 
 
 def decide(cluster, wanted, plugin):
-    session = Session(cluster, [*stock_plugins(), plugin])
+    session = Session(cluster, [*default_plugins(), plugin])
     return session.decide(make_task(wanted, cluster.vendors)), session
 
 
@@ -74,7 +74,7 @@ def test_arguments_change_what_it_does():
 
 def test_a_node_is_asked_about_once_per_class_and_again_only_when_it_changes():
     cluster, plugin = spot_cluster(), SpotInstances()
-    session = Session(cluster, [*stock_plugins(), plugin])
+    session = Session(cluster, [*default_plugins(), plugin])
     for name in ("p", "q", "r"):
         session.decide(make_task(pod(name, 1, memory=10), cluster.vendors))
     assert plugin.asked == ["a", "b", "c"]
@@ -181,7 +181,7 @@ def test_a_predicate_that_fails_says_no_and_is_named(point, function, words):
 
 def test_an_event_that_fails_is_passed_over():
     cluster = spot_cluster()
-    session = Session(cluster, [*stock_plugins(), Broken("add_event_handler", explode)])
+    session = Session(cluster, [*default_plugins(), Broken("add_event_handler", explode)])
     assert session.place(make_task(pod("p", 1, memory=10), cluster.vendors)).node == "a"
     assert [problem.field for problem in session.problems()] == ["event"]
 
@@ -236,7 +236,7 @@ def test_scores_in_whole_numbers_count_and_stay_the_plugins_own():
             session.add_batch_node_order(lambda task, nodes: nodes.pick(own), key=lambda task: None)
 
     cluster = spot_cluster()
-    without_policy = [plugin for plugin in stock_plugins() if plugin.name != "nodepolicy"]
+    without_policy = [plugin for plugin in default_plugins() if plugin.name != "nodepolicy"]
     with Session(cluster, [*without_policy, Whole()]) as session:
         wanted = pod("p", 1, memory=10, selector={"instance-type": "spot"})
         decision = session.decide(make_task(wanted, cluster.vendors))
@@ -252,7 +252,7 @@ def test_pods_that_differ_in_anything_that_a_plugin_can_see_are_told_apart():
             session.add_node_order(lambda task, node: float(node.name == task.pod.spec.containers[0].name))
 
     cluster = spot_cluster()
-    with Session(cluster, [*stock_plugins(), ByImage()]) as session:
+    with Session(cluster, [*default_plugins(), ByImage()]) as session:
         for name in ("c", "b"):
             wanted = pod(f"p-{name}", containers=[container(name, cpu="1")])
             assert session.decide(make_task(wanted, cluster.vendors)).node == name

@@ -7,7 +7,7 @@ from tests.scenario import node, pod, scenario
 from tonnage.cluster.jobs.grouptimes import LAST_EVICTION
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
-from tonnage.model.timestamp import moment
+from tonnage.model.timestamp import timestamp
 
 CREATED = "2026-01-31T12:00:00Z"
 EVICTED = "2026-01-31T13:00:00Z"
@@ -18,7 +18,7 @@ def why(now, *, evicted=None, created=CREATED, delay="5m"):
     annotations = {LAST_EVICTION: evicted} if evicted else {}
     spec = {} if delay is None else {"preemptionDelay": delay}
     add(cluster, kai_group("train", 1, created=created, annotations=annotations, **spec))
-    cluster.now = None if now is None else moment(now)
+    cluster.now = None if now is None else timestamp(now)
     with Session(cluster, []) as session:
         return session.why_not_yet(cluster.groups.jobs["default/train"])
 
@@ -55,6 +55,6 @@ def test_it_does_not_wait_if_nobody_says_what_time_it_is():
 
 def test_a_plain_pod_does_not_wait():
     cluster = scenario(node("a"), pod("p", 1, created=CREATED))
-    cluster.now = moment(CREATED)
+    cluster.now = timestamp(CREATED)
     with Session(cluster, []) as session:
         assert session.why_not_yet(session.job_of(cluster.waiting["default/p"])) is None

@@ -8,7 +8,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.gpus.devices import Devices
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
 
@@ -64,7 +64,7 @@ def task(cluster, wanted):
 
 def test_scores_add_up_and_are_kept_per_plugin():
     cluster = three(running("x", on="a", memory=2000))
-    decision = Session(cluster, [*stock_plugins(), Favourite("c")]).decide(task(cluster, pod("p", 1, memory=10)))
+    decision = Session(cluster, [*default_plugins(), Favourite("c")]).decide(task(cluster, pod("p", 1, memory=10)))
     assert decision.scores == {
         "c": {"total": 5.0, "nodepolicy": 0.0, "favourite": 5.0},
         "a": {"total": 3.5, "nodepolicy": 3.5, "favourite": 0.0},
@@ -75,17 +75,17 @@ def test_scores_add_up_and_are_kept_per_plugin():
 def test_every_predicate_must_agree_and_the_first_that_objects_is_the_reason():
     cluster = three(running("x", on="a", memory=8000), running("y", on="b", memory=8000))
     request = task(cluster, pod("p", 1))
-    first = Session(cluster, [Favourite(disliked="a"), *stock_plugins()]).decide(request)
+    first = Session(cluster, [Favourite(disliked="a"), *default_plugins()]).decide(request)
     assert reasons(first) == {"Disliked": 1, "CardInsufficientMemory": 1}
     assert [r.message for r in first.rejected if r.reason == "Disliked"] == ["a is disliked"]
-    last = Session(cluster, [*stock_plugins(), Favourite(disliked="a")]).decide(request)
+    last = Session(cluster, [*default_plugins(), Favourite(disliked="a")]).decide(request)
     assert reasons(last) == {"CardInsufficientMemory": 2}
     assert first.node == last.node == "c"
 
 
 def test_a_pre_predicate_speaks_for_all_nodes():
     cluster = three()
-    decision = Session(cluster, [*stock_plugins(), Favourite()]).decide(task(cluster, pod("unwelcome", 1)))
+    decision = Session(cluster, [*default_plugins(), Favourite()]).decide(task(cluster, pod("unwelcome", 1)))
     assert reasons(decision) == {"Unwelcome": 3}
     assert decision.rejected[0].message == "default/unwelcome is not welcome"
 
@@ -93,7 +93,7 @@ def test_a_pre_predicate_speaks_for_all_nodes():
 def test_only_rows_that_changed_are_asked_about_again():
     cluster = three()
     plugin = Favourite()
-    session = Session(cluster, [*stock_plugins(), plugin])
+    session = Session(cluster, [*default_plugins(), plugin])
     session.decide(task(cluster, pod("p", 1, memory=10)))
     session.decide(task(cluster, pod("q", 1, memory=10)))
     assert plugin.asked == 3
@@ -105,7 +105,7 @@ def test_only_rows_that_changed_are_asked_about_again():
 def test_plugins_are_told_of_placements_and_closed_last_opened_first():
     cluster = three()
     one, two = Favourite(), Favourite()
-    with Session(cluster, [*stock_plugins(), one, two]) as session:
+    with Session(cluster, [*default_plugins(), one, two]) as session:
         session.place(task(cluster, pod("p", 1)))
         session.place(task(cluster, pod("q", 9)))
         session.unplace("default/p")
@@ -117,7 +117,7 @@ def test_plugins_are_told_of_placements_and_closed_last_opened_first():
 def test_deciding_reserves_nothing():
     cluster = three()
     plugin = Favourite()
-    session = Session(cluster, [*stock_plugins(), plugin])
+    session = Session(cluster, [*default_plugins(), plugin])
     assert session.decide(task(cluster, pod("p", 1))).node == "a"
     assert session.decide(task(cluster, pod("q", 1))).node == "a"
     assert not cluster.reserved
@@ -154,5 +154,5 @@ class Given(Plugin):
 )
 def test_volcano_41_the_highest_score_wins_also_below_zero_and_of_equals_the_first(scores, best):
     cluster = scenario(*(node(name) for name in scores))
-    with Session(cluster, [*(one for one in stock_plugins() if one.name != "nodepolicy"), Given(scores)]) as session:
+    with Session(cluster, [*(one for one in default_plugins() if one.name != "nodepolicy"), Given(scores)]) as session:
         assert session.decide(make_task(pod("p"), cluster.vendors)).node == best

@@ -7,14 +7,14 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.columns import FEW, Columns
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring.binpack import Binpack
 from tonnage.plugins.scoring.nodeorder import NodeOrder
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 
 def every_scorer():
-    return [*stock_plugins(), Binpack(), NodeResourcesFit(), NodeOrder()]
+    return [*default_plugins(), Binpack(), NodeResourcesFit(), NodeOrder()]
 
 
 @pytest.mark.parametrize("changed", [1, FEW, FEW + 1, 20])
@@ -38,7 +38,7 @@ def test_pods_that_differ_only_in_where_they_fit_are_scored_together():
             return super()._score(task, nodes)
 
     cluster = scenario(node("a", gpus=2, labels={"zone": "1"}), node("b", gpus=2), node("c", gpus=2))
-    with Session(cluster, [*stock_plugins(), Counting()]) as session:
+    with Session(cluster, [*default_plugins(), Counting()]) as session:
         first = session.place(make_task(pod("p", 1, cpu=2, memory=1000), cluster.vendors))
         second = session.place(make_task(pod("q", 1, cpu=2, memory=2000, selector={"zone": "1"}), cluster.vendors))
         third = session.decide(make_task(pod("r", 1, cpu=2, memory=3000), cluster.vendors))
@@ -62,7 +62,7 @@ def test_nodes_that_will_not_do_are_scored_when_they_do():
     full = [running(f"on-{name}", on=name, gpu=0, memory=8000) for name in ("a", "b")]
     cluster = scenario(node("a", gpus=1), node("b", gpus=1), *full)
     task = make_task(pod("p", 1, cpu=2), cluster.vendors)
-    with Session(cluster, [*stock_plugins(), Counting()]) as session:
+    with Session(cluster, [*default_plugins(), Counting()]) as session:
         assert session.decide(task).node is None
         assert not session.may_fit(task)
         cluster.upsert_pod(pod("small", cpu=1, on="a"))
@@ -71,7 +71,7 @@ def test_nodes_that_will_not_do_are_scored_when_they_do():
         cluster.remove_pod("default/on-b")
         assert session.may_fit(task)
         decision = session.decide(task)
-        with Session(cluster, [*stock_plugins(), Binpack()]) as cold:
+        with Session(cluster, [*default_plugins(), Binpack()]) as cold:
             assert decision.record() == cold.decide(task).record()
     assert decision.node == "b"
     assert asked == [2]

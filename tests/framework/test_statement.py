@@ -8,7 +8,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement, StatementError
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 class Tracker(Plugin):
@@ -43,7 +43,7 @@ def test_leaving_without_a_commit_undoes_everything():
     cluster = one_card(running("x", on="a", memory=8000), pod("p", 1, memory=8000), pod("q", 1, memory=8000))
     before = snapshot(cluster)
     tracker = Tracker()
-    with Session(cluster, [*stock_plugins(), tracker]) as opened:
+    with Session(cluster, [*default_plugins(), tracker]) as opened:
         with Statement(opened) as statement:
             statement.evict(cluster.running["default/x"], "default/p", "makes room")
             assert statement.place(waiting(cluster, "p")).node is None

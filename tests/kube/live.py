@@ -13,10 +13,10 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import Client, connect
 from tonnage.kube.compare import Difference, compare, fresh_cluster
-from tonnage.kube.informer import KINDS, Kind, Picture
-from tonnage.kube.watch import Pace
+from tonnage.kube.informer import KINDS, ClusterInformer, FollowedKind
+from tonnage.kube.watch import Backoff
 
-QUICK = Pace(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)
+QUICK = Backoff(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)
 PATIENCE = 15.0
 
 
@@ -24,12 +24,12 @@ PATIENCE = 15.0
 class Live:
     server: FakeServer
     client: Client
-    picture: Picture
-    kinds: Sequence[Kind] = KINDS
+    informer: ClusterInformer
+    kinds: Sequence[FollowedKind] = KINDS
 
     @property
     def cluster(self) -> Cluster:
-        return self.picture.cluster
+        return self.informer.cluster
 
     async def until(self, true: Callable[[], bool]) -> None:
         await until(true)
@@ -54,7 +54,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_same(client: Client, cluster: Cluster, kinds: Sequence[Kind] = KINDS) -> None:
+async def until_same(client: Client, cluster: Cluster, kinds: Sequence[FollowedKind] = KINDS) -> None:
     """Wait until the picture shows what a fresh list shows; fails with the differences that stay."""
     differences: list[Difference] = []
     try:
@@ -67,14 +67,14 @@ async def until_same(client: Client, cluster: Cluster, kinds: Sequence[Kind] = K
 
 @asynccontextmanager
 async def following(
-    client: Client, pace: Pace = QUICK, silence: float = 5.0, kinds: Sequence[Kind] = KINDS
-) -> AsyncIterator[Picture]:
+    client: Client, backoff: Backoff = QUICK, silence: float = 5.0, kinds: Sequence[FollowedKind] = KINDS
+) -> AsyncIterator[ClusterInformer]:
     """A picture that is kept current meanwhile."""
-    picture = Picture(client, Cluster(default_vendors()), pace, kinds, silence)
-    task = asyncio.create_task(picture.run())
+    informer = ClusterInformer(client, Cluster(default_vendors()), backoff, kinds, silence)
+    task = asyncio.create_task(informer.run())
     try:
-        await until(picture.synced.is_set)
-        yield picture
+        await until(informer.synced.is_set)
+        yield informer
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -84,7 +84,7 @@ async def following(
 async def live(
     folder: Path,
     prepare: Callable[[FakeServer], None] = id,  # type: ignore[assignment]
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[FollowedKind] = KINDS,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A fake server, prepared by `prepare`, and a picture of it."""
@@ -92,7 +92,7 @@ async def live(
         prepare(server)
         client = await connect(server.kubeconfig(folder))
         try:
-            async with following(client, kinds=kinds, **options) as picture:
-                yield Live(server, client, picture, kinds)
+            async with following(client, kinds=kinds, **options) as informer:
+                yield Live(server, client, informer, kinds)
         finally:
             await client.close()

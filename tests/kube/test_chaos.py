@@ -69,7 +69,7 @@ def test_after_chaos_nothing_differs(tmp_path: Path, seed: int) -> None:
             now.server.plans.clear()
             now.server.stop_connections()
             await now.until_same()
-            assert now.picture.followers["Pod"].breaks
-            assert not now.picture.problems
+            assert now.informer.reflectors["Pod"].breaks
+            assert not now.informer.problems
 
     run(main())

@@ -24,7 +24,7 @@ OBJECTS = (
 )
 
 
-def picture() -> Cluster:
+def informer() -> Cluster:
     cluster = scenario(*OBJECTS)
     cluster.settle()
     return cluster
@@ -43,8 +43,8 @@ def other_order() -> Cluster:
 
 
 def test_the_same_world_is_the_same_however_it_was_learned() -> None:
-    assert compare(other_order(), picture()) == []
-    assert compare(picture(), other_order()) == []
+    assert compare(other_order(), informer()) == []
+    assert compare(informer(), other_order()) == []
 
 
 def add_to(name: str, *position: int) -> Callable[[Cluster], None]:
@@ -84,7 +84,7 @@ def test_every_difference_is_found(tamper: Callable[[Cluster], None], found: str
     cluster = other_order()
     cluster.settle()
     tamper(cluster)
-    differences = [str(difference) for difference in compare(cluster, picture())]
+    differences = [str(difference) for difference in compare(cluster, informer())]
     assert any(text.startswith(found) for text in differences), differences
 
 
@@ -99,13 +99,13 @@ def test_who_sits_on_which_plain_card_is_no_difference() -> None:
 
 
 def test_what_is_only_reserved_is_no_difference() -> None:
-    cluster = picture()
+    cluster = informer()
     cluster.reserve(make_task(pod("w", 1), cluster.vendors), "b", ())
-    assert compare(cluster, picture()) == []
+    assert compare(cluster, informer()) == []
 
 
 def test_quotas_and_what_is_held_of_them_are_compared() -> None:
-    one, other = picture(), picture()
+    one, other = informer(), informer()
     one.quotas.upsert(ResourceQuota(ObjectMeta("q", "default"), QuotaSpec({"limits.nvidia.com/gpumem": 5})))
     assert [(d.object, d.field) for d in compare(one, other)] == [("Namespace/default", "quota on nvidia.com/gpumem")]
     other.quotas.upsert(ResourceQuota(ObjectMeta("q", "default"), QuotaSpec({"limits.nvidia.com/gpumem": 5})))

@@ -13,9 +13,9 @@ from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, Plan, Stream
 from tests.kube.live import Live, live, run
 from tests.scenario import node, pod, running
 from tonnage.kube.informer import PODS as POD_KIND
-from tonnage.kube.informer import Kind
+from tonnage.kube.informer import FollowedKind
 from tonnage.kube.resource import Change
-from tonnage.kube.watch import Follower, Pace, listing
+from tonnage.kube.watch import Backoff, Reflector, listing
 
 
 def some_objects(server: FakeServer) -> None:
@@ -43,7 +43,7 @@ def test_objects_come_change_and_go(tmp_path: Path) -> None:
             now.server.put(pod("z", 1))
             now.server.delete(PODS, "x")
             now.server.delete(NODES, "b")
-            await now.until(lambda: now.picture.applied == 10)
+            await now.until(lambda: now.informer.applied == 10)
             assert now.cluster.nodes.keys() == {"a", "c"}
             assert len(now.cluster.nodes["a"].devices) == 1
             assert now.cluster.holders == {"default/y": "b"}
@@ -60,10 +60,10 @@ def test_listeners_are_told_after_the_picture_changed(tmp_path: Path) -> None:
         async with live(tmp_path) as now:
             told: list[tuple[str, str, bool]] = []
 
-            def listen(kind: Kind, changes: Sequence[Change]) -> None:
+            def listen(kind: FollowedKind, changes: Sequence[Change]) -> None:
                 told.extend((kind.resource.kind, change.key, change.key in now.cluster.nodes) for change in changes)
 
-            now.picture.listeners.append(listen)
+            now.informer.listeners.append(listen)
             now.server.put(node("new"))
             await now.until(lambda: bool(told))
             assert told == [("Node", "new", True)]
@@ -121,8 +121,8 @@ def test_a_watch_that_breaks_is_continued_without_a_new_list(tmp_path: Path, pla
             now.server.delete(PODS, "x")
             await now.until(lambda: now.cluster.pods() == {"default/y", "default/p", "default/q"})
             await now.until_same()
-            assert now.picture.followers["Pod"].lists == 1
-            assert not now.picture.problems
+            assert now.informer.reflectors["Pod"].lists == 1
+            assert not now.informer.problems
 
     run(main())
 
@@ -146,12 +146,12 @@ def test_a_server_that_is_away_is_found_again(tmp_path: Path) -> None:
         async with live(tmp_path, some_objects) as now:
             now.server.token = "another"
             now.server.stop_connections()
-            await now.until(lambda: "Unauthorized" in now.picture.trouble.get("Pod", ""))
+            await now.until(lambda: "Unauthorized" in now.informer.trouble.get("Pod", ""))
             now.server.put(pod("late"))
             # The file with the credentials is read again when they are refused.
             now.server.kubeconfig(tmp_path)
             await now.until(lambda: "default/late" in now.cluster.waiting)
-            await now.until(lambda: not now.picture.trouble)
+            await now.until(lambda: not now.informer.trouble)
 
     run(main())
 
@@ -187,7 +187,7 @@ def test_what_was_deleted_meanwhile_is_noticed_by_a_new_list(tmp_path: Path, pla
             if plan:
                 now.server.plans.append(plan)
             await now.until(lambda: now.cluster.pods() == {"default/y", "default/p"})
-            assert now.picture.followers["Pod"].lists == 2
+            assert now.informer.reflectors["Pod"].lists == 2
             await now.until_same()
 
     run(main())
@@ -233,8 +233,8 @@ def test_a_list_comes_in_pages_and_in_one_piece_if_it_goes_out_of_date_between_t
                 return (410, status(410, "Expired")) if "continue" in query else before(path, query)
 
             now.server._answer = expire  # type: ignore[method-assign]
-            follower = Follower(now.client, POD_KIND.resource, Pace(draw=lambda: 0.0), page=2)
-            async with aclosing(follower.batches()) as batches:
+            reflector = Reflector(now.client, POD_KIND.resource, Backoff(draw=lambda: 0.0), page=2)
+            async with aclosing(reflector.batches()) as batches:
                 async for batch in batches:
                     if batch.listed is not None:
                         break
@@ -256,12 +256,12 @@ def test_an_object_that_cannot_be_read_is_a_problem_and_hides_no_other(tmp_path:
             now.server.put(pod("z", 1))
             await now.until(lambda: "default/z" in now.cluster.waiting)
             assert now.cluster.holders == {"default/x": "a"}, "what was known before stays"
-            problem = now.picture.problems["Pod/default/x"]
+            problem = now.informer.problems["Pod/default/x"]
             assert (problem.object, problem.field) == ("Pod/default/x", "spec.containers")
             assert "Expected `array`, got `str`" in problem.message
-            assert now.picture.followers["Pod"].lists == 1
+            assert now.informer.reflectors["Pod"].lists == 1
             now.server.put(running("x", on="a", gpu=0))
-            await now.until(lambda: "Pod/default/x" not in now.picture.problems)
+            await now.until(lambda: "Pod/default/x" not in now.informer.problems)
 
     run(main())
 
@@ -273,11 +273,11 @@ def test_an_object_that_cannot_be_read_is_not_taken_for_deleted_by_a_list_and_ca
             now.server.put_plain(PODS, broken)
             now.server.plans.append(gone_as_an_event)
             now.server.stop_connections()
-            await now.until(lambda: now.picture.followers["Pod"].lists == 2)
+            await now.until(lambda: now.informer.reflectors["Pod"].lists == 2)
             assert now.cluster.holders == {"default/x": "a"}
             now.server.delete(PODS, "x")
             await now.until(lambda: not now.cluster.holders)
-            assert not now.picture.problems
+            assert not now.informer.problems
 
     run(main())
 
@@ -288,7 +288,7 @@ def test_a_null_stands_for_an_absent_field(tmp_path: Path) -> None:
             spec = {"containers": [{"name": "main", "resources": None}], "nodeName": None}
             now.server.put_plain(PODS, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
             await now.until(lambda: "default/p" in now.cluster.waiting)
-            assert not now.picture.problems
+            assert not now.informer.problems
 
     run(main())
 
@@ -298,7 +298,7 @@ def test_a_very_long_line_is_read(tmp_path: Path) -> None:
         async with live(tmp_path) as now:
             now.server.put(pod("long", annotations={"essay": "x" * 8_000_000}))
             await now.until(lambda: "default/long" in now.cluster.waiting)
-            assert now.picture.followers["Pod"].breaks == 0
+            assert now.informer.reflectors["Pod"].breaks == 0
 
     run(main())
 
@@ -319,7 +319,7 @@ def test_a_mistake_of_ours_about_one_object_is_a_problem_of_that_object(
             now.server.put(pod("odd"))
             now.server.put(pod("even"))
             await now.until(lambda: "default/even" in now.cluster.waiting)
-            assert "the log says why" in now.picture.problems["Pod/default/odd"].message
+            assert "the log says why" in now.informer.problems["Pod/default/odd"].message
 
     run(main())
 
@@ -344,11 +344,11 @@ def test_quotas_come_change_and_go(tmp_path: Path) -> None:
             broken = quota("3000")
             broken["spec"]["hard"] = 7
             now.server.put_plain(QUOTAS, broken)
-            await now.until(lambda: list(now.picture.problems) == ["ResourceQuota/default/gpus"])
+            await now.until(lambda: list(now.informer.problems) == ["ResourceQuota/default/gpus"])
             assert limit(now) == 2000
             now.server.delete(QUOTAS, "gpus")
             await now.until(lambda: limit(now) is None)
-            assert now.picture.problems == {}
+            assert now.informer.problems == {}
 
     run(main())
 
@@ -381,7 +381,7 @@ def test_everything_is_listed_anew_when_that_is_asked_for(tmp_path: Path) -> Non
             now.server.delete(PODS, "x")
             await asyncio.sleep(0.05)
             assert now.cluster.waiting.keys() == {"default/y"}
-            await now.picture.refresh()
+            await now.informer.refresh()
             assert now.cluster.waiting.keys() == {"default/y", "default/z"}
             assert now.cluster.holders == {}
             assert [len(now.server.lists(path)) for path in (NODES, PODS, QUOTAS)] == [2, 2, 2]

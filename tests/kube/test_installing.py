@@ -15,7 +15,7 @@ from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import connect
 from tonnage.kube.compare import compare, fresh_cluster
-from tonnage.kube.informer import Kind, Picture
+from tonnage.kube.informer import ClusterInformer, FollowedKind
 from tonnage.kube.kinds import (
     BATCH_KINDS,
     CLAIMS,
@@ -65,8 +65,8 @@ def test_without_definitions_the_picture_is_complete_and_they_are_noticed_later(
     async def main() -> None:
         async with live(tmp_path, plain_cluster, kinds=BATCH_KINDS) as now:
             assert now.cluster.nodes.keys() == {"a"}
-            assert now.picture.followers["PodGroup.scheduling.volcano.sh"].is_missing
-            assert not now.picture.trouble
+            assert now.informer.reflectors["PodGroup.scheduling.volcano.sh"].is_missing
+            assert not now.informer.trouble
             now.server.put(member("p", "g"))
             await now.until(lambda: "default/g" in now.cluster.groups.jobs)
             assert now.cluster.groups.jobs["default/g"].is_lost
@@ -76,8 +76,8 @@ def test_without_definitions_the_picture_is_complete_and_they_are_noticed_later(
             await now.until(lambda: "q" in now.cluster.queues and not now.cluster.groups.jobs["default/g"].is_lost)
             assert now.cluster.queues["q"].weight == 3
             assert now.cluster.groups.jobs["default/g"].queue == "q"
-            assert not now.picture.followers["PodGroup.scheduling.volcano.sh"].is_missing
-            assert now.picture.followers["PodGroup.scheduling.run.ai"].is_missing
+            assert not now.informer.reflectors["PodGroup.scheduling.volcano.sh"].is_missing
+            assert now.informer.reflectors["PodGroup.scheduling.run.ai"].is_missing
             await now.until_same()
 
     run(main())
@@ -93,13 +93,13 @@ def test_objects_of_a_definition_that_is_removed_are_forgotten(tmp_path: Path) -
     async def main() -> None:
         async with live(tmp_path, prepare, kinds=BATCH_KINDS) as now:
             assert {"q", "k"} <= now.cluster.queues.keys()
-            assert now.picture.problems
+            assert now.informer.problems
             # Nobody says of each object that it is gone: the list that follows must do.
             now.server.objects = {at: one for at, one in now.server.objects.items() if at[0] != QUEUES}
             now.server.uninstall(QUEUES)
             await now.until(lambda: now.cluster.queues.keys() == {DEFAULT_QUEUE, "k"})
-            assert not now.picture.problems
-            assert not now.picture.trouble
+            assert not now.informer.problems
+            assert not now.informer.trouble
             now.server.served.add(QUEUES)
             now.server.put_plain(QUEUES, thing("again"))
             await now.until(lambda: "again" in now.cluster.queues)
@@ -151,11 +151,11 @@ def test_a_built_in_kind_that_is_not_found_is_trouble(tmp_path: Path) -> None:
     async def main() -> None:
         async with fake_server() as server:
             server.served = BUILT_IN - {QUOTAS}
-            picture, task, client = await begun(server, tmp_path)
-            await until(lambda: "404" in picture.trouble.get("ResourceQuota", ""))
-            assert not picture.synced.is_set()
+            informer, task, client = await begun(server, tmp_path)
+            await until(lambda: "404" in informer.trouble.get("ResourceQuota", ""))
+            assert not informer.synced.is_set()
             server.served.add(QUOTAS)
-            await until(picture.synced.is_set)
+            await until(informer.synced.is_set)
             await ended(task, client)
 
     run(main())
@@ -165,7 +165,7 @@ def test_a_door_that_asks_for_less_follows_no_more(tmp_path: Path) -> None:
     async def main() -> None:
         async with live(tmp_path, with_everything) as now:
             assert {path for path, _ in now.server.asked} == {NODES, PODS, QUOTAS}
-            assert now.picture.followers.keys() == {"Node", "Pod", "ResourceQuota"}
+            assert now.informer.reflectors.keys() == {"Node", "Pod", "ResourceQuota"}
 
     run(main())
 
@@ -173,10 +173,10 @@ def test_a_door_that_asks_for_less_follows_no_more(tmp_path: Path) -> None:
 # -- not allowed
 
 
-async def begun(server: FakeServer, folder: Path) -> tuple[Picture, asyncio.Task[None], Any]:
+async def begun(server: FakeServer, folder: Path) -> tuple[ClusterInformer, asyncio.Task[None], Any]:
     client = await connect(server.kubeconfig(folder))
-    picture = Picture(client, Cluster(default_vendors()), QUICK, BATCH_KINDS)
-    return picture, asyncio.create_task(picture.run()), client
+    informer = ClusterInformer(client, Cluster(default_vendors()), QUICK, BATCH_KINDS)
+    return informer, asyncio.create_task(informer.run()), client
 
 
 async def ended(task: asyncio.Task[None], client: Any) -> None:
@@ -193,15 +193,15 @@ def test_a_kind_that_may_not_be_listed_is_told_and_the_rest_goes_on(tmp_path: Pa
 
     async def main() -> None:
         async with live(tmp_path, prepare, kinds=BATCH_KINDS) as now:
-            assert now.picture.trouble["Queue.scheduling.volcano.sh"].startswith(
+            assert now.informer.trouble["Queue.scheduling.volcano.sh"].startswith(
                 'may not list queues of API group "scheduling.volcano.sh"; let this account list and watch them'
             )
-            assert now.picture.trouble["StorageClass"].startswith("may not list storageclasses")
+            assert now.informer.trouble["StorageClass"].startswith("may not list storageclasses")
             now.server.put_plain(GROUPS, thing("g", spec={"minMember": 2}))
             await now.until(lambda: "default/g" in now.cluster.groups.groups)
             await now.until_same()
             now.server.forbidden = set()
-            await now.until(lambda: "q" in now.cluster.queues and not now.picture.trouble)
+            await now.until(lambda: "q" in now.cluster.queues and not now.informer.trouble)
 
     run(main())
 
@@ -213,7 +213,7 @@ def test_what_was_known_stays_when_the_leave_to_see_it_is_taken_away(tmp_path: P
             await now.until(lambda: "q" in now.cluster.queues)
             now.server.forbidden = {QUEUES}
             now.server.stop_connections()
-            await now.until(lambda: "may not" in now.picture.trouble.get("Queue.scheduling.volcano.sh", ""))
+            await now.until(lambda: "may not" in now.informer.trouble.get("Queue.scheduling.volcano.sh", ""))
             assert "q" in now.cluster.queues
 
     run(main())
@@ -224,11 +224,11 @@ def test_the_picture_is_not_complete_without_what_is_vital(tmp_path: Path) -> No
         async with fake_server() as server:
             with_everything(server)
             server.forbidden = {PODS}
-            picture, task, client = await begun(server, tmp_path)
-            await until(lambda: "may not list pods;" in picture.trouble.get("Pod", ""))
-            assert not picture.synced.is_set()
+            informer, task, client = await begun(server, tmp_path)
+            await until(lambda: "may not list pods;" in informer.trouble.get("Pod", ""))
+            assert not informer.synced.is_set()
             server.forbidden = set()
-            await until(picture.synced.is_set)
+            await until(informer.synced.is_set)
             await ended(task, client)
 
     run(main())
@@ -253,7 +253,7 @@ def test_the_picture_is_not_complete_without_what_is_vital(tmp_path: Path) -> No
     ],
 )
 def test_a_broken_object_is_a_problem_and_the_others_go_on(
-    tmp_path: Path, kind: Kind, content: dict[str, Any], told: str
+    tmp_path: Path, kind: FollowedKind, content: dict[str, Any], told: str
 ) -> None:
     path = kind.resource.path
 
@@ -264,14 +264,14 @@ def test_a_broken_object_is_a_problem_and_the_others_go_on(
 
     async def main() -> None:
         async with live(tmp_path, prepare, kinds=BATCH_KINDS) as now:
-            assert len(now.picture.problems) == 1
-            assert str(*now.picture.problems.values()).startswith(told)
+            assert len(now.informer.problems) == 1
+            assert str(*now.informer.problems.values()).startswith(told)
             assert known(now, kind) == {"good"}
             now.server.put_plain(path, SAMPLES[path][0] | thing("bad"))
             await now.until(lambda: known(now, kind) == {"good", "bad"})
-            assert not now.picture.problems
+            assert not now.informer.problems
             now.server.put_plain(path, thing("bad", **content))
-            await now.until(lambda: bool(now.picture.problems))
+            await now.until(lambda: bool(now.informer.problems))
             assert known(now, kind) == {"good", "bad"}, "what was known stays"
 
     run(main())
@@ -298,7 +298,7 @@ SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 MORE = [kind for kind in BATCH_KINDS if kind.resource.path in SAMPLES]
 
 
-def known(now: Live, kind: Kind) -> set[str]:
+def known(now: Live, kind: FollowedKind) -> set[str]:
     """Names of what is known of a kind, but for what every cluster has."""
     keys = {key.rpartition("/")[2] for key in kind.known(now.cluster)}
     return {key for key in keys if not key.startswith("system-")}
@@ -309,7 +309,7 @@ def test_every_kind_has_a_sample() -> None:
 
 
 @pytest.mark.parametrize("kind", MORE, ids=lambda kind: kind.resource.name)
-def test_objects_come_change_and_go_and_comparing_notices_each(tmp_path: Path, kind: Kind) -> None:
+def test_objects_come_change_and_go_and_comparing_notices_each(tmp_path: Path, kind: FollowedKind) -> None:
     path = kind.resource.path
     first, then = SAMPLES[path]
 
@@ -332,7 +332,7 @@ def test_objects_come_change_and_go_and_comparing_notices_each(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("kind", MORE, ids=lambda kind: kind.resource.name)
-def test_what_was_deleted_unseen_is_forgotten_with_the_next_list(tmp_path: Path, kind: Kind) -> None:
+def test_what_was_deleted_unseen_is_forgotten_with_the_next_list(tmp_path: Path, kind: FollowedKind) -> None:
     path = kind.resource.path
 
     def prepare(server: FakeServer) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from tonnage.kube.ratelimit import Allowance
+from tonnage.kube.ratelimit import RateLimit
 
 
 def test_a_burst_is_allowed_at_once_and_then_a_rate() -> None:
     async def main() -> tuple[float, float]:
-        clock, allowance = asyncio.get_running_loop().time, Allowance(per_second=50.0, burst=3)
+        clock, allowance = asyncio.get_running_loop().time, RateLimit(per_second=50.0, burst=3)
         begun = clock()
         for _ in range(3):
             await allowance.take()

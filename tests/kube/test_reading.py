@@ -10,7 +10,7 @@ from tests.scenario import pod
 from tonnage.kube.errors import KubeError, OutdatedError, StatusError, refusal
 from tonnage.kube.informer import NODES, PODS
 from tonnage.kube.resource import read_lines, read_page
-from tonnage.kube.watch import Lines, Pace
+from tonnage.kube.watch import Backoff, Lines
 from tonnage.lab.api import pod_manifest
 
 
@@ -106,9 +106,9 @@ def test_paths_of_objects() -> None:
 
 
 def test_waiting_doubles_up_to_a_limit_with_jitter_that_is_handed_in() -> None:
-    longest = Pace(draw=lambda: 1.0, first=0.5, most=3.0)
+    longest = Backoff(draw=lambda: 1.0, first=0.5, most=3.0)
     assert [longest.delay(failures) for failures in range(7)] == [0, 0, 0.5, 1.0, 2.0, 3.0, 3.0]
-    shortest = Pace(draw=lambda: 0.0, first=0.5, most=3.0)
+    shortest = Backoff(draw=lambda: 0.0, first=0.5, most=3.0)
     assert [shortest.delay(failures) for failures in range(7)] == [0, 0, 0.25, 0.5, 1.0, 1.5, 1.5]
     assert longest.delay(10_000) == 3.0
 

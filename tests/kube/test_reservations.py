@@ -27,11 +27,11 @@ def reserve(now: Live, thing: Pod, uid: str, created: str = "2026-01-01T00:00:00
 
 async def expire(now: Live) -> None:
     """Make the picture list everything anew."""
-    before = now.picture.followers["Pod"].lists
+    before = now.informer.reflectors["Pod"].lists
     now.server.stop_connections()
     now.server.version += 10
     now.server.forget_history()
-    await now.until(lambda: now.picture.followers["Pod"].lists > before)
+    await now.until(lambda: now.informer.reflectors["Pod"].lists > before)
 
 
 def test_a_reserved_pod_that_is_seen_bound_holds_what_its_annotations_say(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ def test_a_bookmark_is_a_word_of_the_server(tmp_path: Path) -> None:
     async def main() -> None:
         begun = time.monotonic()
         async with live(tmp_path, prepare) as now:
-            follower = now.picture.followers["Pod"]
+            reflector = now.informer.reflectors["Pod"]
             await now.until(lambda: bool(now.server.watches(PODS)))
-            listed = follower.heard
+            listed = reflector.heard
             assert begun <= listed <= time.monotonic()
             noted.set()
-            await now.until(lambda: follower.heard > listed)
-            assert now.picture.applied == 1, "nothing but the list has changed the picture"
+            await now.until(lambda: reflector.heard > listed)
+            assert now.informer.applied == 1, "nothing but the list has changed the picture"
 
     run(main())
 
@@ -40,7 +40,7 @@ def test_a_bookmark_is_a_word_of_the_server(tmp_path: Path) -> None:
 def test_a_kind_of_which_nothing_is_heard_grows_silent_while_others_are_heard(tmp_path: Path) -> None:
     async def main() -> None:
         async with live(tmp_path) as now:
-            nodes, pods = now.picture.followers["Node"], now.picture.followers["Pod"]
+            nodes, pods = now.informer.reflectors["Node"], now.informer.reflectors["Pod"]
             # Watches have begun, and there is nothing more to say.
             await now.until(lambda: bool(now.server.watches(PODS) and now.server.watches(NODES)))
             silent, before = nodes.heard, pods.heard
@@ -57,11 +57,11 @@ def test_changes_from_a_watch_are_timed_until_all_listeners_know_and_lists_are_n
 
     async def main() -> None:
         async with live(tmp_path, lambda server: server.put(node("a", gpus=1))) as now:
-            now.picture.observer = lambda kind, seconds: told.append((kind, seconds))
-            now.picture.listeners.append(lambda kind, changes: time.sleep(slow))
+            now.informer.observer = lambda kind, seconds: told.append((kind, seconds))
+            now.informer.listeners.append(lambda kind, changes: time.sleep(slow))
             now.server.put(pod("listed", 1))
             now.server.forget_history()
-            await now.until(lambda: now.picture.followers["Pod"].lists == 2)
+            await now.until(lambda: now.informer.reflectors["Pod"].lists == 2)
             assert told == []
             now.server.put(pod("watched", 1))
             await now.until(lambda: bool(told))

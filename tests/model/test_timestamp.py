@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.model.timestamp import MomentError, known_moment, moment, rfc3339
+from tonnage.model.timestamp import TimestampError, known_timestamp, rfc3339, timestamp
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from tonnage.model.timestamp import MomentError, known_moment, moment, rfc3339
     ],
 )
 def test_a_time_is_so_many_seconds_after_1970(text, seconds):
-    assert moment(text) == pytest.approx(seconds, abs=1e-6)
+    assert timestamp(text) == pytest.approx(seconds, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_a_time_is_so_many_seconds_after_1970(text, seconds):
     ],
 )
 def test_what_is_no_time_is_said_with_an_example_of_one(text):
-    with pytest.raises(MomentError, match=r"is no time; expected such as 2026-01-31T12:00:00Z"):
-        moment(text)
-    assert known_moment(text) is None
+    with pytest.raises(TimestampError, match=r"is no time; expected such as 2026-01-31T12:00:00Z"):
+        timestamp(text)
+    assert known_timestamp(text) is None
 
 
 def test_no_text_is_no_time():
-    assert known_moment(None) is None
+    assert known_timestamp(None) is None
 
 
 @given(st.integers(-62135596800, 253402300799))
 def test_a_time_that_was_written_can_be_read(seconds):
-    assert moment(rfc3339(seconds)) == seconds
+    assert timestamp(rfc3339(seconds)) == seconds

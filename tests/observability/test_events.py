@@ -16,7 +16,7 @@ from tonnage.observability.events import (
     BINDING_SUCCEED,
     FILTERING_FAILED,
     LONGEST_MESSAGE,
-    Events,
+    EventRecorder,
     ObjectRef,
     event_name,
     shortened,
@@ -36,7 +36,7 @@ class Desk:
         self.api = Api(*planned)
         self.now = 1_700_000_000.9
         self.outcomes = Counter()
-        self.events = Events(self.api, lambda: self.now, "hami-scheduler", self.count, **limits)
+        self.events = EventRecorder(self.api, lambda: self.now, "hami-scheduler", self.count, **limits)
 
     def count(self, outcome):
         self.outcomes[outcome] += 1

@@ -16,7 +16,7 @@ from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.resources import UNSTATED
 from tonnage.model.selection import UNSCHEDULABLE
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 COLUMNS = (
     "amounts",
@@ -44,7 +44,7 @@ def reference_of(nodes: Mapping[str, Node], held: Mapping[str, Held], policies: 
 
 
 def engine_of(cluster: Cluster, policies: dict[str, str]) -> Session:
-    return Session(cluster, stock_plugins(**policies))
+    return Session(cluster, default_plugins(**policies))
 
 
 def snapshot(cluster: Cluster) -> dict[str, object]:

@@ -235,7 +235,7 @@ def picture(session: Session) -> tuple[Any, ...]:
     cluster.settle()
     columns = cluster.columns
     arrays = tuple(array.tobytes() for array in (columns.amounts, columns.card_free, columns.node_used))
-    counts = {key: [job.count(standing) for standing in range(6)] for key, job in cluster.groups.jobs.items()}
+    counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
     sets = [set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.promised, cluster.leaving)]
     return arrays, dict(cluster.holders), counts, sets, session.queue_records(), len(session.evictions)
 

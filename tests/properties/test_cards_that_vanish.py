@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 HANDSHAKE = "hami.io/node-handshake"
 UUIDS = ["u", "v", "w"]
@@ -70,7 +70,7 @@ def assert_recounted(cluster, there, held):
 @given(st.lists(registrations, min_size=1, max_size=4), st.data())
 def test_usage_is_right_at_every_step(moments, data):
     cluster = Cluster(VENDORS)
-    session = Session(cluster, stock_plugins())
+    session = Session(cluster, default_plugins())
     there: list[str] = []
     held: dict[str, list[tuple[str, int, int]]] = {}
     known = False

@@ -47,7 +47,7 @@ def present(cluster):
         for vendor in cluster.vendors:
             if vendor.is_choosy and vendor.allocated in task.annotations:
                 words = {
-                    (use.uuid, vendor.company(use.memory, task.annotations))
+                    (use.uuid, vendor.tenancy(use.memory, task.annotations))
                     for container in vendor.decode_pod(task.pod)
                     for use in container
                 }
@@ -61,7 +61,7 @@ def check(cluster):
     expected = present(cluster)
     for position, device in enumerate(state.devices):
         here = expected.get(device.uuid, Counter())
-        assert columns.companies[int(columns.company[position, state.row])] == frozenset(here)
+        assert columns.companies[int(columns.tenancy[position, state.row])] == frozenset(here)
         vendor = cluster.vendors[state.vendors[position]]
         if isinstance(vendor, KunlunShared):
             assert len(here) <= 1

@@ -12,7 +12,7 @@ from tests.properties.crowds import ACTIONS, QUEUES, VOLCANOS_ACTIONS, Crowd, ov
 from tests.properties.worlds import examples, phases
 from tonnage.actions.catalog import make_actions
 from tonnage.actions.eviction.consolidation import Consolidation
-from tonnage.actions.eviction.evictionaction import Evicting
+from tonnage.actions.eviction.evictionaction import EvictionAction
 from tonnage.actions.eviction.preempt import Preempt
 from tonnage.actions.eviction.reclaim import Reclaim
 from tonnage.cluster.cluster import Cluster
@@ -55,7 +55,7 @@ def test_a_gang_gets_all_it_needs_or_nothing_and_nothing_is_given_twice(world):
                 assert left + again >= min(job.minimum, before[key]), key
 
 
-class Watched(Evicting):
+class Watched(EvictionAction):
     """Looks whether an attempt for a job that came to nothing has left any trace."""
 
     def __init__(self) -> None:

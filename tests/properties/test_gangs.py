@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 ROLES = ("a", "b")
 
@@ -52,7 +52,7 @@ def picture(cluster: Cluster) -> tuple[Any, ...]:
     """Everything that a cycle can change."""
     cluster.settle()
     columns = cluster.columns
-    counts = {key: [job.count(standing) for standing in range(6)] for key, job in cluster.groups.jobs.items()}
+    counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
     arrays = tuple(array.tobytes() for array in (columns.free, columns.card_free, columns.node_used))
     return arrays, set(cluster.waiting), dict(cluster.holders), set(cluster.promised), set(cluster.leaving), counts
 
@@ -93,7 +93,7 @@ def test_a_gang_is_placed_whole_or_not_at_all_and_nothing_is_given_twice(world):
 def test_jobs_that_are_never_ready_leave_everything_as_it_was(world):
     cluster = build(world)
     before = picture(cluster)
-    with Session(cluster, [*stock_plugins(), Never()]) as session:
+    with Session(cluster, [*default_plugins(), Never()]) as session:
         run_cycle(session, make_actions(("enqueue", "allocate", "backfill")))
         assert not any(decision.outcome == "placed" for decision in session.decisions.values())
     assert picture(cluster) == before

@@ -28,10 +28,13 @@ class Drama(Stage):
 
     def due(self) -> list[Victim]:
         """Those whose eviction would be written next."""
-        promises = self.deciding.promises
-        plans = [plan for plan in promises.plans if promises.stands(plan)]
+        nominations = self.cycle_runner.nominations
+        plans = [plan for plan in nominations.plans if nominations.stands(plan)]
         return [
-            victim for plan in plans for victim in plan.victims if victim.state == STAYS and promises.is_there(victim)
+            victim
+            for plan in plans
+            for victim in plan.victims
+            if victim.state == STAYS and nominations.is_there(victim)
         ]
 
     def step(self, what: str) -> bool:

@@ -10,8 +10,8 @@ from tonnage.actions.catalog import make_actions
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.overlaps import Overlaps
 from tonnage.kube.resource import Change
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.plugins.defaults import default_plugins
+from tonnage.scheduler.cyclerunner import CycleRunner
 
 NODES = st.one_of(
     st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3).map(
@@ -31,7 +31,7 @@ def wanted(name, share):
 @given(nodes=NODES, shares=PODS, order=st.randoms(use_true_random=False))
 def test_nobody_is_suspect_if_nothing_is_given_out_twice(nodes, shares, order):
     leader = scenario(*nodes, *(wanted(f"p{number}", share) for number, share in enumerate(shares)))
-    placed = Deciding(leader, stock_plugins(), make_actions()).run(frozenset(), 0.0).placed
+    placed = CycleRunner(leader, default_plugins(), make_actions()).run(frozenset(), 0.0).placed
     writer = BindingWriter(None, leader, lambda: 1e9, lambda: 0.0)
     standby = scenario(*nodes)
     overlaps = Overlaps(None, standby, lambda: 1e9, lambda: 0.0, lambda pod, why: None, lambda: True)

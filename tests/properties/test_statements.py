@@ -12,7 +12,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 class Tally(Plugin):
@@ -42,7 +42,7 @@ def everything(cluster):
 def test_undoing_restores_everything(found, held, wanted, data):
     cluster = told([*found, *held, *wanted])
     tally = Tally()
-    with Session(cluster, [*stock_plugins(), tally]) as session:
+    with Session(cluster, [*default_plugins(), tally]) as session:
         probe = make_task(wanted[0], VENDORS)
         before = everything(cluster)
         answer = session.decide(probe).record()

@@ -5,7 +5,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from tonnage.simulator.studies.results import Curve, NodePicture, Picture, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import ClusterFrame, Curve, NodeFrame, PolicyResult, Results, SeedSpread
 
 GPUS = 6212
 FIGURES = {
@@ -56,18 +56,18 @@ def allocated(at: float, full: float, last: float) -> float:
 
 
 def curve(values: dict[int, tuple[float, float]]) -> Curve:
-    return {str(at): Spread(round(mean, 4), round(sd, 4)) for at, (mean, sd) in values.items()}
+    return {str(at): SeedSpread(round(mean, 4), round(sd, 4)) for at, (mean, sd) in values.items()}
 
 
-def picture(full: float, pools: Sequence[tuple[str, int, int]], rng: random.Random) -> Picture:
+def picture(full: float, pools: Sequence[tuple[str, int, int]], rng: random.Random) -> ClusterFrame:
     nodes = []
     for model, cards, count in pools:
         for _ in range(count):
             shares = [
                 rng.choice((0.0, 0.32, 0.47, 0.65, 0.81)) if rng.random() > full / 100 else 1.0 for _ in range(cards)
             ]
-            nodes.append(NodePicture(f"openb-node-{len(nodes):04d}", model, shares, round(rng.uniform(0.4, 1), 3)))
-    return Picture("100", nodes)
+            nodes.append(NodeFrame(f"openb-node-{len(nodes):04d}", model, shares, round(rng.uniform(0.4, 1), 3)))
+    return ClusterFrame("100", nodes)
 
 
 def fill_policy(figures: tuple[float, ...], pools: Sequence[tuple[str, int, int]], rng: random.Random) -> PolicyResult:
@@ -86,7 +86,7 @@ def fill_policy(figures: tuple[float, ...], pools: Sequence[tuple[str, int, int]
         nodes_free=curve({x: (max(0.0, 1213 * (1 - x / (full - 8))), 2.0) for x in at}),
         gpus_free=curve({x: (max(0.0, GPUS * (1 - x / full)), 5.0) for x in at}),
         cpu_stranded=curve({x: (0.002 * x * x * (100 - full) / 10, 0.2) for x in at}),
-        failures={reason: Spread(round(part * failed[130][0]), 8.0) for reason, part in reasons.items()},
+        failures={reason: SeedSpread(round(part * failed[130][0]), 8.0) for reason, part in reasons.items()},
         picture=picture(full, pools, rng),
     )
 
@@ -126,10 +126,18 @@ def replay_results() -> Results:
             gpu_allocated=curve({at: (value, 0.8) for at, value in wave.items()}),
             fragmentation_of_all=curve({at: ((100 - value) * 0.4, 0.5) for at, value in wave.items()}),
             pods_waiting=curve({at: (max(0.0, 40 - (95 - level) * 3 + 30 * math.sin(at / 7000)), 3.0) for at in hours}),
-            waiting_time={"p50": Spread(0.0), "p95": Spread(60 * (100 - level), 40.0), "max": Spread(9000.0, 300.0)},
-            completion_time={"p50": Spread(2400.0, 10), "p95": Spread(9000.0 + level, 100), "max": Spread(90000.0, 9)},
-            failures={"CardInsufficientMemory": Spread(3.5, 1.0)},
-            picture=Picture("86400", picture(level, (("NVIDIA H100", 8, 12), ("NVIDIA A100", 4, 9)), rng).nodes),
+            waiting_time={
+                "p50": SeedSpread(0.0),
+                "p95": SeedSpread(60 * (100 - level), 40.0),
+                "max": SeedSpread(9000.0, 300.0),
+            },
+            completion_time={
+                "p50": SeedSpread(2400.0, 10),
+                "p95": SeedSpread(9000.0 + level, 100),
+                "max": SeedSpread(90000.0, 9),
+            },
+            failures={"CardInsufficientMemory": SeedSpread(3.5, 1.0)},
+            picture=ClusterFrame("86400", picture(level, (("NVIDIA H100", 8, 12), ("NVIDIA A100", 4, 9)), rng).nodes),
         )
     return Results(
         policies=policies,

@@ -5,7 +5,7 @@ import pytest
 from tests.report.sample import fill_results, replay_results
 from tonnage.report.findings import equal, findings
 from tonnage.report.pages.text import NARROW
-from tonnage.simulator.studies.results import PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
 
 
 def said(results: Results) -> list[str]:
@@ -29,8 +29,8 @@ def filled(gpus: int = 1000, seeds: int = 10, bound: float | None = None, **poli
 
 def reached(mean: float, sd: float = 0.0, **others: float) -> PolicyResult:
     return PolicyResult(
-        gpu_allocated={"50": Spread(50.0), "100": Spread(mean, sd)},
-        **{name: {"100": Spread(value)} for name, value in others.items()},
+        gpu_allocated={"50": SeedSpread(50.0), "100": SeedSpread(mean, sd)},
+        **{name: {"100": SeedSpread(value)} for name, value in others.items()},
     )
 
 
@@ -97,7 +97,9 @@ def test_what_is_equal_everywhere_is_said_to_be():
 
 
 def test_without_the_checkpoint_at_full_demand_the_last_one_counts():
-    policies = {name: PolicyResult({"50": Spread(50), "80": Spread(value)}) for name, value in (("a", 70), ("b", 60))}
+    policies = {
+        name: PolicyResult({"50": SeedSpread(50), "80": SeedSpread(value)}) for name, value in (("a", 70), ("b", 60))
+    }
     assert said(filled(**policies))[0].startswith("a allocated the most, 70.0 %")
 
 
@@ -110,7 +112,7 @@ def test_a_replay_is_compared_by_its_averages_and_waits():
 
 
 def test_an_average_counts_how_long_a_value_held():
-    curve = {"0": Spread(0.0), "10": Spread(0.0), "10.0001": Spread(100.0), "40": Spread(100.0)}
+    curve = {"0": SeedSpread(0.0), "10": SeedSpread(0.0), "10.0001": SeedSpread(100.0), "40": SeedSpread(100.0)}
     (sentence,) = said(Results({"a": PolicyResult(curve)}, "replay", "w", "c", {}, [1], 1, 100, 1))
     assert sentence == "a allocated 75.0 % of all GPUs, 75 GPUs."
 
@@ -118,13 +120,13 @@ def test_an_average_counts_how_long_a_value_held():
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        (Spread(90.0, 0.3), Spread(90.4, 0.3), True),
-        (Spread(90.0, 0.3), Spread(90.5, 0.3), False),
-        (Spread(90.0), Spread(90.04), True),
-        (Spread(90.0), Spread(90.1), False),
+        (SeedSpread(90.0, 0.3), SeedSpread(90.4, 0.3), True),
+        (SeedSpread(90.0, 0.3), SeedSpread(90.5, 0.3), False),
+        (SeedSpread(90.0), SeedSpread(90.04), True),
+        (SeedSpread(90.0), SeedSpread(90.1), False),
     ],
 )
-def test_differences_count_from_the_spread_of_a_pair_of_runs(one: Spread, other: Spread, same: bool):
+def test_differences_count_from_the_spread_of_a_pair_of_runs(one: SeedSpread, other: SeedSpread, same: bool):
     assert equal(one, other, 0.05) is same
 
 

@@ -11,7 +11,7 @@ from tests.report.sample import fill_results, replay_results
 from tonnage.report.curves import parting
 from tonnage.report.measures import ALLOCATED
 from tonnage.report.render import UnwritableReportError, render, write_report
-from tonnage.simulator.studies.results import NodePicture, Picture, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import ClusterFrame, NodeFrame, PolicyResult, Results, SeedSpread
 
 HOSTILE = "</script><img src=x onerror=alert(1)>'\"&{{ 7*7 }}"
 VOID = {"meta", "link", "input", "wbr", "br"}
@@ -53,7 +53,7 @@ class Page(HTMLParser):
 
 def bare(**changed: object) -> Results:
     given: dict[str, object] = {
-        "policies": {"a": PolicyResult({"100": Spread(90.0)})},
+        "policies": {"a": PolicyResult({"100": SeedSpread(90.0)})},
         "mode": "fill",
         "workload": "w",
         "command": "c",
@@ -122,10 +122,10 @@ def test_every_table_has_a_caption_and_every_picture_a_description(page: str):
 
 def test_whatever_a_name_holds_is_shown_and_never_obeyed():
     policy = PolicyResult(
-        {"50": Spread(40.0), "100": Spread(90.0)},
-        failures={HOSTILE: Spread(3.0)},
-        waiting_time={HOSTILE: Spread(3.0)},
-        picture=Picture("100", [NodePicture(HOSTILE, HOSTILE, [0.5], 0.5)]),
+        {"50": SeedSpread(40.0), "100": SeedSpread(90.0)},
+        failures={HOSTILE: SeedSpread(3.0)},
+        waiting_time={HOSTILE: SeedSpread(3.0)},
+        picture=ClusterFrame("100", [NodeFrame(HOSTILE, HOSTILE, [0.5], 0.5)]),
     )
     versions = {HOSTILE: HOSTILE}
     page = render(bare(policies={HOSTILE: policy}, workload=HOSTILE, command=HOSTILE, versions=versions))
@@ -147,10 +147,15 @@ def test_the_same_results_give_the_same_page(page: str):
         bare(),
         bare(policies={}),
         bare(policies={"a": PolicyResult({})}),
-        bare(mode="replay", policies={"a": PolicyResult({"0": Spread(0.0)})}),
-        bare(policies={"a": PolicyResult({"100": Spread(90.0)}), "b": PolicyResult({"50": Spread(50.0)})}),
-        bare(gpus=0, policies={"a": PolicyResult({"0": Spread(0.0), "100": Spread(0.0)}, picture=Picture("100", []))}),
-        bare(policies={"a": PolicyResult({"0": Spread(0.0)}, picture=Picture("0", [NodePicture("n", "", [])]))}),
+        bare(mode="replay", policies={"a": PolicyResult({"0": SeedSpread(0.0)})}),
+        bare(policies={"a": PolicyResult({"100": SeedSpread(90.0)}), "b": PolicyResult({"50": SeedSpread(50.0)})}),
+        bare(
+            gpus=0,
+            policies={
+                "a": PolicyResult({"0": SeedSpread(0.0), "100": SeedSpread(0.0)}, picture=ClusterFrame("100", []))
+            },
+        ),
+        bare(policies={"a": PolicyResult({"0": SeedSpread(0.0)}, picture=ClusterFrame("0", [NodeFrame("n", "", [])]))}),
         bare(bound={"100": 95.0}),
         replay_results(),
     ],

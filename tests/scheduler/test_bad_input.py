@@ -21,20 +21,20 @@ from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.kube.client import connect
-from tonnage.kube.informer import Kind
+from tonnage.kube.informer import FollowedKind
 from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.resource import read_page
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
 from tonnage.observability.events import LONGEST_MESSAGE
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.gpus import devices
 from tonnage.plugins.gpus.devices import Devices
-from tonnage.scheduler.cyclelimit import AIM, FEWEST, MOST, Portions
-from tonnage.scheduler.messages import Sentences
-from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.cyclelimit import AIM, FEWEST, MOST, CycleLimit
+from tonnage.scheduler.messages import Messages
+from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.problems import MOST_LINES, Problems
-from tonnage.scheduler.service import Service
+from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.triggers import DEFAULT_SCHEDULER
 from tonnage.scheduler.unreadable import Unreadable
 
@@ -43,18 +43,18 @@ class World:
     """A scheduler that passes over who need not be looked at, as the service does."""
 
     def __init__(self, *things: Any, portion: int = 1000) -> None:
-        self.watching = Watching(stock_plugins())
-        self.portions = Portions(self.watching.backlog, portion)
+        self.watching = Watching(default_plugins())
+        self.cycle_limit = CycleLimit(self.watching.unschedulable, portion)
         self.said: dict[str, str] = {}
         self.placed: dict[str, str | None] = {}
         self.problems: dict[str, Problem] = {}
-        self.unreadable = Unreadable(self.problems, self.watching.attention.room_came_free)
+        self.unreadable = Unreadable(self.problems, self.watching.triggers.room_came_free)
         self.tell(*things)
 
     def tell(self, *things: Any) -> None:
         self.watching.tell(*things)
 
-    def read(self, kind: Kind, *objects: dict[str, Any]) -> None:
+    def read(self, kind: FollowedKind, *objects: dict[str, Any]) -> None:
         """Take over objects as the API server shows them."""
         page = read_page(kind.resource, json.dumps({"metadata": {}, "items": objects}).encode())
         for change in page.changes:
@@ -67,14 +67,14 @@ class World:
 
     def cycle(self) -> list[str]:
         """Decide once; the pods that were looked at."""
-        backlog = self.watching.backlog
-        cycle = self.watching.deciding.run(self.portions.next(self.watching.cluster.waiting), 0.0)
-        backlog.found_nothing(cycle.waiting)
-        sentences = Sentences(cycle.waits, self.unreadable.about)
+        unschedulable = self.watching.unschedulable
+        cycle = self.watching.cycle_runner.run(self.cycle_limit.next(self.watching.cluster.waiting), 0.0)
+        unschedulable.found_nothing(cycle.waiting)
+        messages = Messages(cycle.waits, self.unreadable.about)
         for decision in cycle.waiting:
-            self.said[decision.task.name] = sentences.why_not(decision)
+            self.said[decision.task.name] = messages.why_not(decision)
         for decision in cycle.placed:
-            backlog.found_place(decision.task.key)
+            unschedulable.found_place(decision.task.key)
             self.placed[decision.task.name] = decision.node
         return [decision.task.name for decision in (*cycle.placed, *cycle.waiting)]
 
@@ -365,9 +365,9 @@ def test_of_very_many_pods_the_first_and_the_latest_are_looked_at_first() -> Non
     looked_at = world.cycle()
     assert world.placed == {"small": "a"}
     assert set(looked_at) == {f"p{n:03}" for n in (0, 1, 2, 3, 4, 96, 97, 98, 99)} | {"small"}
-    assert world.portions.is_partial
+    assert world.cycle_limit.is_partial
     cycles = 1
-    while world.portions.is_partial:
+    while world.cycle_limit.is_partial:
         world.cycle()
         cycles += 1
     assert cycles == 11
@@ -379,7 +379,7 @@ def test_nobody_is_left_out_however_often_room_comes_free() -> None:
     world = World(plain("a", 4), *(pod(f"p{number:03}", 8) for number in range(100)), portion=10)
     for _ in range(20):
         assert {f"p{number:03}" for number in range(5)} <= set(world.cycle()), "what came free is theirs first"
-        world.watching.attention.room_came_free()
+        world.watching.triggers.room_came_free()
     assert len(world.said) == 100
 
 
@@ -395,15 +395,15 @@ def test_portions_are_as_large_as_there_is_time_for() -> None:
 
     def portion() -> int:
         waiting = world.watching.cluster.waiting
-        passed_over = world.portions.next(waiting)
+        passed_over = world.cycle_limit.next(waiting)
         return sum(1 for key in waiting if key not in passed_over)
 
     assert portion() == 1000
     for _ in range(10):
-        world.portions.took(AIM * 2)
+        world.cycle_limit.took(AIM * 2)
     assert portion() == 300 > FEWEST, "a hundredth of those that wait"
     for _ in range(10):
-        world.portions.took(AIM / 2)
+        world.cycle_limit.took(AIM / 2)
     assert portion() == MOST
 
 
@@ -415,12 +415,18 @@ def test_cycles_follow_each_other_until_everybody_was_looked_at(tmp_path: Path) 
             for number in range(50):
                 server.put(pod(f"p{number}", 8))
             client = await connect(server.kubeconfig(tmp_path))
-            service = Service(
-                client, default_vendors(), stock_plugins(), make_actions(), QUICK, Metrics(), DEFAULT_SCHEDULER
+            service = SchedulerService(
+                client,
+                default_vendors(),
+                default_plugins(),
+                make_actions(),
+                QUICK,
+                SchedulerMetrics(),
+                DEFAULT_SCHEDULER,
             )
-            service._portions = Portions(service.backlog, 10)
+            service._cycle_limit = CycleLimit(service.unschedulable, 10)
             running = asyncio.create_task(service.run())
-            await until(lambda: len(service.backlog) == 50)
+            await until(lambda: len(service.unschedulable) == 50)
             cycles = service.cycles
             assert cycles >= 2, "the portions grow as long as there is time"
             await asyncio.sleep(0.1)

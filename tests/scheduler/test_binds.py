@@ -7,12 +7,12 @@ from tests.groups import add, group, members
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.binder.binding import BindError, BindUnknownError
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.scheduler.binds import TRIES, Binds
-from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.cyclerunner import CycleRunner
 
 
 class Writer:
@@ -50,12 +50,12 @@ class World:
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         self.released.append([key.partition("/")[2] for key in released])
 
-    def binds(self, deciding: Deciding) -> Binds:
+    def binds(self, cycle_runner: CycleRunner) -> Binds:
         return Binds(
             self.writer,  # type: ignore[arg-type]
             self.cluster,
-            Gates(lambda: 0.0),
-            deciding.release,
+            HandoverQueue(lambda: 0.0),
+            cycle_runner.release,
             self,
             lambda: 0.0,
             self.at_once,
@@ -63,9 +63,9 @@ class World:
 
     def run(self) -> None:
         async def main() -> None:
-            deciding = Deciding(self.cluster, stock_plugins(), make_actions())
-            binds = self.binds(deciding)
-            binds.add(deciding.run(frozenset(), 0.0).placed)
+            cycle_runner = CycleRunner(self.cluster, default_plugins(), make_actions())
+            binds = self.binds(cycle_runner)
+            binds.add(cycle_runner.run(frozenset(), 0.0).placed)
             running = asyncio.create_task(binds.run())
             while len(binds):
                 await asyncio.sleep(0.01)
@@ -134,9 +134,9 @@ def test_one_that_leads_no_longer_keeps_only_the_places_of_bindings_that_were_se
                 raise refused()
 
     async def main() -> None:
-        deciding = Deciding(cluster, stock_plugins(), make_actions())
-        binds = world.binds(deciding)
-        binds.add(deciding.run(frozenset(), 0.0).placed)
+        cycle_runner = CycleRunner(cluster, default_plugins(), make_actions())
+        binds = world.binds(cycle_runner)
+        binds.add(cycle_runner.run(frozenset(), 0.0).placed)
         running = asyncio.create_task(binds.run())
         while len(world.writer.written) < 3:
             await asyncio.sleep(0.01)
@@ -171,9 +171,9 @@ def test_a_place_whose_outcome_is_not_known_is_neither_idle_nor_given_up() -> No
             return True
 
     async def main() -> None:
-        deciding = Deciding(cluster, stock_plugins(), make_actions())
-        binds = world.binds(deciding)
-        binds.add(deciding.run(frozenset(), 0.0).placed)
+        cycle_runner = CycleRunner(cluster, default_plugins(), make_actions())
+        binds = world.binds(cycle_runner)
+        binds.add(cycle_runner.run(frozenset(), 0.0).placed)
         running = asyncio.create_task(binds.run())
         await asyncio.sleep(0.1)
         binds.cease()

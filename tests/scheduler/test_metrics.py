@@ -12,19 +12,19 @@ from tests.extender.recording import described, parsed, values
 from tests.groups import add, group, kai_group, kai_queue, members, queue
 from tests.scenario import node, plain, scenario
 from tonnage.actions.catalog import make_actions
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
-from tonnage.scheduler.cyclerunner import Deciding
-from tonnage.scheduler.metrics import MOST_QUEUES, Metrics, queue_metrics
+from tonnage.scheduler.cyclerunner import CycleRunner
+from tonnage.scheduler.metrics import MOST_QUEUES, SchedulerMetrics, queue_metrics
 from tonnage.scheduler.stopwatch import Stopwatch
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 Scrape = dict[str, dict[frozenset[tuple[str, str]], float]]
 
@@ -33,25 +33,25 @@ class World:
     """A scheduler without an API server."""
 
     def __init__(self, cluster: Cluster, *more: Plugin) -> None:
-        self.metrics = Metrics()
-        follower = SimpleNamespace(trouble="", lists=1, breaks=0, heard=0.0)
-        picture = SimpleNamespace(
-            synced=asyncio.Event(), applied=0, followers={"Node": follower}, problems={}, listeners=[], observer=None
+        self.metrics = SchedulerMetrics()
+        reflector = SimpleNamespace(trouble="", lists=1, breaks=0, heard=0.0)
+        informer = SimpleNamespace(
+            synced=asyncio.Event(), applied=0, reflectors={"Node": reflector}, problems={}, listeners=[], observer=None
         )
         actions = make_actions(("enqueue", "allocate"))
-        self.deciding = Deciding(cluster, [*stock_plugins(), *more], actions, self.metrics.stopwatch)
+        self.cycle_runner = CycleRunner(cluster, [*default_plugins(), *more], actions, self.metrics.stopwatch)
         self.parts: Any = SimpleNamespace(
             cluster=cluster,
-            picture=picture,
-            gates=Gates(lambda: 0.0),
+            informer=informer,
+            handovers=HandoverQueue(lambda: 0.0),
             writer=SimpleNamespace(conflicts={}, locks={}),
-            backlog=Backlog(lambda: 0.0),
+            unschedulable=UnschedulablePods(lambda: 0.0),
             binds=(),
             events=SimpleNamespace(queued=3),
             conditions=SimpleNamespace(queued=2),
-            statuses=SimpleNamespace(queued=1),
-            deciding=self.deciding,
-            leading=SimpleNamespace(leads=True),
+            podgroup_statuses=SimpleNamespace(queued=1),
+            cycle_runner=self.cycle_runner,
+            leadership=SimpleNamespace(leads=True),
             problems=(),
         )
         self.metrics.attach(self.parts)
@@ -65,7 +65,7 @@ def busy() -> World:
     cluster = scenario(plain("a", 4), *members("large", 2, 4, cpu=1), *members("small", 1, 1, cpu=1))
     add(cluster, queue("team", weight=3), group("large", 2, queue="team"), group("small", 1, queue="team"))
     world = World(cluster, Proportion())
-    world.deciding.run((), 0.0)
+    world.cycle_runner.run((), 0.0)
     return world
 
 
@@ -114,7 +114,7 @@ def test_a_scrape_has_no_series_for_pods_nodes_or_cycles() -> None:
     world = busy()
     before = sum(map(len, world.scrape().values()))
     for _ in range(3):
-        world.deciding.run((), 0.0)
+        world.cycle_runner.run((), 0.0)
     world.parts.cluster.upsert_node(node("b", cpu="1"))
     assert sum(map(len, world.scrape().values())) == before
 
@@ -130,7 +130,7 @@ def test_queues_of_kai_count_cards_as_gpus() -> None:
     cluster = scenario(plain("a", 4), *members("g", 1, 2, cpu=1))
     add(cluster, kai_queue("team", resources={"gpu": {"quota": 2}}), kai_group("g", 1, queue="team"))
     world = World(cluster, Proportion())
-    world.deciding.run((), 0.0)
+    world.cycle_runner.run((), 0.0)
     found = world.scrape()
     assert values(found["tonnage_queue_allocated"], "queue", "resource")["team", "gpu"] == 2
     assert values(found["tonnage_queue_deserved"], "queue", "resource")["team", "gpu"] == 2
@@ -147,7 +147,7 @@ def test_failures_of_plugins_add_up_over_sessions() -> None:
     world = World(scenario(node("a", cpu="1"), *members("g", 1, cpu=1)), Fails())
     add(world.parts.cluster, group("g", 1))
     for _ in range(2):
-        world.deciding.run((), 0.0)
+        world.cycle_runner.run((), 0.0)
     failures = values(world.scrape()["tonnage_plugin_failures_total"], "plugin")
     assert failures["fails",] == 2
     assert failures["gang",] == 0

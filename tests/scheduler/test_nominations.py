@@ -10,7 +10,7 @@ from tests.scheduler.evictions.evicting import Stage, names
 from tonnage.model.group import GroupObject
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.scheduler.evictions.plans import LEAVES, SPARED
 from tonnage.scheduler.nominations import STAY_SECONDS
 
@@ -50,7 +50,7 @@ def test_it_is_the_same_in_one_session_that_stays_open() -> None:
     """Without queues' shares there is one session for all cycles, and the watch changes the picture between them."""
     running = [pod(f"low{number}", cpu="1", on="a") for number in range(2)]
     cluster = scenario(bare("a", cpu="2"), *running, pod("high", cpu="2", priority=50), pod("small", cpu="1"))
-    stage = Stage(cluster, "allocate", "preempt", plugins=stock_plugins)
+    stage = Stage(cluster, "allocate", "preempt", plugins=default_plugins)
     stage.cycle()
     assert (sorted(stage.stopped), stage.promised) == (["low0", "low1"], {"high": "a"})
     stage.evict("low0")
@@ -118,7 +118,7 @@ def test_nobody_else_goes_for_a_pod_that_is_gone() -> None:
     stage.cycle()
     stage.evict("low1-0")
     stage.leave("high-0")
-    assert not stage.deciding.promises.stands(stage.plans[0])
+    assert not stage.cycle_runner.nominations.stands(stage.plans[0])
     stage.cycle()
     assert stage.victim("low0-0").state == SPARED
     assert stage.cluster.leaving == {"default/low1-0"}
@@ -142,7 +142,7 @@ def test_a_more_important_job_of_the_queue_takes_a_promised_place_over_instead_o
     come(stage, job("higher", "q", 2, priority=HIGHER))
     stage.cycle("high-0")
     assert stage.promised == {"higher-0": "n0"}
-    assert [task.name for task in stage.deciding.promises.take_lost()] == ["high-0"]
+    assert [task.name for task in stage.cycle_runner.nominations.take_lost()] == ["high-0"]
     assert stage.stopped == ["low0-0"]
     stage.leave("low0-0")
     assert names(stage.cycle("high-0")) == {"higher-0": "n0"}
@@ -224,9 +224,9 @@ def test_a_pod_that_names_a_node_and_gets_no_place_does_not_go_on_naming_it() ->
     stage.restart()
     come(stage, job("other", "q", 2, on="n0", priority=HIGHER))
     stage.cycle("high-0")
-    assert stage.deciding.promises.take_lost() == [], "it pauses and may still get the place"
+    assert stage.cycle_runner.nominations.take_lost() == [], "it pauses and may still get the place"
     stage.cycle()
-    assert [task.name for task in stage.deciding.promises.take_lost()] == ["high-0"]
+    assert [task.name for task in stage.cycle_runner.nominations.take_lost()] == ["high-0"]
 
 
 def test_a_pod_that_names_a_node_that_is_gone_does_not_go_on_naming_it() -> None:
@@ -236,7 +236,7 @@ def test_a_pod_that_names_a_node_that_is_gone_does_not_go_on_naming_it() -> None
     stage.cluster.remove_node("n0")
     stage.restart()
     stage.cycle()
-    assert [task.name for task in stage.deciding.promises.take_lost()] == ["high-0"]
+    assert [task.name for task in stage.cycle_runner.nominations.take_lost()] == ["high-0"]
 
 
 def test_a_pod_that_names_a_node_and_gets_its_place_has_lost_nothing() -> None:
@@ -247,7 +247,7 @@ def test_a_pod_that_names_a_node_and_gets_its_place_has_lost_nothing() -> None:
     stage.restart()
     stage.cycle()
     assert stage.promised == {"high-0": "n0"}
-    assert stage.deciding.promises.take_lost() == []
+    assert stage.cycle_runner.nominations.take_lost() == []
 
 
 def test_a_plan_does_not_wait_for_who_stays_because_another_plan_has_ended() -> None:
@@ -268,11 +268,11 @@ def test_a_plan_does_not_wait_for_who_stays_because_another_plan_has_ended() -> 
 def test_a_plan_is_in_vain_once_its_victim_stays() -> None:
     stage = full()
     stage.cycle()
-    assert stage.deciding.promises.in_vain() == []
-    stage.deciding.promises.let_stay(stage.victim("low0-0"))
-    assert stage.deciding.promises.in_vain() == stage.plans
+    assert stage.cycle_runner.nominations.in_vain() == []
+    stage.cycle_runner.nominations.let_stay(stage.victim("low0-0"))
+    assert stage.cycle_runner.nominations.in_vain() == stage.plans
     stage.cycle()
-    assert stage.deciding.promises.in_vain() == []
+    assert stage.cycle_runner.nominations.in_vain() == []
     assert stage.stopped == ["low0-0", "low0-0"]
 
 
@@ -283,7 +283,7 @@ def test_a_plan_that_is_given_up_spares_the_rest_and_others_go_the_next_time() -
     stage = full(node("n1", 2), job("more", "q", 2, on="n1", priority=60), low=2)
     stage.cycle()
     stage.evict("low1-0")
-    tasks = stage.deciding.give_up(stage.plans[0], [stage.victim("low0-0")], 0.0)
+    tasks = stage.cycle_runner.give_up(stage.plans[0], [stage.victim("low0-0")], 0.0)
     assert [task.name for task in tasks] == ["high-0"]
     assert stage.cluster.leaving == {"default/low1-0"}
     assert (stage.promised, stage.cluster.promised) == ({}, set())
@@ -294,7 +294,7 @@ def test_a_plan_that_is_given_up_spares_the_rest_and_others_go_the_next_time() -
 def test_who_could_not_be_evicted_is_asked_again_after_a_while() -> None:
     stage = full()
     stage.cycle()
-    stage.deciding.give_up(stage.plans[0], [stage.victim("low0-0")], 0.0)
+    stage.cycle_runner.give_up(stage.plans[0], [stage.victim("low0-0")], 0.0)
     stage.cycle(now=STAY_SECONDS - 1)
     assert stage.stopped == ["low0-0"]
     stage.cycle(now=STAY_SECONDS + 1)

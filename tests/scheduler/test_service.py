@@ -9,29 +9,29 @@ from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import NODES, PODS
 from tonnage.kube.leaderelection.fence import always
-from tonnage.kube.watch import Pace
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.service import Service
+from tonnage.kube.watch import Backoff
+from tonnage.plugins.defaults import default_plugins
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.service import SchedulerService
 
 
 @asynccontextmanager
-async def deciding(*things):
+async def cycle_runner(*things):
     """A scheduler that knows these things and has taken over."""
-    service = Service(
+    service = SchedulerService(
         Mock(),
         default_vendors(),
-        stock_plugins(),
+        default_plugins(),
         make_actions(["allocate"]),
-        Pace(draw=lambda: 0.5),
-        Metrics(),
+        Backoff(draw=lambda: 0.5),
+        SchedulerMetrics(),
         "default-scheduler",
     )
     kinds = {kind.resource.type: kind for kind in (NODES, PODS)}
     for thing in things:
         kinds[type(thing)].put(service.cluster, thing)
-    service.picture.synced.set()
-    service.leading.led.set()
+    service.informer.synced.set()
+    service.leadership.led.set()
     work = asyncio.create_task(service._decide())
     try:
         yield service
@@ -43,12 +43,12 @@ async def deciding(*things):
 
 def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_is():
     async def scenario():
-        async with deciding(node("a", gpus=1), pod("p", 1, memory=1000)) as service:
-            service.leading.fence = lambda: (0.5, 1.0)
+        async with cycle_runner(node("a", gpus=1), pod("p", 1, memory=1000)) as service:
+            service.leadership.fence = lambda: (0.5, 1.0)
             service._begin()
             await asyncio.sleep(0.1)
             assert service.cycles == 0, "it must not decide"
-            service.leading.fence = always
+            service.leadership.fence = always
             async with asyncio.timeout(5):
                 while not service.cycles:
                     await asyncio.sleep(0.01)
@@ -59,11 +59,11 @@ def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_i
 
 def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
     async def scenario():
-        async with deciding() as service:
-            service.statuses._said["default/g"] = None, {"phase": "Running"}
+        async with cycle_runner() as service:
+            service.podgroup_statuses._said["default/g"] = None, {"phase": "Running"}
             service.queue_statuses._said["queues", "q", None] = {"allocated": {}}
             service._cease()
-            assert not service.statuses._said
+            assert not service.podgroup_statuses._said
             assert not service.queue_statuses._said
 
     asyncio.run(scenario())

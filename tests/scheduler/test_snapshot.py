@@ -16,13 +16,13 @@ from tests.properties.crowds import Crowd, plugins, worlds
 from tests.properties.worlds import examples, nodes, phases, pods, running_pods
 from tests.scenario import node, part, plain, pod, running
 from tests.scheduler.watching import Watching, manifests_in, replayed, said, text_of
-from tonnage.kube.informer import Kind
+from tonnage.kube.informer import FollowedKind
 from tonnage.kube.kinds import BATCH_KINDS
 from tonnage.model.group import PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.pod import EnvVar, Pod
 from tonnage.model.wire import KINDS, convert, decode_object, encode, manifest
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 def shown(live: Watching) -> bytes:
@@ -69,25 +69,25 @@ def test_devices_of_many_vendors_are_replayed(
     things = [*found, *held, *wanted]
     chance.shuffle(things)
     late = [one for one in wanted if chance.random() < 0.5]
-    live = Watching(stock_plugins(), things=[thing for thing in things if thing not in late])
+    live = Watching(default_plugins(), things=[thing for thing in things if thing not in late])
     for decision in live.decide():
         if decision.outcome == "placed" and chance.random() < 0.3:
             live.tell(live.bound(decision))
     live.tell(*late)
     text = shown(live)
-    assert said(replayed(text, stock_plugins())) == said(live.decide())
+    assert said(replayed(text, default_plugins())) == said(live.decide())
 
 
 def test_a_place_that_is_reserved_is_taken_in_the_replay() -> None:
     leftover = {"hami.io/vgpu-devices-allocated": "a/0,NVIDIA,8000,0:;", "hami.io/dcu-devices-allocated": "d,DCU,9,9:;"}
-    live = Watching(stock_plugins(), things=[node("a", gpus=2), pod("p", 1, memory=5000, annotations=leftover)])
+    live = Watching(default_plugins(), things=[node("a", gpus=2), pod("p", 1, memory=5000, annotations=leftover)])
     (placed,) = live.decide()
     assert placed.devices[0].uuid == "a/1"
     live.tell(pod("late", 1, memory=8000), pod("none", 1, memory=8000, created="2026-01-01T00:00:00Z"))
     (p,) = [one for one in manifests_in(shown(live)).pods if one.node]
     assert p.annotations["hami.io/vgpu-devices-allocated"] == "a/1,NVIDIA,5000,0:;"
     assert "hami.io/dcu-devices-allocated" not in p.annotations, "left over from an attempt that came to nothing"
-    again = {decision.task.name: decision for decision in replayed(shown(live), stock_plugins())}
+    again = {decision.task.name: decision for decision in replayed(shown(live), default_plugins())}
     assert [device.uuid for device in again["late"].devices] == ["a/0"]
     assert again["none"].node is None
     assert "p" not in again
@@ -96,10 +96,10 @@ def test_a_place_that_is_reserved_is_taken_in_the_replay() -> None:
 def test_pods_keep_the_plain_cards_they_have_without_naming_them() -> None:
     """Which card a pod has that names none depends on who was there before: here the first card is free again."""
     first, second = pod("first", 1, on="a"), pod("second", 1, on="a")
-    live = Watching(stock_plugins(), things=[plain("a", 2, gpu_memory=1000), first, second])
+    live = Watching(default_plugins(), things=[plain("a", 2, gpu_memory=1000), first, second])
     live.gone(first)
     live.tell(part("half", 0.5))
-    assert [device.uuid for device in replayed(shown(live), stock_plugins())[0].devices] == ["a/0"]
+    assert [device.uuid for device in replayed(shown(live), default_plugins())[0].devices] == ["a/0"]
     assert [device.uuid for device in live.decide()[0].devices] == ["a/0"]
 
 
@@ -113,7 +113,7 @@ def test_who_leaves_who_is_done_and_what_stands_beside_pods_is_in_it() -> None:
         *(node("a", gpus=1), leaves, *done, queue("team"), kai_queue("team"), group("train", 3), volume),
         *(kai_group("train", 2), priority_class("urgent", 7)),
     ]
-    live = Watching(stock_plugins(), things=things)
+    live = Watching(default_plugins(), things=things)
     found = manifests_in(shown(live))
     assert not found.problems
     assert {pod.metadata.name for pod in found.pods} == {"leaves", "train-0", "train-1"}
@@ -126,7 +126,9 @@ def test_who_leaves_who_is_done_and_what_stands_beside_pods_is_in_it() -> None:
 
 def test_a_group_that_was_let_in_says_so_before_the_api_server_does() -> None:
     thing = group("train", 2, phase="Pending", minResources={"cpu": "1"})
-    live = Watching(stock_plugins(), ("enqueue", "allocate"), [node("a", cpu="1"), *members("train", 2, cpu=1), thing])
+    live = Watching(
+        default_plugins(), ("enqueue", "allocate"), [node("a", cpu="1"), *members("train", 2, cpu=1), thing]
+    )
     live.decide()
     (found,) = manifests_in(shown(live)).groups
     assert isinstance(found, VolcanoPodGroup)
@@ -134,17 +136,17 @@ def test_a_group_that_was_let_in_says_so_before_the_api_server_does() -> None:
 
 
 @pytest.mark.parametrize("kind", BATCH_KINDS, ids=lambda kind: kind.resource.name)
-def test_every_kind_that_is_followed_is_in_it(kind: Kind) -> None:
+def test_every_kind_that_is_followed_is_in_it(kind: FollowedKind) -> None:
     said = {HyperNode: {"spec": {"tier": 1}}, PriorityClass: {"value": 1}}.get(kind.resource.type, {})
     thing = convert({"metadata": {"name": "x", "namespace": "team"}, **said}, kind.resource.type)
-    live = Watching(stock_plugins(), things=[thing])
+    live = Watching(default_plugins(), things=[thing])
     (written,) = json.loads(shown(live))["items"]
     assert convert(written, kind.resource.type) == thing
     assert KINDS[written["apiVersion"], written["kind"]] is kind.resource.type
 
 
 def test_what_was_heard_of_and_is_gone_is_not_in_it() -> None:
-    live = Watching(stock_plugins(), things=[node("a"), queue("team"), pod("p", cpu="1"), pod("q", cpu="1")])
+    live = Watching(default_plugins(), things=[node("a"), queue("team"), pod("p", cpu="1"), pod("q", cpu="1")])
     live.gone(pod("p"))
     found = manifests_in(shown(live))
     assert [one.metadata.name for one in found.pods] == ["q"]
@@ -154,7 +156,7 @@ def test_environment_variables_and_what_kubectl_remembers_are_left_out() -> None
     made = pod("p", 1, annotations={"kubectl.kubernetes.io/last-applied-configuration": "hush", "team": "x"})
     spec = msgspec.structs.replace(made.spec.containers[0], env=[EnvVar("TOKEN", "hush")])
     secret = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, containers=[spec]))
-    text = shown(Watching(stock_plugins(), things=[secret])).decode()
+    text = shown(Watching(default_plugins(), things=[secret])).decode()
     assert "hush" not in text
     assert "TOKEN" not in text
     assert json.loads(text)["items"][0]["metadata"]["annotations"] == {"team": "x"}

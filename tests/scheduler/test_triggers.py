@@ -11,8 +11,8 @@ from tonnage.kube.informer import NODES, PODS
 from tonnage.kube.kinds import BATCH_KINDS, KAI_GROUPS, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.scheduler.triggers import Attention
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.scheduler.triggers import Triggers
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 KINDS = {kind.resource.type: kind for kind in (NODES, PODS, VOLCANO_QUEUES, VOLCANO_GROUPS, KAI_GROUPS)}
 
@@ -22,10 +22,10 @@ class World:
 
     def __init__(self, *things: Node | Pod) -> None:
         self.cluster = Cluster(default_vendors())
-        self.backlog = Backlog(lambda: 0.0)
+        self.unschedulable = UnschedulablePods(lambda: 0.0)
         self.woken = 0
-        attention = Attention("tonnage", self.backlog, self._wake)
-        self._kinds = {kind.resource.path: kind for kind in attention.kinds(BATCH_KINDS)}
+        triggers = Triggers("tonnage", self.unschedulable, self._wake)
+        self._kinds = {kind.resource.path: kind for kind in triggers.kinds(BATCH_KINDS)}
         for thing in things:
             self.wakes(thing)
 

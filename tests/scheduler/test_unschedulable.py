@@ -4,9 +4,9 @@ from tests.groups import add, group, members
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.scheduler.cyclerunner import Cycle, Deciding
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.plugins.defaults import default_plugins
+from tonnage.scheduler.cyclerunner import CycleOutcome, CycleRunner
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 
 class World:
@@ -15,12 +15,12 @@ class World:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.time = 0.0
-        self.backlog = Backlog(lambda: self.time)
-        self.deciding = Deciding(cluster, stock_plugins(), make_actions())
+        self.unschedulable = UnschedulablePods(lambda: self.time)
+        self.cycle_runner = CycleRunner(cluster, default_plugins(), make_actions())
 
-    def cycle(self) -> Cycle:
-        found = self.deciding.run(self.backlog, 0.0)
-        self.backlog.found_nothing(found.waiting)
+    def cycle(self) -> CycleOutcome:
+        found = self.cycle_runner.run(self.unschedulable, 0.0)
+        self.unschedulable.found_nothing(found.waiting)
         return found
 
 
@@ -35,7 +35,7 @@ def test_an_impossible_pod_is_decided_once() -> None:
     assert names(first.waiting) == ["large"]
     second = world.cycle()
     assert (second.placed, second.waiting, second.waits) == ([], [], {})
-    world.backlog.look_again()
+    world.unschedulable.look_again()
     assert names(world.cycle().waiting) == ["large"]
 
 
@@ -45,7 +45,7 @@ def test_a_new_member_lets_the_whole_gang_be_looked_at() -> None:
     world = World(cluster)
     assert len(world.cycle().waiting) == 3
     cluster.upsert_pod(members("g", 3, cpu=1)[2])
-    world.backlog.look_at_job("default/g")
+    world.unschedulable.look_at_job("default/g")
     found = world.cycle()
     assert sorted(names(found.placed)) == ["g-0", "g-1", "g-2"]
     assert not found.waiting
@@ -55,14 +55,14 @@ def test_a_pod_whose_bind_failed_pauses_longer_each_time() -> None:
     world = World(scenario(node("a", cpu="1"), pod("p", cpu="1")))
     for expected in (1.0, 2.0, 4.0):
         (decision,) = world.cycle().placed
-        world.deciding.release(decision.task.key)
-        assert world.backlog.failed([decision.task.key]) == expected
+        world.cycle_runner.release(decision.task.key)
+        assert world.unschedulable.failed([decision.task.key]) == expected
         assert not world.cycle().placed
-        world.backlog.look_again()
+        world.unschedulable.look_again()
         assert not world.cycle().placed, "room for others is no reason to try again at once"
-        assert not world.backlog.end_pauses()
+        assert not world.unschedulable.end_pauses()
         world.time += expected
-        assert world.backlog.end_pauses()
+        assert world.unschedulable.end_pauses()
 
 
 def test_a_place_that_others_must_leave_first_is_not_kept_beyond_the_cycle() -> None:
@@ -75,5 +75,5 @@ def test_a_place_that_others_must_leave_first_is_not_kept_beyond_the_cycle() -> 
     assert not cluster.reserved
     assert not cluster.promised
     cluster.remove_pod("default/old")
-    world.backlog.look_again()
+    world.unschedulable.look_again()
     assert names(world.cycle().placed) == ["p"]

@@ -17,10 +17,10 @@ from tonnage.framework.session import Session
 from tonnage.kube.kinds import BATCH_KINDS
 from tonnage.manifests.read import Manifests, read_bytes
 from tonnage.model.pod import Pod
-from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.cyclerunner import CycleRunner
 from tonnage.scheduler.snapshot import collect, written
-from tonnage.scheduler.triggers import DEFAULT_SCHEDULER, Attention
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.scheduler.triggers import DEFAULT_SCHEDULER, Triggers
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 NOW = 1_800_000_000.0
 Said = dict[str, object]
@@ -39,11 +39,11 @@ class Watching:
 
     def __init__(self, plugins: Sequence[Plugin], actions: Sequence[str] = ("allocate",), things: Iterable[Any] = ()):
         self.cluster = Cluster(default_vendors())
-        self.backlog = Backlog(lambda: 0.0)
+        self.unschedulable = UnschedulablePods(lambda: 0.0)
         self.woken = 0
-        self.attention = Attention(DEFAULT_SCHEDULER, self.backlog, self._wake)
-        self._kinds = {kind.resource.type: kind for kind in self.attention.kinds(BATCH_KINDS)}
-        self.deciding = Deciding(self.cluster, plugins, make_actions(actions))
+        self.triggers = Triggers(DEFAULT_SCHEDULER, self.unschedulable, self._wake)
+        self._kinds = {kind.resource.type: kind for kind in self.triggers.kinds(BATCH_KINDS)}
+        self.cycle_runner = CycleRunner(self.cluster, plugins, make_actions(actions))
         self.tell(*things)
 
     def _wake(self) -> None:
@@ -57,7 +57,7 @@ class Watching:
         self._kinds[Pod].drop(self.cluster, pod.key, pod)
 
     def decide(self) -> list[Decision]:
-        cycle = self.deciding.run(frozenset(), NOW)
+        cycle = self.cycle_runner.run(frozenset(), NOW)
         return [*cycle.placed, *cycle.waiting]
 
     def bound(self, decision: Decision) -> Pod:
@@ -74,7 +74,7 @@ class Watching:
         )
 
     def objects(self) -> list[Any]:
-        return collect(self.cluster, self.attention.others(), self.deciding.placed, NOW)
+        return collect(self.cluster, self.triggers.others(), self.cycle_runner.placed, NOW)
 
 
 async def text_of(things: Sequence[Any]) -> bytes:

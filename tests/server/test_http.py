@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from tonnage.lab.program import free_ports
 from tonnage.server import http as serving
-from tonnage.server.http import Place, ServeError, serve
+from tonnage.server.http import Endpoint, ServeError, serve
 
 
 async def slow(request):
@@ -57,7 +57,7 @@ def test_open_requests_are_answered_before_the_end():
     async def main():
         (port,) = free_ports(1)
         stop = asyncio.Event()
-        task = asyncio.create_task(serve([(APP, Place("127.0.0.1", port))], stop))
+        task = asyncio.create_task(serve([(APP, Endpoint("127.0.0.1", port))], stop))
         await until_listening(port)
         question = asyncio.create_task(ask(port))
         await asyncio.sleep(0.05)
@@ -79,7 +79,7 @@ def test_a_certificate_that_is_replaced_is_taken_over_and_one_that_is_broken_is_
         certificate(tmp_path, "first")
         (port,) = free_ports(1)
         stop = asyncio.Event()
-        place = Place("127.0.0.1", port, str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+        place = Endpoint("127.0.0.1", port, str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
         task = asyncio.create_task(serve([(APP, place)], stop))
         await until_listening(port)
         _, first = await ask(port, trusting)
@@ -102,7 +102,7 @@ def test_a_port_that_is_taken_is_said_and_nothing_else_stays_open():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         (free,) = free_ports(1)
-        places = [(APP, Place("127.0.0.1", free)), (APP, Place("127.0.0.1", taken.getsockname()[1]))]
+        places = [(APP, Endpoint("127.0.0.1", free)), (APP, Endpoint("127.0.0.1", taken.getsockname()[1]))]
         with pytest.raises(ServeError, match="nothing can be served at http://127"):
             asyncio.run(serve(places, asyncio.Event()))
         with socket.socket() as again:
@@ -111,6 +111,6 @@ def test_a_port_that_is_taken_is_said_and_nothing_else_stays_open():
 
 
 def test_a_certificate_that_cannot_be_read_is_said(tmp_path):
-    place = Place("127.0.0.1", 0, str(tmp_path / "none.crt"), str(tmp_path / "none.key"))
+    place = Endpoint("127.0.0.1", 0, str(tmp_path / "none.crt"), str(tmp_path / "none.key"))
     with pytest.raises(ServeError, match=r"none\.crt"):
         asyncio.run(serve([(APP, place)], asyncio.Event()))

@@ -16,29 +16,29 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.simulator.measure import Waits, measure, waits
 from tonnage.simulator.objects import EPOCH
-from tonnage.simulator.placer import Alikes, Cycles, Desk, Outcome
+from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Outcome, Placer
 from tonnage.simulator.replay import Replay, main_reason
 from tonnage.simulator.workloads.demo import Arrival, invent_arrivals, invent_nodes
 
 
 def replay(nodes: Iterable[Node], arrivals: Iterable[Arrival], **policies: str) -> Replay:
     cluster = scenario(*nodes)
-    return Replay(cluster, Alikes(cluster, session(cluster, **policies)), arrivals)
+    return Replay(cluster, ClassPlacer(cluster, session(cluster, **policies)), arrivals)
 
 
-def quickly(cluster: Cluster) -> Desk:
-    return Alikes(cluster, Session(cluster, stock_plugins()))
+def quickly(cluster: Cluster) -> Placer:
+    return ClassPlacer(cluster, Session(cluster, default_plugins()))
 
 
-def invented(seed: int, nodes: int = 5, gpus: int = 4, desk: Callable[[Cluster], Desk] = quickly) -> Replay:
+def invented(seed: int, nodes: int = 5, gpus: int = 4, placer: Callable[[Cluster], Placer] = quickly) -> Replay:
     rng = random.Random(seed)
     cluster = Cluster(default_vendors())
     for one in invent_nodes(nodes, gpus, rng):
         cluster.upsert_node(one)
-    return Replay(cluster, desk(cluster), invent_arrivals(nodes, gpus, rng))
+    return Replay(cluster, placer(cluster), invent_arrivals(nodes, gpus, rng))
 
 
 def whole(name: str, *, priority: int = 0, created: str | None = None, **more: str) -> Pod:
@@ -166,11 +166,11 @@ def test_pods_that_are_told_apart_only_by_an_annotation_do_not_share_their_fate(
 def test_a_pod_that_is_moved_for_another_runs_where_there_was_found_to_be_room():
     """One pod on each of two nodes, and one that wants two cards: somebody joins the other, and all three run."""
     cluster = scenario(node("n1", gpus=2), node("n2", gpus=2))
-    desk = Cycles(cluster, stock_plugins("spread"), make_actions(["allocate", "consolidation"]))
+    placer = CyclePlacer(cluster, default_plugins("spread"), make_actions(["allocate", "consolidation"]))
     preemptible = {"volcano.sh/preemptable": "true"}
     small = [Arrival(when, 100.0, whole(name, annotations=preemptible)) for name, when in (("x", 0.0), ("y", 1.0))]
     large = Arrival(10.0, 50.0, pod("large", 2, annotations=preemptible))
-    simulated = Replay(cluster, desk, [*small, large])
+    simulated = Replay(cluster, placer, [*small, large])
     simulated.advance(9)
     before = dict(cluster.holders)
     assert set(before.values()) == {"n1", "n2"}
@@ -190,12 +190,12 @@ def test_a_pod_that_is_moved_for_another_runs_where_there_was_found_to_be_room()
 # -- the same as without short cuts
 
 
-class Patient(Desk):
+class Patient(Placer):
     """Tries every waiting pod after everything that happens."""
 
     def __init__(self, cluster):
         self.cluster = cluster
-        self.session = Session(cluster, stock_plugins())
+        self.session = Session(cluster, default_plugins())
 
     def arrive(self, task):
         pass
@@ -212,13 +212,13 @@ class Patient(Desk):
 
 
 def by_actions(cluster):
-    return Cycles(cluster, stock_plugins(), make_actions())
+    return CyclePlacer(cluster, default_plugins(), make_actions())
 
 
-@pytest.mark.parametrize("desk", [Patient, by_actions])
+@pytest.mark.parametrize("placer", [Patient, by_actions])
 @pytest.mark.parametrize("seed", range(3))
-def test_leaving_out_hopeless_attempts_loses_no_placement(seed, desk):
-    quick, patient = invented(seed), invented(seed, desk=desk)
+def test_leaving_out_hopeless_attempts_loses_no_placement(seed, placer):
+    quick, patient = invented(seed), invented(seed, placer=placer)
     for minute in range(0, 6 * 60, 15):
         quick.advance(minute * 60.0)
         patient.advance(minute * 60.0)

@@ -10,7 +10,7 @@ from tonnage.manifests.objects import Manifests
 from tonnage.simulator.policies import Policy
 from tonnage.simulator.run import Run
 from tonnage.simulator.scene import SceneError
-from tonnage.simulator.source import Source
+from tonnage.simulator.source import SceneSource
 from tonnage.simulator.timedrun import replay
 
 ONE_GPU = "a,8000,1000,1,T4\n"
@@ -119,7 +119,7 @@ def test_a_workload_comes_to_a_cluster_that_is_there_already():
         pods: [{name: p, share: 1, cpu: 1, memory: 1Gi, duration: {mean: 30}}]
         """
     )
-    run = simulate(Source(workload=described.workload, start=start), mode="replay")
+    run = simulate(SceneSource(workload=described.workload, start=start), mode="replay")
     assert run.nodes == 1
     assert run.pods == 3
     assert run.failures == {"CardInsufficientMemory": 1}
@@ -149,7 +149,7 @@ IMPORTANT = """
 """
 
 
-def strictly(folder: Path, source: Source, seed: int) -> Run:
+def strictly(folder: Path, source: SceneSource, seed: int) -> Run:
     plugin = write(folder, "anybody.py", ANYBODY)
     return replay(source.scene(), Policy("strict", PREEMPT, "strict.yaml", (plugin,)), seed)
 

@@ -1,6 +1,6 @@
 """Allocate: give waiting pods a place where they fit now, or once the pods that are leaving have left."""
 
-from tonnage.actions.joballocator import Serving
+from tonnage.actions.joballocator import JobAllocator
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
 
@@ -14,4 +14,4 @@ class Allocate(Action):
         self._best_effort = best_effort
 
     def run(self, session: Session) -> None:
-        Serving(session, self.name, lambda task: self._best_effort or not task.is_best_effort).run()
+        JobAllocator(session, self.name, lambda task: self._best_effort or not task.is_best_effort).run()

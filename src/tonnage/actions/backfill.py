@@ -1,6 +1,6 @@
 """Backfill: give pods that ask for nothing a place."""
 
-from tonnage.actions.joballocator import Serving
+from tonnage.actions.joballocator import JobAllocator
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
 
@@ -11,4 +11,4 @@ class Backfill(Action):
     name = "backfill"
 
     def run(self, session: Session) -> None:
-        Serving(session, self.name, lambda task: task.is_best_effort, mind_shares=False).run()
+        JobAllocator(session, self.name, lambda task: task.is_best_effort, mind_shares=False).run()

@@ -1,7 +1,7 @@
 """Enqueue: let jobs in whose minimum of resources their queue can be expected to have."""
 
 from tonnage.actions.admission import why_held_back
-from tonnage.actions.jobqueue import Turns
+from tonnage.actions.jobqueue import JobQueue
 from tonnage.cluster.jobs.group import NEW
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.action import Action
@@ -20,8 +20,8 @@ class Enqueue(Action):
     def run(self, session: Session) -> None:
         jobs = [*session.waiting_jobs(), *(job for job in session.cluster.groups.new_jobs() if not job.tasks)]
         jobs = [job for job in jobs if _is_new(job) and why_held_back(session, job) is None]
-        turns = Turns(session, jobs, mind_shares=False)
-        while (turn := turns.next()) is not None:
+        job_queue = JobQueue(session, jobs, mind_shares=False)
+        while (turn := job_queue.next()) is not None:
             _, job = turn
             assert job.group is not None
             if session.is_enqueueable(job):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 import msgspec
 
 from tonnage.actions.admission import why_held_back
-from tonnage.actions.jobqueue import Turns
+from tonnage.actions.jobqueue import JobQueue
 from tonnage.cluster.jobs.job import WAITING as IS_WAITING
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
@@ -40,7 +40,7 @@ class _Attempt:
         return bool(self.failed) and not others
 
 
-class Serving:
+class JobAllocator:
     """Serves the jobs that have waiting pods of a kind."""
 
     def __init__(
@@ -65,10 +65,10 @@ class Serving:
                 jobs.append(job)
             else:
                 self._refuse(self._wanted(job), self._action, reason)
-        turns = Turns(session, jobs, self._mind_shares)
-        while (turn := turns.next()) is not None:
+        job_queue = JobQueue(session, jobs, self._mind_shares)
+        while (turn := job_queue.next()) is not None:
             if self._serve(*turn):
-                turns.put_back(turn[1])
+                job_queue.put_back(turn[1])
 
     def _serve(self, queue: Queue, job: Job) -> bool:
         """Give a job what it needs to start, or one more pod; whether it has pods left for another turn."""

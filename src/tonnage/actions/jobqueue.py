@@ -11,7 +11,7 @@ from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
 
 
-class Turns:
+class JobQueue:
     """Jobs by queue."""
 
     def __init__(self, session: Session, jobs: Iterable[Job], mind_shares: bool = True) -> None:

@@ -23,7 +23,7 @@ def is_allocating(pod: Pod) -> bool:
     return pod.node is not None and pending and pod.annotations.get(BIND_PHASE) == ALLOCATING
 
 
-class Guest:
+class PodHandover:
     """A pod that is being handed its devices."""
 
     __slots__ = ("is_over", "is_shown", "is_written", "node", "pod", "since")
@@ -56,14 +56,14 @@ class Guest:
         return is_gone or (shown.node is not None and (shown.node != self.node or not is_allocating(shown)))
 
 
-class Gates:
+class HandoverQueue:
     """Who is being handed its devices on which node, and who waits for that."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._inside: dict[str, list[Guest]] = {}
+        self._inside: dict[str, list[PodHandover]] = {}
         """By node; more than one only where somebody else has bound pods too."""
-        self._named: dict[str, list[Guest]] = {}
+        self._named: dict[str, list[PodHandover]] = {}
         """The same by the pod's key."""
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.observer: Callable[[float], None] | None = None
@@ -79,7 +79,7 @@ class Gates:
                 self.observer(self._clock() - begun)
 
     async def _enter(self, node: str, pod: Pod, deadline: float) -> bool:
-        while any(not guest.is_same(pod) for guest in self._inside.get(node, ())):
+        while any(not handover.is_same(pod) for handover in self._inside.get(node, ())):
             turn = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(node, deque()).append(turn)
             try:
@@ -92,35 +92,37 @@ class Gates:
                 self._give_up(node, turn)
                 raise
         if node not in self._inside:
-            self._let_in(Guest(node, pod, self._clock()))
+            self._let_in(PodHandover(node, pod, self._clock()))
         return True
 
     def leave(self, node: str, pod: Pod) -> None:
         """The pod was answered, or never came: the next one's turn."""
-        for guest in [guest for guest in self._inside.get(node, ()) if guest.is_same(pod)]:
-            self._let_out(guest)
+        for handover in [handover for handover in self._inside.get(node, ()) if handover.is_same(pod)]:
+            self._let_out(handover)
 
     def written(self, node: str, pod: Pod) -> None:
         """The pod is bound, or may be: its bind writes nothing more."""
-        for guest in [guest for guest in self._inside.get(node, ()) if guest.is_same(pod)]:
-            guest.is_written = True
-            self._look(guest)
+        for handover in [handover for handover in self._inside.get(node, ()) if handover.is_same(pod)]:
+            handover.is_written = True
+            self._look(handover)
 
     def seen(self, key: str, pod: Pod | None, is_gone: bool) -> None:
         """Take over what the API server shows of a pod."""
-        for guest in list(self._named.get(key, ())):
-            guest.is_over = guest.is_over or guest.is_done(pod, is_gone)
-            self._look(guest)
+        for handover in list(self._named.get(key, ())):
+            handover.is_over = handover.is_over or handover.is_done(pod, is_gone)
+            self._look(handover)
         if pod is None or pod.node is None or is_gone or not is_allocating(pod):
             return
-        if not any(guest.is_same(pod) for guest in self._named.get(key, ())):
+        if not any(handover.is_same(pod) for handover in self._named.get(key, ())):
             # Bound by somebody else, or by this process before it started anew.
-            self._let_in(Guest(pod.node, pod, self._clock(), is_shown=True))
+            self._let_in(PodHandover(pod.node, pod, self._clock(), is_shown=True))
 
     def silent(self) -> set[str]:
         """Nodes on which a pod has waited too long for its devices."""
         before = self._clock() - SILENCE_SECONDS
-        return {node for node, guests in self._inside.items() if any(guest.since <= before for guest in guests)}
+        return {
+            node for node, handovers in self._inside.items() if any(handover.since <= before for handover in handovers)
+        }
 
     def inside(self, node: str) -> str | None:
         """The pod that is being handed its devices."""
@@ -131,22 +133,22 @@ class Gates:
         """How many binds wait for their turn."""
         return sum(len(turns) for turns in self._waiting.values())
 
-    def _let_in(self, guest: Guest) -> None:
-        self._inside.setdefault(guest.node, []).append(guest)
-        self._named.setdefault(guest.pod.key, []).append(guest)
+    def _let_in(self, handover: PodHandover) -> None:
+        self._inside.setdefault(handover.node, []).append(handover)
+        self._named.setdefault(handover.pod.key, []).append(handover)
 
-    def _look(self, guest: Guest) -> None:
-        if guest.is_over and guest.is_written:
-            self._let_out(guest)
+    def _look(self, handover: PodHandover) -> None:
+        if handover.is_over and handover.is_written:
+            self._let_out(handover)
 
-    def _let_out(self, guest: Guest) -> None:
+    def _let_out(self, handover: PodHandover) -> None:
         """The next one's turn comes when nobody is left."""
-        for guests, name in ((self._named, guest.pod.key), (self._inside, guest.node)):
-            guests[name].remove(guest)
-            if not guests[name]:
-                del guests[name]
-        if guest.node not in self._inside:
-            self._wake(guest.node)
+        for handovers, name in ((self._named, handover.pod.key), (self._inside, handover.node)):
+            handovers[name].remove(handover)
+            if not handovers[name]:
+                del handovers[name]
+        if handover.node not in self._inside:
+            self._wake(handover.node)
 
     def _wake(self, node: str) -> None:
         turns = self._waiting.get(node)

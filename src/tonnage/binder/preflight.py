@@ -5,7 +5,7 @@ from tonnage.devices.base import MIG_MODE
 from tonnage.framework.decision import Decision
 
 
-def obstacle(cluster: Cluster, decision: Decision) -> str:
+def preflight(cluster: Cluster, decision: Decision) -> str:
     """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
     assert decision.node is not None
     state = cluster.nodes.get(decision.node)

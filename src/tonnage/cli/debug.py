@@ -8,7 +8,7 @@ import click
 if TYPE_CHECKING:
     from tonnage.kube.client import Client
     from tonnage.kube.compare import Difference
-    from tonnage.kube.informer import Picture
+    from tonnage.kube.informer import ClusterInformer
 
 _PATIENCE = 60.0
 
@@ -57,64 +57,64 @@ async def _compare(kubeconfig: str | None, context: str | None, seconds: float, 
     from tonnage.devices.catalog import default_vendors
     from tonnage.kube.client import connect
     from tonnage.kube.compare import fresh_cluster, lasting_differences
-    from tonnage.kube.informer import Picture
+    from tonnage.kube.informer import ClusterInformer
     from tonnage.kube.kinds import BATCH_KINDS
-    from tonnage.kube.watch import Pace
+    from tonnage.kube.watch import Backoff
 
     client = await connect(kubeconfig, context)
     try:
         # What keeps a list from working is told at once instead of being tried again and again.
         cluster = await fresh_cluster(client, default_vendors(), BATCH_KINDS)
-        picture = Picture(client, cluster, Pace(random), BATCH_KINDS)
-        following = asyncio.create_task(picture.run())
+        informer = ClusterInformer(client, cluster, Backoff(random), BATCH_KINDS)
+        following = asyncio.create_task(informer.run())
         try:
-            await _synced(picture)
+            await _synced(informer)
             await asyncio.sleep(seconds)
-            differences = await lasting_differences(client, picture.cluster, kinds=BATCH_KINDS)
+            differences = await lasting_differences(client, informer.cluster, kinds=BATCH_KINDS)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
     finally:
         await client.close()
     shown = _as_json if output == "json" else _as_text
-    return shown(client, picture, differences), bool(differences)
+    return shown(client, informer, differences), bool(differences)
 
 
-async def _synced(picture: "Picture") -> None:
+async def _synced(informer: "ClusterInformer") -> None:
     from tonnage.kube.errors import KubeError
 
     try:
         async with asyncio.timeout(_PATIENCE):
-            await picture.synced.wait()
+            await informer.synced.wait()
     except TimeoutError as error:
-        trouble = "; ".join(f"{kind}: {text}" for kind, text in picture.trouble.items())
+        trouble = "; ".join(f"{kind}: {text}" for kind, text in informer.trouble.items())
         raise KubeError(f"the cluster could not be listed within {_PATIENCE:.0f} s; {trouble}") from error
 
 
-def _as_json(client: "Client", picture: "Picture", differences: list["Difference"]) -> str:
+def _as_json(client: "Client", informer: "ClusterInformer", differences: list["Difference"]) -> str:
     from tonnage.model.wire import encode_pretty
 
     document = {
         "server": client.server,
-        "nodes": len(picture.cluster.nodes),
-        "pods": len(picture.cluster.pods()),
-        "changes": picture.applied,
+        "nodes": len(informer.cluster.nodes),
+        "pods": len(informer.cluster.pods()),
+        "changes": informer.applied,
         "differences": differences,
-        "problems": list(picture.problems.values()),
-        "trouble": picture.trouble,
+        "problems": list(informer.problems.values()),
+        "trouble": informer.trouble,
     }
     return encode_pretty(document).decode()
 
 
-def _as_text(client: "Client", picture: "Picture", differences: list["Difference"]) -> str:
-    cluster = picture.cluster
+def _as_text(client: "Client", informer: "ClusterInformer", differences: list["Difference"]) -> str:
+    cluster = informer.cluster
     found = f"{len(differences)} differences" if differences else "no difference"
     return "\n".join(
         [
             *(str(difference) for difference in differences),
-            *(f"cannot be read: {problem}" for problem in picture.problems.values()),
-            *(f"cannot be followed: {kind}: {text}" for kind, text in picture.trouble.items()),
+            *(f"cannot be read: {problem}" for problem in informer.problems.values()),
+            *(f"cannot be followed: {kind}: {text}" for kind, text in informer.trouble.items()),
             f"{client.server}: {len(cluster.nodes)} nodes, {len(cluster.pods())} pods, "
-            f"{picture.applied} changes taken over: {found}",
+            f"{informer.applied} changes taken over: {found}",
         ]
     )

@@ -63,9 +63,9 @@ def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
 
 def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
     from tonnage.config.defaults import with_flags
-    from tonnage.plugins.defaults import stock_plugins
+    from tonnage.plugins.defaults import default_plugins
 
-    plugins = stock_plugins()
+    plugins = default_plugins()
     if options.config:
         plugins = valid_settings(options.config, find_plugins(())).plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
@@ -96,18 +96,18 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     import random
     import time
 
-    from tonnage.extender.metrics import Metrics
-    from tonnage.extender.recorder import Voice
-    from tonnage.extender.service import Service
-    from tonnage.extender.webhook.admission import PodAdmission, Rules
+    from tonnage.extender.metrics import ExtenderMetrics
+    from tonnage.extender.recorder import ExtenderRecorder
+    from tonnage.extender.service import ExtenderService
+    from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
     from tonnage.extender.webhook.review import answer, decide, read_review
     from tonnage.kube.client import connect
-    from tonnage.kube.watch import Pace
-    from tonnage.observability.events import Events
-    from tonnage.server.http import Place, serve
+    from tonnage.kube.watch import Backoff
+    from tonnage.observability.events import EventRecorder
+    from tonnage.server.http import Endpoint, serve
 
     client = await connect(options.kubeconfig or None)
-    rules = Rules(
+    rules = AdmissionRules(
         scheduler_name=options.scheduler_name,
         overwrite_default_scheduler=options.force_overwrite_default_scheduler,
         deny_privileged=options.privileged_pods == "deny",
@@ -117,15 +117,15 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         question = read_review(body)
         return answer(question, decide(question.request, admission.judge))
 
-    metrics = Metrics()
+    metrics = ExtenderMetrics()
     client.observer = metrics.wrote
-    events = Events(client, time.time, options.scheduler_name or "tonnage", metrics.event)
-    service = Service(
+    events = EventRecorder(client, time.time, options.scheduler_name or "tonnage", metrics.event)
+    service = ExtenderService(
         client,
         vendors,
         plugins,
-        Pace(draw=random.random),
-        Voice(metrics, events),
+        Backoff(draw=random.random),
+        ExtenderRecorder(metrics, events),
         review,
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
@@ -138,10 +138,10 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    place = Place(options.http_bind.host, options.http_bind.port, options.cert_file, options.key_file)
-    metrics_place = Place(options.metrics_bind_address.host, options.metrics_bind_address.port)
+    place = Endpoint(options.http_bind.host, options.http_bind.port, options.cert_file, options.key_file)
+    metrics_place = Endpoint(options.metrics_bind_address.host, options.metrics_bind_address.port)
     running = asyncio.create_task(service.run())
-    telling = asyncio.create_task(events.run())
+    recorder = asyncio.create_task(events.run())
     running.add_done_callback(lambda _: stop.set())
     try:
         log.info("serving %s, metrics at %s, for %s", place, metrics_place, client.server)
@@ -152,6 +152,6 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         if running.done():
             running.result()
         running.cancel()
-        telling.cancel()
-        await asyncio.gather(running, telling, return_exceptions=True)
+        recorder.cancel()
+        await asyncio.gather(running, recorder, return_exceptions=True)
         await client.close()

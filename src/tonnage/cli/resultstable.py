@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tonnage.cli.liveview import span
 from tonnage.cli.tables import table
-from tonnage.simulator.studies.results import Curve, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import Curve, PolicyResult, Results, SeedSpread
 
 _MOST_REASONS = 4
 CURVES = (
@@ -67,7 +67,7 @@ _TIMES = (
 )
 
 
-def _figure(value: Spread, measure: str) -> str:
+def _figure(value: SeedSpread, measure: str) -> str:
     digits = 0 if measure in ("pods_failed", "pods_waiting", "nodes_free", "gpus_free") else 2
     return f"{value.mean:.{digits}f}" + (f" ±{value.sd:.{digits or 1}f}" if value.sd else "")
 

@@ -35,11 +35,11 @@ def _gpu_policy(ctx: click.Context, parameter: click.Parameter, value: str) -> s
 
 
 def _moment(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float:
-    from tonnage.model.timestamp import MomentError, moment
+    from tonnage.model.timestamp import TimestampError, timestamp
 
     try:
-        return time.time() if value is None else moment(value)
-    except MomentError as error:
+        return time.time() if value is None else timestamp(value)
+    except TimestampError as error:
         raise click.BadParameter(str(error)) from error
 
 
@@ -154,7 +154,7 @@ def _settings(
     Plugins of files that the configuration does not name run with their defaults.
     """
     from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
-    from tonnage.plugins.defaults import stock_plugins
+    from tonnage.plugins.defaults import default_plugins
 
     def make(kind: "type[Plugin]") -> "Plugin":
         try:
@@ -163,7 +163,7 @@ def _settings(
             raise BadInput(f"plugin {kind.name} cannot be made: {type(error).__name__}: {error}") from error
 
     finder = find_plugins(plugin_paths)
-    plugins = stock_plugins()
+    plugins = default_plugins()
     actions: Sequence[str] = DEFAULT_ACTIONS
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tonnage.devices.base import Vendor
     from tonnage.kube.leaderelection.leaderelector import Election
     from tonnage.scheduler.reload.reloader import Configuration
-    from tonnage.scheduler.reload.sources import ConfigMapSource, MapName, Source
+    from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
     from tonnage.server.flagvalues import Address
 
 log = logging.getLogger("tonnage.scheduler")
@@ -131,10 +131,10 @@ def _loaded(text: str, name: str) -> "Configuration":
 def _default() -> "Configuration":
     from tonnage.actions.catalog import make_actions
     from tonnage.config.defaults import DEFAULT_ACTIONS, default_text
-    from tonnage.plugins.defaults import stock_plugins
+    from tonnage.plugins.defaults import default_plugins
     from tonnage.scheduler.reload.reloader import Configuration
 
-    return Configuration(default_text(), stock_plugins(), make_actions(DEFAULT_ACTIONS))
+    return Configuration(default_text(), default_plugins(), make_actions(DEFAULT_ACTIONS))
 
 
 @contextmanager
@@ -178,40 +178,42 @@ async def _serve(
     import time
 
     from tonnage.kube.client import connect
-    from tonnage.kube.leaderelection.leaderelector import Keeper
+    from tonnage.kube.leaderelection.leaderelector import LeaderElector
     from tonnage.kube.leaderelection.lease import since_boot
-    from tonnage.kube.watch import Pace
+    from tonnage.kube.watch import Backoff
     from tonnage.scheduler.app import app
-    from tonnage.scheduler.metrics import Metrics
-    from tonnage.scheduler.reload.reloader import Reloading
+    from tonnage.scheduler.metrics import SchedulerMetrics
+    from tonnage.scheduler.reload.reloader import Reloader
     from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource, MapName
-    from tonnage.scheduler.service import Service
-    from tonnage.server.http import Place, serve
+    from tonnage.scheduler.service import SchedulerService
+    from tonnage.server.http import Endpoint, serve
 
     client = await connect(kubeconfig)
-    metrics = Metrics()
+    metrics = SchedulerMetrics()
     client.observer = metrics.wrote
-    pace = Pace(draw=random.random)
-    source: Source | None = FileSource(config) if isinstance(config, str) and config != STANDARD_INPUT else None
+    backoff = Backoff(draw=random.random)
+    source: ConfigSource | None = FileSource(config) if isinstance(config, str) and config != STANDARD_INPUT else None
     if isinstance(config, MapName):
-        source = held = ConfigMapSource(client, config, pace)
+        source = held = ConfigMapSource(client, config, backoff)
         try:
             first = await _from_config_map(held)
         except BaseException:
             await client.close()
             raise
-    keeper = Keeper(lambda: connect(kubeconfig), election, since_boot, time.time) if election is not None else None
-    service = Service(
-        client, vendors, first.plugins, first.actions, pace, metrics, scheduler_name, bind_workers, keeper
+    elector = None
+    if election is not None:
+        elector = LeaderElector(lambda: connect(kubeconfig), election, since_boot, time.time)
+    service = SchedulerService(
+        client, vendors, first.plugins, first.actions, backoff, metrics, scheduler_name, bind_workers, elector
     )
     namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
     pod = f"{namespace}/{name}" if namespace and name else ""
-    reloading = Reloading(first, source, _loaded, service, metrics, pod)
+    reloading = Reloader(first, source, _loaded, service, metrics, pod)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    place = Place(http_bind.host, http_bind.port)
+    place = Endpoint(http_bind.host, http_bind.port)
     running = asyncio.create_task(service.run(reloading.run()))
     running.add_done_callback(lambda _: stop.set())
     try:

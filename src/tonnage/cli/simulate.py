@@ -17,7 +17,7 @@ from tonnage.cli.inputs import BadInput, plugin_files, standard_input
 
 if TYPE_CHECKING:
     from tonnage.simulator.policies import Policy
-    from tonnage.simulator.source import Setting, Source
+    from tonnage.simulator.source import SceneSource, Setting
     from tonnage.simulator.studies.cache import Cache
     from tonnage.simulator.studies.results import Results
     from tonnage.simulator.studies.sweep import Manner
@@ -182,11 +182,13 @@ def _bad_input() -> Iterator[None]:
         raise BadInput(str(error)) from error
 
 
-def _sources(workload: str | None, nodes: str | None, pods: Sequence[str], files: Sequence[str]) -> "dict[str, Source]":
+def _sources(
+    workload: str | None, nodes: str | None, pods: Sequence[str], files: Sequence[str]
+) -> "dict[str, SceneSource]":
     """What is simulated, by name."""
     from tonnage.config.source import text_of_file
     from tonnage.manifests.read import read_files
-    from tonnage.simulator.source import Source
+    from tonnage.simulator.source import SceneSource
     from tonnage.simulator.workloads.workload import read_workload
 
     if bool(nodes) != bool(pods):
@@ -205,14 +207,14 @@ def _sources(workload: str | None, nodes: str | None, pods: Sequence[str], files
             click.echo(str(problem), err=True)
     elif not described.nodes:
         raise BadInput(f"{workload}: there are no nodes; describe some, or give a cluster with -f")
-    return {Path(workload).stem: Source(workload=described, start=start)}
+    return {Path(workload).stem: SceneSource(workload=described, start=start)}
 
 
-def _traces(nodes: str, pods: Sequence[str]) -> "dict[str, Source]":
-    from tonnage.simulator.source import Source
+def _traces(nodes: str, pods: Sequence[str]) -> "dict[str, SceneSource]":
+    from tonnage.simulator.source import SceneSource
     from tonnage.simulator.traces.openb import Trace, read_nodes, read_pods, unplaceable
 
-    found: dict[str, Source] = {}
+    found: dict[str, SceneSource] = {}
     lines = read_nodes(nodes)
     for file in pods:
         trace = Trace(file, lines, read_pods(file))
@@ -222,7 +224,7 @@ def _traces(nodes: str, pods: Sequence[str]) -> "dict[str, Source]":
         if len(told) > _MOST_TOLD:
             click.echo(f"... and {len(told) - _MOST_TOLD} more pods that can never run", err=True)
         name = Path(file).stem
-        found[file if name in found else name] = Source(trace=trace)
+        found[file if name in found else name] = SceneSource(trace=trace)
     return found
 
 
@@ -239,7 +241,7 @@ def _settings(change: str) -> "tuple[Setting, ...]":
     return tuple(settings)
 
 
-def _policies(given: Sequence[str], source: "Source", plugin_paths: Sequence[str]) -> "dict[str, Policy]":
+def _policies(given: Sequence[str], source: "SceneSource", plugin_paths: Sequence[str]) -> "dict[str, Policy]":
     """The policies by the name that results have them under; warnings about them go to standard error."""
     from tonnage.simulator.policies import DEFAULTS, POLICIES, policy_named, policy_of_file
 
@@ -267,7 +269,7 @@ def _manner(mode: str, numbers: dict[str, Any]) -> "Manner":
     return Manner(mode, picture=numbers["picture"])
 
 
-def _seeds(sources: "dict[str, Source]", numbers: dict[str, Any]) -> list[int]:
+def _seeds(sources: "dict[str, SceneSource]", numbers: dict[str, Any]) -> list[int]:
     first = numbers["seed"]
     if first is None:
         described = next(iter(sources.values())).workload
@@ -293,7 +295,7 @@ class _Study:
 
     def __init__(
         self,
-        sources: "dict[str, Source]",
+        sources: "dict[str, SceneSource]",
         variations: "Sequence[tuple[Setting, ...]]",
         policies: "dict[str, Policy]",
         manner: "Manner",
@@ -314,7 +316,7 @@ class _Study:
     def run(self, command: str, with_bound: bool) -> "dict[str, Results]":
         """The results of each workload; the upper bound takes as long as a run or two."""
         from tonnage.simulator.studies.summary import results_of
-        from tonnage.simulator.studies.sweep import Job, Sweep
+        from tonnage.simulator.studies.sweep import PlannedRun, Sweep
 
         varied = [
             (workload, settings, source.with_settings(settings))
@@ -322,7 +324,7 @@ class _Study:
             for settings in self._variations
         ]
         plan = [
-            (workload, _label(name, settings), Job(number, policy, seed, self._manner))
+            (workload, _label(name, settings), PlannedRun(number, policy, seed, self._manner))
             for number, (workload, settings, _) in enumerate(varied)
             for name, policy in self._policies.items()
             for seed in self._seeds

@@ -128,7 +128,7 @@ def command(
     from tonnage.plugins.fragmentation.usablecards import UsableCards
 
     name, plugins, actions = _settings(config, policy)
-    run = Run(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
+    run = LiveRun(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
     with run.listening():
         run.replay = _invent(nodes, gpus, seed, plugins, actions)
         run.cards = UsableCards(run.replay.cluster, plugins)
@@ -148,18 +148,18 @@ def command(
 def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequence[Plugin], Sequence[str]]":
     """What decides, in a few words, and its plugins and actions: a policy, or a configuration, or both if given."""
     from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
-    from tonnage.plugins.defaults import stock_plugins
+    from tonnage.plugins.defaults import default_plugins
 
     name = "/".join(policy)
     if config is None:
-        return name, stock_plugins(*policy), DEFAULT_ACTIONS
+        return name, default_plugins(*policy), DEFAULT_ACTIONS
     settings = valid_settings(config, find_plugins(()))
     if click.get_current_context().get_parameter_source("policy") == ParameterSource.DEFAULT:
         return settings.source, settings.plugins, settings.actions
     return f"{settings.source}, {name}", with_flags(settings.plugins, *policy, None), settings.actions
 
 
-class Run:
+class LiveRun:
     """Drives a replay by the wall clock, until its end or a signal."""
 
     replay: "Replay"
@@ -252,7 +252,7 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     from tonnage.cluster.cluster import Cluster
     from tonnage.devices.catalog import default_vendors
     from tonnage.framework.session import Session, SessionError
-    from tonnage.simulator.placer import Alikes, Cycles, Desk
+    from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Placer
     from tonnage.simulator.replay import Replay
     from tonnage.simulator.shortcut import goes_by_pods_alone
     from tonnage.simulator.workloads.demo import invent_arrivals, invent_nodes
@@ -266,11 +266,11 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     except SessionError as error:
         raise BadInput(str(error)) from error
     if goes_by_pods_alone(plugins, actions, session, has_priorities=True):
-        desk: Desk = Alikes(cluster, session)
+        placer: Placer = ClassPlacer(cluster, session)
     else:
         session.close()
-        desk = Cycles(cluster, plugins, make_actions(actions))
-    return Replay(cluster, desk, invent_arrivals(nodes, gpus, rng))
+        placer = CyclePlacer(cluster, plugins, make_actions(actions))
+    return Replay(cluster, placer, invent_arrivals(nodes, gpus, rng))
 
 
 # -- on a terminal
@@ -284,7 +284,7 @@ def _can_draw() -> bool:
     return not console.is_dumb_terminal and console.encoding.lower().startswith("utf")
 
 
-def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
+def _watch(run: LiveRun, duration: float, policy: str, seed: int) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -302,7 +302,7 @@ def _watch(run: Run, duration: float, policy: str, seed: int) -> None:
 # -- without one
 
 
-def _log(run: Run, duration: float, interval: float) -> None:
+def _log(run: LiveRun, duration: float, interval: float) -> None:
     from tonnage.cli.liveview import clock
     from tonnage.simulator.measure import measure
 
@@ -329,7 +329,7 @@ def _as_json(summary: "Summary", cards: "FreeCards", policy: str, seed: int, nod
     return encode_pretty(document).decode()
 
 
-def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, nodes: int, gpus: int, run: Run) -> str:
+def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, nodes: int, gpus: int, run: LiveRun) -> str:
     from tonnage.cli.liveview import span
 
     pods, waits, cards = summary.pods, summary.wait_seconds, summary.cards

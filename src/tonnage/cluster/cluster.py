@@ -7,11 +7,11 @@ rows it concerns; usage is never recounted for a decision. What is wrong with an
 from collections.abc import Iterator, Sequence
 
 from tonnage.cluster.holding import Holding, VendorUse, card_uses, group_uses
-from tonnage.cluster.implicitdevices import found_uses, get_up, keep_seats, make_way, sit_down
-from tonnage.cluster.jobs.index import Groups
+from tonnage.cluster.implicitdevices import assign, found_uses, keep_seats, make_way, release
+from tonnage.cluster.jobs.index import JobIndex
 from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, WAITING
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.podindex import Placed
+from tonnage.cluster.podindex import PodIndex
 from tonnage.cluster.rows import Rows
 from tonnage.cluster.surroundings import Surroundings
 from tonnage.cluster.task import Task, TaskMaker
@@ -50,11 +50,11 @@ class Cluster(Rows):
         self.topology_version = 0
         """Goes up whenever HyperNodes, nodes or their labels change."""
         self._membership: tuple[int, Membership] = -1, Membership({}, [])
-        self.groups = Groups(self.standing)
+        self.groups = JobIndex(self.status)
         """Jobs, queues and priority classes."""
         self.queues = self.groups.queues
         self.surroundings = Surroundings()
-        self.placed = Placed(self.columns, self.nodes, self.surroundings.namespaces, self._everyone)
+        self.placed = PodIndex(self.columns, self.nodes, self.surroundings.namespaces, self._everyone)
         """Pods with a node, by what rules about other pods ask."""
         self.now: float | None = None
         """Seconds since 1970, as whoever uses the cluster tells it; nothing if nobody does."""
@@ -174,14 +174,14 @@ class Cluster(Rows):
                 self.promised.discard(key)
                 self._let_go(key)
                 self.waiting[key] = task
-            self.groups.put(task, self.standing(key))
+            self.groups.put(task, self.status(key))
             self._pod_problems.pop(key, None)
             return
         self.waiting.pop(key, None)
         self.reserved.pop(key, None)
         self.promised.discard(key)
         self.running[key] = task
-        self.groups.put(task, self.standing(key))
+        self.groups.put(task, self.status(key))
         problems: list[Problem] = []
         holding = Holding(pod.node, task.requests, tuple(self._uses_of(task, problems)), task.unstated)
         if task.fault:
@@ -211,7 +211,7 @@ class Cluster(Rows):
         self.promised.discard(key)
         self.groups.drop(key)
 
-    def standing(self, key: str) -> int:
+    def status(self, key: str) -> int:
         """Where a pod stands; one that is not known waits."""
         if key in self.running:
             return LEAVING if key in self.leaving else RUNNING
@@ -223,7 +223,7 @@ class Cluster(Rows):
         """Tell a pod's job where it stands now."""
         job = self.groups.of_pod.get(key)
         if job is not None:
-            job.move(key, self.standing(key))
+            job.move(key, self.status(key))
 
     def promise(self, key: str) -> None:
         """A reserved pod waits after all, with the place that it has."""
@@ -476,7 +476,7 @@ class Cluster(Rows):
         for other in moving:
             self._apply_loose(state, other, -1)
         if holding.is_loose:
-            sit_down(state, self.columns, key, holding, before)
+            assign(state, self.columns, key, holding, before)
             state.loose[key] = found_uses(state, key, holding)
         if self._counts_now(key):
             self._apply(state, holding, state.uses(key), 1)
@@ -489,7 +489,7 @@ class Cluster(Rows):
     def _seat(self, state: NodeState, key: str) -> None:
         """Write down the cards of a pod that does not name them, with seats if it has none."""
         holding = state.holdings[key]
-        sit_down(state, self.columns, key, holding)
+        assign(state, self.columns, key, holding)
         state.loose[key] = found_uses(state, key, holding)
         self._apply_loose(state, key, 1)
         self._note(key, state.loose[key])
@@ -539,7 +539,7 @@ class Cluster(Rows):
         holding = state.holdings.pop(key)
         if state.loose:
             if state.loose.pop(key, None) is not None:
-                get_up(state, key, holding)
+                release(state, key, holding)
             if fill_up:
                 self._fill_up(state)
         return state

@@ -39,7 +39,7 @@ _ARRAYS = (
     "card_total",
     "card_free",
     "model",
-    "company",
+    "tenancy",
     "foreign",
     "node_total",
     "node_used",
@@ -96,7 +96,7 @@ class Columns:
         self.card_total = np.zeros((3, self.width, count), np.int64)
         self.card_free = np.zeros((3, self.width, count), np.int64)
         self.model = np.zeros((self.width, count), np.intp)
-        self.company = np.zeros((self.width, count), np.intp)
+        self.tenancy = np.zeros((self.width, count), np.intp)
         self.foreign = np.zeros((vendors, count), np.int64)
         self.node_used = np.zeros((3, count), np.int64)
         self.node_total = np.zeros((3, count), np.float32)
@@ -169,7 +169,7 @@ class Columns:
         if cards <= self.width:
             return
         shapes = {}
-        for name in ("card_total", "card_free", "model", "company"):
+        for name in ("card_total", "card_free", "model", "tenancy"):
             *outer, _, nodes = getattr(self, name).shape
             shapes[name] = (*outer, cards, nodes)
         self._reshape(shapes)
@@ -200,12 +200,12 @@ class Columns:
             self.models.append(model)
         return known
 
-    def company_id(self, company: frozenset[str]) -> int:
+    def company_id(self, tenancy: frozenset[str]) -> int:
         """The number of a company on a card, made on first sight."""
-        known = self._company_ids.get(company)
+        known = self._company_ids.get(tenancy)
         if known is None:
-            known = self._company_ids[company] = len(self.companies)
-            self.companies.append(company)
+            known = self._company_ids[tenancy] = len(self.companies)
+            self.companies.append(tenancy)
         return known
 
     def _reshape(self, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -276,14 +276,14 @@ class Nodes:
 class Cards:
     """The cards of some nodes as arrays of (cards, nodes); what they have and have free comes per kind."""
 
-    __slots__ = ("_company", "_free", "_look", "_model", "_total", "nodes")
+    __slots__ = ("_free", "_look", "_model", "_tenancy", "_total", "nodes")
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self._free: Array | None = None
         self._total: Array | None = None
         self._model: Array | None = None
-        self._company: Array | None = None
+        self._tenancy: Array | None = None
         self._look: Look | None = None
 
     @property
@@ -305,10 +305,10 @@ class Cards:
         return self._model
 
     @property
-    def company(self) -> Array:
-        if self._company is None:
-            self._company = self.nodes.pick(self.nodes.columns.company)
-        return self._company
+    def tenancy(self) -> Array:
+        if self._tenancy is None:
+            self._tenancy = self.nodes.pick(self.nodes.columns.tenancy)
+        return self._tenancy
 
     @property
     def look(self) -> Look | None:
@@ -317,12 +317,12 @@ class Cards:
         Where pods are alike the cards of many nodes look alike, at one time or another.
         """
         if self._look is None and type(self.nodes.rows) is slice and self.nodes.cards is self:
-            self._look = self.free.tobytes(), self.total.tobytes(), self.model.tobytes(), self.company.tobytes()
+            self._look = self.free.tobytes(), self.total.tobytes(), self.model.tobytes(), self.tenancy.tobytes()
         return self._look
 
     def copy(self) -> "Cards":
         """The same cards with a copy of what is free and who is on them, to try something out on."""
         trial = Cards(self.nodes)
         trial._free = self.free.copy()
-        trial._company = self.company.copy()
+        trial._tenancy = self.tenancy.copy()
         return trial

@@ -24,7 +24,7 @@ class CardUse(msgspec.Struct, gc=False, frozen=True):
     memory: int
     cores: int
     placements: tuple[MigPlacement, ...] = ()
-    company: tuple[str, ...] = ()
+    tenancy: tuple[str, ...] = ()
     """What others on the card have to know about its containers."""
 
 
@@ -106,13 +106,13 @@ def card_uses(
 
     The vendor and the pod's annotations are needed where it matters who is on a card.
     """
-    company: dict[str, set[str]] = {}
+    tenancy: dict[str, set[str]] = {}
     if vendor is not None and vendor.is_choosy:
         for use in (use for container in uses for use in container):
-            company.setdefault(use.uuid, set()).add(vendor.company(use.memory, annotations))
+            tenancy.setdefault(use.uuid, set()).add(vendor.tenancy(use.memory, annotations))
     if len(uses) == 1 and len(uses[0]) == 1 and uses[0][0].placement is None:
         use = uses[0][0]
-        return (CardUse(use.uuid, 1, use.memory, use.cores, company=tuple(company.get(use.uuid, ()))),)
+        return (CardUse(use.uuid, 1, use.memory, use.cores, tenancy=tuple(tenancy.get(use.uuid, ()))),)
     if len(uses) != len(kinds):
         kinds = (APP,) * len(uses)
     peaks = _peaks(
@@ -131,7 +131,7 @@ def card_uses(
             load.memory,
             load.cores,
             tuple(placements.get(uuid, ())),
-            tuple(sorted(company.get(uuid, ()))),
+            tuple(sorted(tenancy.get(uuid, ()))),
         )
         for uuid, load in peaks.items()
     )

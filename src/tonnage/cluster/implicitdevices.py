@@ -24,7 +24,7 @@ def _wanted(key: str, holding: Holding) -> Iterator[tuple[Seat, str]]:
             yield (use.vendor, key, number), ""
 
 
-def sit_down(state: NodeState, columns: Columns, key: str, holding: Holding, before: Sequence[str] = ()) -> None:
+def assign(state: NodeState, columns: Columns, key: str, holding: Holding, before: Sequence[str] = ()) -> None:
     """Give a pod's unnamed cards seats as far as there are any, on the cards it had before if they are free."""
     taken = set(state.seats.values())
     unused = _unused_cards(state, columns)
@@ -88,7 +88,7 @@ def make_way(state: NodeState, holding: Holding) -> list[str]:
     return [key for key in state.loose if any(seat in lost for seat, _ in _wanted(key, state.holdings[key]))]
 
 
-def get_up(state: NodeState, key: str, holding: Holding) -> None:
+def release(state: NodeState, key: str, holding: Holding) -> None:
     """Take a pod's seats away, those of its groups only if it was the last of them."""
     needed = {seat for other in state.loose if other != key for seat, _ in _wanted(other, state.holdings[other])}
     for seat, _ in _wanted(key, holding):

@@ -16,7 +16,6 @@ class NodeState:
 
     __slots__ = (
         "capacities",
-        "company",
         "cordoned",
         "devices",
         "holdings",
@@ -31,6 +30,7 @@ class NodeState:
         "problems",
         "row",
         "seats",
+        "tenancy",
         "vendors",
     )
 
@@ -50,7 +50,7 @@ class NodeState:
         self.cordoned: frozenset[str] = frozenset()
         self.pair_scores: dict[int, Mapping[str, Mapping[str, int]]] = {}
         self.mig: dict[int, list[MigPlacement]] = {}
-        self.company: dict[int, Counter[str]] = {}
+        self.tenancy: dict[int, Counter[str]] = {}
         """For each card on which it matters, who is on it."""
         """MIG placements in use, by device position."""
         self.holdings: dict[str, Holding] = {}

@@ -162,7 +162,7 @@ class Meant(NamedTuple):
     """Whether pods that are being deleted are left out."""
 
 
-class Placed:
+class PodIndex:
     """Every pod with a node that matters to some rule."""
 
     def __init__(

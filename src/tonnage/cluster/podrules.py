@@ -32,7 +32,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class Term(NamedTuple):
+class PodTerm(NamedTuple):
     """Some pods, and the label of nodes by which nodes belong together."""
 
     selector: PodSelector
@@ -42,7 +42,7 @@ class Term(NamedTuple):
 class Wish(NamedTuple):
     """A term and how much it counts; less than nothing to be far from those pods."""
 
-    term: Term
+    term: PodTerm
     weight: int
 
 
@@ -124,7 +124,7 @@ class PodRules:
     def _fault(self, about: str, path: str, message: str) -> None:
         self.faults.append(RuleFault(about, path, message))
 
-    def _required(self, pod: Pod, affinity: PodAffinity | None, path: str) -> Iterator[Term]:
+    def _required(self, pod: Pod, affinity: PodAffinity | None, path: str) -> Iterator[PodTerm]:
         terms = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
         for number, term in enumerate(terms or ()):
             found = self._term(pod, term, f"{path}.{_REQUIRED}[{number}]")
@@ -142,7 +142,7 @@ class PodRules:
             if found is not None:
                 yield Wish(found, sign * wish.weight)
 
-    def _term(self, pod: Pod, term: PodAffinityTerm, path: str) -> Term | None:
+    def _term(self, pod: Pod, term: PodAffinityTerm, path: str) -> PodTerm | None:
         if not term.topologyKey:
             self._fault(AFFINITY, f"{path}.topologyKey", "the topologyKey is empty; name a label of nodes")
             return None
@@ -153,7 +153,7 @@ class PodRules:
             self._fault(AFFINITY, path, str(error))
             return None
         named = term.namespaces or ([_namespace(pod)] if chosen is None else [])
-        return Term(PodSelector(named, labels, chosen), term.topologyKey)
+        return PodTerm(PodSelector(named, labels, chosen), term.topologyKey)
 
     def _spread(self, pod: Pod, constraint: TopologySpreadConstraint, number: int) -> Spread | None:
         path = f"spec.topologySpreadConstraints[{number}]"

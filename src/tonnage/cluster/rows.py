@@ -132,8 +132,8 @@ class Rows:
         columns.model[:, row] = 0
         columns.vendor_cards[:, row] = 0
         columns.particular[:, row] = False
-        columns.company[:, row] = 0
-        state.mig, state.company = {}, {}
+        columns.tenancy[:, row] = 0
+        state.mig, state.tenancy = {}, {}
         for position, (device, vendor) in enumerate(zip(state.devices, state.vendors, strict=True)):
             condition = "" if device.healthy else "unhealthy"
             condition = condition or ("cordoned" if device.uuid in state.cordoned else "")
@@ -187,10 +187,10 @@ class Rows:
                 for placement in card.placements:
                     taken = state.mig.setdefault(position, [])
                     taken.append(placement) if sign > 0 else taken.remove(placement)
-                if card.company:
-                    present = state.company.setdefault(position, Counter())
-                    present.update(dict.fromkeys(card.company, sign))
-                    columns.company[position, row] = columns.company_id(frozenset(+present))
+                if card.tenancy:
+                    present = state.tenancy.setdefault(position, Counter())
+                    present.update(dict.fromkeys(card.tenancy, sign))
+                    columns.tenancy[position, row] = columns.company_id(frozenset(+present))
             if unknown:
                 columns.foreign[use.vendor, row] += sign * unknown
                 columns.foreign_total += sign * unknown

@@ -10,7 +10,7 @@ from tonnage.config.compat import ALLOCATE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import GPU_ORDER
 from tonnage.plugins.catalog import CARD_ORDERS, NODE_SCORERS
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.gpus.gpupolicy import GpuPolicy
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
 
@@ -21,7 +21,7 @@ _COMMENT = "# What Tonnage uses when no configuration is given: HAMi's rules and
 def default_document() -> dict[str, Any]:
     """The configuration without a configuration, as the document that one would write."""
     plugins = []
-    for plugin in stock_plugins():
+    for plugin in default_plugins():
         arguments = plugin.written_arguments()
         plugins.append({"name": plugin.name} | ({"arguments": arguments} if arguments else {}))
     return {"actions": ", ".join(DEFAULT_ACTIONS), "tiers": [{"plugins": plugins}]}

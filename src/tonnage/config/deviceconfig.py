@@ -10,7 +10,7 @@ import msgspec
 
 from tonnage.config.devicesections import (
     AscendSection,
-    Cards,
+    CardSection,
     ChipSection,
     CountSection,
     EnflameSection,
@@ -123,13 +123,13 @@ class _Reader:
             case "nvidia":
                 yield from self._nvidia(part)
             case "cambricon":
-                if cards := self._section(part, Cards, name):
+                if cards := self._section(part, CardSection, name):
                     yield Cambricon(**_names(cards))
             case "hygon":
                 if hygon := self._section(part, HygonSection, name):
                     yield Hygon(**_names(hygon), memory_factor=hygon.memory_factor)
             case "iluvatar":
-                if cards := self._section(part, Cards, name):
+                if cards := self._section(part, CardSection, name):
                     yield IluvatarLegacy(**_names(cards))
             case "iluvatars":
                 for item in self._items(part, name):
@@ -151,7 +151,7 @@ class _Reader:
                 if neuron := self._section(part, NeuronSection, name):
                     yield Neuron(count_resource=neuron.resource_count_name, cores_resource=neuron.resource_core_name)
             case "amd":
-                if cards := self._section(part, Cards, name):
+                if cards := self._section(part, CardSection, name):
                     yield Amd(**_names(cards))
             case "vastai":
                 if counted := self._section(part, CountSection, name):
@@ -307,7 +307,7 @@ class _Reader:
         return True
 
 
-def _names(section: Cards) -> dict[str, str]:
+def _names(section: CardSection) -> dict[str, str]:
     return {
         "count_resource": section.resource_count_name,
         "memory_resource": section.resource_memory_name,

@@ -22,7 +22,7 @@ class _Section(msgspec.Struct, frozen=True, rename="camel"):
     """Any section."""
 
 
-class Cards(_Section, frozen=True, rename="camel"):
+class CardSection(_Section, frozen=True, rename="camel"):
     """The names that most vendors have."""
 
     resource_count_name: Name = ""
@@ -51,7 +51,7 @@ class _MigProfiles(_Section, frozen=True, rename="camel"):
     profiles: list[str] = []
 
 
-class NvidiaSection(Cards, frozen=True, rename="camel"):
+class NvidiaSection(CardSection, frozen=True, rename="camel"):
     """`nvidia`."""
 
     resource_memory_percentage_name: Name = ""
@@ -75,13 +75,13 @@ class NvidiaSection(Cards, frozen=True, rename="camel"):
     known_mig_geometries: list[_MigGeometries] = []
 
 
-class HygonSection(Cards, frozen=True, rename="camel"):
+class HygonSection(CardSection, frozen=True, rename="camel"):
     """`hygon`."""
 
     memory_factor: Amount = 1
 
 
-class IluvatarSection(Cards, frozen=True, rename="camel"):
+class IluvatarSection(CardSection, frozen=True, rename="camel"):
     """One of `iluvatars`."""
 
     common_word: str = ""
@@ -147,7 +147,7 @@ class EnflameSection(_Section, frozen=True, rename="camel"):
     resource_percentage: Name = msgspec.field(default="", name="resourceNameVGCUPercentage")
 
 
-class MthreadsSection(Cards, frozen=True, rename="camel"):
+class MthreadsSection(CardSection, frozen=True, rename="camel"):
     """`mthreads`."""
 
     memory_per_card: list[Annotated[int, msgspec.Meta(ge=1, le=LARGEST_AMOUNT // 512)]] = []

@@ -11,7 +11,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tonnage.config.notes import Notes, Position
 from tonnage.manifests.written import TextError
-from tonnage.manifests.yaml_nodes import TAG, Budget, construct, entries, is_null, kind_of, scalar
+from tonnage.manifests.yaml_nodes import TAG, ValueBudget, construct, entries, is_null, kind_of, scalar
 from tonnage.manifests.yaml_text import documents
 from tonnage.model.wire import WireError
 
@@ -47,7 +47,7 @@ Places = Callable[[int, int], Position]
 class Part:
     """A value of the document and where it stands."""
 
-    def __init__(self, node: Node, budget: Budget, places: Places) -> None:
+    def __init__(self, node: Node, budget: ValueBudget, places: Places) -> None:
         self._node = node
         self._budget = budget
         self._places = places

@@ -18,7 +18,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
 from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 
 class Settings(NamedTuple):
@@ -43,7 +43,7 @@ def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> 
 def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Settings:
     """The configuration in a text; plugins of others are found by the finder."""
     notes = Notes()
-    plugins, actions = stock_plugins(), list(DEFAULT_ACTIONS)
+    plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
     try:
         root = read_document(text, source, notes)
         if root is not None:
@@ -89,7 +89,7 @@ class _Reader:
                 self._notes.warn(root.position, f"no {name} given; the default is used: {default}")
         actions = self._actions(given["actions"]) if "actions" in given else list(DEFAULT_ACTIONS)
         if "tiers" not in given:
-            return stock_plugins(), actions
+            return default_plugins(), actions
         plugins = complete(TiersReader(self._notes, self._finder, self._folder).read(given["tiers"]))
         if not self._notes.errors:
             try:

@@ -10,8 +10,8 @@ import msgspec
 
 from tonnage.devices.base import (
     Admission,
+    AdmissionChange,
     AdmissionError,
-    Change,
     Device,
     DeviceRequest,
     Handover,
@@ -156,17 +156,17 @@ class Ascend(PlainVendor):
     def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
         admission = super().admit(container, annotations)
         if self.hidden_without and all(limit(container, name) is None for name in self.hidden_without):
-            return Admission(admission.matched, (*admission.changes, Change("env", VISIBLE, "")))
+            return Admission(admission.matched, (*admission.changes, AdmissionChange("env", VISIBLE, "")))
         return admission
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         changes = []
         count = request.count
         if self.chip.in_modules and count == 1:
             count = 2
-            changes.append(Change("limits", self.count_resource, "2"))
+            changes.append(AdmissionChange("limits", self.count_resource, "2"))
             if self.count_resource in (container.resources.requests or {}):
-                changes.append(Change("requests", self.count_resource, "2"))
+                changes.append(AdmissionChange("requests", self.count_resource, "2"))
         elif self.chip.in_modules and count % 2:
             raise AdmissionError(
                 f"container {container.name!r}: {self.count_resource}: {count} is odd, but cards come in pairs"
@@ -180,9 +180,9 @@ class Ascend(PlainVendor):
         if self.memory_resource:
             # Rounded down, as the rest of a unit could make it the next larger part.
             amount = str(memory // self.memory_unit)
-            changes += [Change(field, self.memory_resource, amount) for field in ("limits", "requests")]
+            changes += [AdmissionChange(field, self.memory_resource, amount) for field in ("limits", "requests")]
         if self.runtime_class:
-            changes.append(Change("runtimeClassName", "runtimeClassName", self.runtime_class))
+            changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", self.runtime_class))
         return tuple(changes)
 
     def is_particular(self, request: DeviceRequest) -> bool:

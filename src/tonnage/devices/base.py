@@ -178,7 +178,7 @@ class Handover(msgspec.Struct, gc=False, frozen=True):
         return str(self.now * 10**9)
 
 
-class Change(msgspec.Struct, gc=False, frozen=True):
+class AdmissionChange(msgspec.Struct, gc=False, frozen=True):
     """One thing admission changes: a container's limit, request or environment variable, or a pod annotation."""
 
     field: str
@@ -192,7 +192,7 @@ class Admission(msgspec.Struct, gc=False, frozen=True):
 
     matched: bool
     """Whether the container asks for this vendor's devices, so that Tonnage must schedule its pod."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AdmissionChange, ...] = ()
 
 
 NOT_MATCHED = Admission(matched=False)
@@ -306,11 +306,11 @@ class Vendor(ABC):
         """What a node's score gets besides for so many cards: under `binpack` more is better, under `spread` less."""
         return 0
 
-    def company(self, memory: int, annotations: Mapping[str, str]) -> str:
+    def tenancy(self, memory: int, annotations: Mapping[str, str]) -> str:
         """What others on a card have to know about a container with that much of its memory; one of a few words."""
         return ""
 
-    def may_join(self, company: str, others: frozenset[str]) -> bool:
+    def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
         """Whether a container may have a part of a card that such others have parts of."""
         return True
 

@@ -10,7 +10,7 @@ from tonnage.devices.base import (
     MIG_MODE,
     MOST_DEVICES,
     WHOLE_CARD,
-    Change,
+    AdmissionChange,
     DecodeError,
     Device,
     DeviceRequest,
@@ -156,12 +156,12 @@ class EnflameSliced(PlainVendor):
                 return DeviceUse(device.uuid, profile.memory, profile.cores, profile.name) if fits else None
         return None
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         """What is asked for stands in limits and requests alike."""
         names = (self.count_resource,) if request.slices else (self.memory_resource, self.cores_resource)
         parts = {"limits": container.resources.limits or {}, "requests": container.resources.requests or {}}
         return tuple(
-            Change(field, name, str(limit(container, name)))
+            AdmissionChange(field, name, str(limit(container, name)))
             for name in names
             for field, part in parts.items()
             if name not in part and limit(container, name) is not None

@@ -1,6 +1,6 @@
 """Iluvatar GPUs in both generations: one kind derived from what the node offers, and one kind per chip."""
 
-from tonnage.devices.base import WHOLE_CARD, Change, DeviceRequest, Handover, PodUses
+from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses
 from tonnage.devices.plain import CapacityVendor, PlainVendor
 from tonnage.model.pod import Container
 
@@ -11,12 +11,12 @@ CONTAINER_NAME = "SOL_CONTINER_NAME"
 """The environment variable by which the driver tells containers apart, misspelt as the driver has it."""
 
 
-def _whole_cards(container: Container, cores_resource: str, request: DeviceRequest) -> tuple[Change, ...]:
+def _whole_cards(container: Container, cores_resource: str, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
     """Several cards are always whole ones; a request beside the limit must stay equal to it."""
     if request.count == 1 or not cores_resource:
         return ()
     fields = ("limits", "requests") if cores_resource in (container.resources.requests or {}) else ("limits",)
-    return tuple(Change(field, cores_resource, str(request.count * WHOLE_CARD)) for field in fields)
+    return tuple(AdmissionChange(field, cores_resource, str(request.count * WHOLE_CARD)) for field in fields)
 
 
 class IluvatarLegacy(CapacityVendor):
@@ -43,7 +43,7 @@ class IluvatarLegacy(CapacityVendor):
             memory_unit=MEMORY_UNIT,
         )
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         return _whole_cards(container, self.cores_resource, request)
 
     def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
@@ -80,9 +80,9 @@ class Iluvatar(PlainVendor):
             memory_unit=MEMORY_UNIT,
         )
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         changes = _whole_cards(container, self.cores_resource, request)
         named = any(variable.name == CONTAINER_NAME for variable in container.env or ())
         if named or not container.name:
             return changes
-        return (*changes, Change("env", CONTAINER_NAME, container.name))
+        return (*changes, AdmissionChange("env", CONTAINER_NAME, container.name))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tonnage.devices.base import Change, Device, DeviceRequest, Handover, PodUses, RequestError, limit
+from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, limit
 from tonnage.devices.plain import PlainVendor, WholeVendor
 from tonnage.devices.sets import by_index
 from tonnage.model.node import Node
@@ -103,16 +103,18 @@ class KunlunShared(PlainVendor):
             )
         return next(part for part in PARTS if part >= asked)
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         if limit(container, self.memory_resource) is None:
             return ()
-        return tuple(Change(field, self.memory_resource, str(request.memory)) for field in ("limits", "requests"))
+        return tuple(
+            AdmissionChange(field, self.memory_resource, str(request.memory)) for field in ("limits", "requests")
+        )
 
-    def company(self, memory: int, annotations: Mapping[str, str]) -> str:
+    def tenancy(self, memory: int, annotations: Mapping[str, str]) -> str:
         return str(next((part for part in PARTS if part >= memory), CARD_MEMORY))
 
-    def may_join(self, company: str, others: frozenset[str]) -> bool:
-        return others <= {company}
+    def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
+        return others <= {tenancy}
 
     def is_particular(self, request: DeviceRequest) -> bool:
         return request.count > 1

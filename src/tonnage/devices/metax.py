@@ -16,8 +16,8 @@ from tonnage.devices.base import (
     NOT_MATCHED,
     WHOLE_CARD,
     Admission,
+    AdmissionChange,
     AdmissionError,
-    Change,
     DecodeError,
     Device,
     DeviceRequest,
@@ -180,17 +180,17 @@ class MetaxShared(PlainVendor):
             for index, card in enumerate(registered)
         ]
 
-    def company(self, memory: int, annotations: Mapping[str, str]) -> str:
+    def tenancy(self, memory: int, annotations: Mapping[str, str]) -> str:
         if annotations.get(CLASS) == ONLINE:
             return ONLINE
         policy = annotations.get(QOS, BEST_EFFORT)
         policy = policy if policy in POLICIES else BEST_EFFORT
         return f"{OFFLINE} {policy}" if annotations.get(CLASS) == OFFLINE else policy
 
-    def may_join(self, company: str, others: frozenset[str]) -> bool:
-        if company == ONLINE:
+    def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
+        if tenancy == ONLINE:
             return all(other.startswith((ONLINE, OFFLINE)) for other in others)
-        return others <= {company}
+        return others <= {tenancy}
 
     def pick(
         self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
@@ -215,7 +215,7 @@ class MetaxShared(PlainVendor):
             return admission
         if policy is not None:
             raise AdmissionError(f"annotation {QOS}: {policy!r} is none of {', '.join(POLICIES)}")
-        return Admission(True, (*admission.changes, Change("annotations", QOS, BEST_EFFORT)))
+        return Admission(True, (*admission.changes, AdmissionChange("annotations", QOS, BEST_EFFORT)))
 
     def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         given = [[_Given(use.uuid, use.cores, use.memory) for use in container] for container in uses]

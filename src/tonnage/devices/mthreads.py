@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from tonnage.devices.base import (
     WHOLE_CARD,
+    AdmissionChange,
     AdmissionError,
-    Change,
     DeviceRequest,
     Handover,
     PodUses,
@@ -64,18 +64,20 @@ class Mthreads(CapacityVendor):
             cores = count * CORES_OF_CARD
         return DeviceRequest(self.name, count, memory, 0 if memory else WHOLE_CARD, (cores or 0) // count)
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         units = limit(container, self.memory_resource)
         if request.count == 1 and units is not None:
             self._check_part(container, request.memory // MEMORY_UNIT)
             return ()
         whole = {self.cores_resource: CORES_OF_CARD, self.memory_resource: self.memory_of_cards[0]}
-        changes = [Change("limits", name, str(request.count * each)) for name, each in whole.items() if name]
+        changes = [AdmissionChange("limits", name, str(request.count * each)) for name, each in whole.items() if name]
         requested = container.resources.requests or {}
         # A request beside the limit must stay equal to it.
-        changes += [Change("requests", change.key, change.value) for change in changes if change.key in requested]
+        changes += [
+            AdmissionChange("requests", change.key, change.value) for change in changes if change.key in requested
+        ]
         if request.count > 1:
-            changes.append(Change("annotations", "mthreads.com/request-gpu-num", str(request.count)))
+            changes.append(AdmissionChange("annotations", "mthreads.com/request-gpu-num", str(request.count)))
         return tuple(changes)
 
     def _check_part(self, container: Container, units: int) -> None:

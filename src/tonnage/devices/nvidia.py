@@ -11,9 +11,9 @@ from tonnage.devices.base import (
     PERCENTAGE_UNSET,
     WHOLE_CARD,
     Admission,
+    AdmissionChange,
     AdmissionError,
     CardGroup,
-    Change,
     Device,
     DeviceRequest,
     DeviceUse,
@@ -178,23 +178,23 @@ class Nvidia(PlainVendor):
             )
         changes = []
         if priority is not None:
-            changes.append(Change("env", "CUDA_TASK_PRIORITY", str(priority)))
+            changes.append(AdmissionChange("env", "CUDA_TASK_PRIORITY", str(priority)))
         if self.core_policy not in ("", "default"):
-            changes.append(Change("env", "GPU_CORE_UTILIZATION_POLICY", self.core_policy))
+            changes.append(AdmissionChange("env", "GPU_CORE_UTILIZATION_POLICY", self.core_policy))
         if request is not None:
             changes += self.changes(container, request)
         elif self.overwrite_env:
-            changes.append(Change("env", "NVIDIA_VISIBLE_DEVICES", "none"))
+            changes.append(AdmissionChange("env", "NVIDIA_VISIBLE_DEVICES", "none"))
         return Admission(request is not None, tuple(changes))
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         changes = []
         if limit(container, self.count_resource) is None:
-            changes.append(Change("limits", self.count_resource, str(request.count)))
+            changes.append(AdmissionChange("limits", self.count_resource, str(request.count)))
         if self._is_exclusive(container):
-            changes.append(Change("limits", self.cores_resource, str(WHOLE_CARD)))
+            changes.append(AdmissionChange("limits", self.cores_resource, str(WHOLE_CARD)))
         if self.runtime_class:
-            changes.append(Change("runtimeClassName", "runtimeClassName", self.runtime_class))
+            changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", self.runtime_class))
         return tuple(changes)
 
     def _is_exclusive(self, container: Container) -> bool:

@@ -18,8 +18,8 @@ from tonnage.devices.base import (
     PLAIN_MODE,
     WHOLE_CARD,
     Admission,
+    AdmissionChange,
     AdmissionError,
-    Change,
     DecodeError,
     Device,
     DeviceRequest,
@@ -121,7 +121,7 @@ class PlainVendor(Vendor):
             request = self.request(container, annotations)
         return NOT_MATCHED if request is None else Admission(True, self.changes(container, request))
 
-    def changes(self, container: Container, request: DeviceRequest) -> tuple[Change, ...]:
+    def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         """What admission changes in a container that asks for this vendor's cards."""
         return ()
 

@@ -17,11 +17,11 @@ from starlette.routing import Route
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.extender.binding import Binder
 from tonnage.extender.forwarding import FORWARDED
-from tonnage.extender.observer import Telling
+from tonnage.extender.observer import Recorder
 from tonnage.extender.preemption import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
 from tonnage.extender.replicas import NobodyLeadsError, Replicas
-from tonnage.extender.reservations import Filtered, Placing
+from tonnage.extender.reservations import Filtered, Reservations
 from tonnage.extender.webhook.review import ReviewError
 from tonnage.framework.session import Session
 from tonnage.model.wire import WireError, encode
@@ -45,22 +45,22 @@ class Extender:
     def __init__(
         self,
         session: Session,
-        placing: Placing,
+        reservations: Reservations,
         binder: Binder,
         synced: asyncio.Event,
         clock: Callable[[], float],
-        telling: Telling,
+        recorder: Recorder,
         review: Review,
         decides: bool = True,
         asked: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
         replicas: Replicas | None = None,
     ) -> None:
         self._session = session
-        self._placing = placing
+        self._reservations = reservations
         self._binder = binder
         self._synced = synced
         self._clock = clock
-        self._telling = telling
+        self._recorder = recorder
         self._review = review
         self._said_sampling = False
         self._decides = decides
@@ -90,8 +90,8 @@ class Extender:
                 return FilterResult(error="the picture of the cluster is not complete yet")
             self._look_for_sampling(args)
             started = self._clock()
-            filtered = self._placing.filter(args, started) if self._decides else self._placing.feasible(args)
-            self._telling.filtered(args, filtered, self._clock() - started)
+            filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
+            self._recorder.filtered(args, filtered, self._clock() - started)
             self._asked(args, filtered)
             return filtered.result
 
@@ -112,7 +112,7 @@ class Extender:
     async def prioritize(self, request: Request) -> Response:
         async def answer(body: bytes) -> object:
             args = read(body, FilterArgs)
-            return self._placing.prioritize(args) if await self._is_synced() else []
+            return self._reservations.prioritize(args) if await self._is_synced() else []
 
         nothing: list[HostPriority] = []
         return await self._answer(request, answer, lambda text: nothing)
@@ -135,9 +135,9 @@ class Extender:
             try:
                 decision = await self._binder.bind(args)
             except (BindError, BindUnknownError) as error:
-                self._telling.not_bound(args, str(error), self._clock() - started)
+                self._recorder.not_bound(args, str(error), self._clock() - started)
                 return BindResult(str(error))
-            self._telling.bound(args, decision, self._clock() - started)
+            self._recorder.bound(args, decision, self._clock() - started)
             return BindResult()
 
         return await self._answer(request, answer, BindResult)

@@ -17,11 +17,11 @@ from tonnage.binder.binding import (
     BindUnknownError,
     pod_path,
 )
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.extender.protocol import BindArgs
-from tonnage.extender.reservations import Placing, Reservation, State
+from tonnage.extender.reservations import Reservation, Reservations, ReservationState
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
@@ -44,8 +44,8 @@ class Binder:
         self,
         client: Client,
         cluster: Cluster,
-        placing: Placing,
-        gates: Gates,
+        reservations: Reservations,
+        handovers: HandoverQueue,
         now: Callable[[], float],
         clock: Callable[[], float],
         turn_seconds: float = TURN_SECONDS,
@@ -53,8 +53,8 @@ class Binder:
     ) -> None:
         self._client = client
         self._cluster = cluster
-        self._placing = placing
-        self._gates = gates
+        self._reservations = reservations
+        self._handovers = handovers
         self._writer = BindingWriter(client, cluster, now, clock, fence)
         self._clock = clock
         """Seconds that never go back, for how long things take; the same that reservations expire by."""
@@ -88,14 +88,14 @@ class Binder:
 
     async def _bind(self, args: BindArgs) -> Decision:
         reservation = await self._reserved(args)
-        if reservation.state is not State.HELD:
+        if reservation.state is not ReservationState.HELD:
             raise BindError(f"a bind of {args.key} to {reservation.node} is on its way already")
-        reservation.state = State.BINDING
+        reservation.state = ReservationState.BINDING
         task = reservation.task
         try:
             self._check(reservation)
-            if not await self._gates.enter(args.node, task.pod, self._turn_seconds):
-                holder = self._gates.inside(args.node)
+            if not await self._handovers.enter(args.node, task.pod, self._turn_seconds):
+                holder = self._handovers.inside(args.node)
                 raise BindError(f"{args.node} is busy: {holder} waits for its devices there")
         except (BindError, asyncio.CancelledError):
             self._release(reservation)
@@ -112,13 +112,13 @@ class Binder:
             raise
         finally:
             self.unanswered -= 1
-            self._gates.written(args.node, task.pod)
+            self._handovers.written(args.node, task.pod)
         self._later(self._label(task, args.node))
         return reservation.decision
 
     def _check(self, reservation: Reservation) -> None:
         """BindError if the node or a card is not what it was when the place was decided."""
-        obstacle = self._placing.obstacle(reservation)
+        obstacle = self._reservations.preflight(reservation)
         if obstacle:
             raise BindError(f"{reservation.task.key} is not bound, its place is free again: {obstacle}")
 
@@ -129,16 +129,16 @@ class Binder:
 
     async def _reserved(self, args: BindArgs) -> Reservation:
         """The pod's place on that node; decided anew if there is none."""
-        kept = self._placing.reservation(args.key, args.uid)
+        kept = self._reservations.reservation(args.key, args.uid)
         if kept is not None and kept.node == args.node:
             return kept
-        if kept is not None and kept.state is not State.HELD:
+        if kept is not None and kept.state is not ReservationState.HELD:
             raise BindError(f"a bind of {args.key} to {kept.node} is on its way already")
         pod = await self._pod(args)
         if args.node not in self._cluster.nodes:
             raise BindError(f"{args.key} is not bound: node {args.node} is not known")
-        decision = self._placing.decide_on(pod, args.node, self._clock())
-        reservation = self._placing.reservation(args.key, args.uid)
+        decision = self._reservations.decide_on(pod, args.node, self._clock())
+        reservation = self._reservations.reservation(args.key, args.uid)
         if decision.node is None or reservation is None:
             raise BindError(f"{args.key} does not fit on {args.node}: {decision.why_not()}")
         return reservation
@@ -166,23 +166,23 @@ class Binder:
             self.unanswered += 1
             self._later(self._find_out(reservation))
             raise
-        reservation.state = State.BOUND
+        reservation.state = ReservationState.BOUND
 
     # -- afterwards
 
     def _give_up(self, reservation: Reservation) -> None:
         """The pod is certainly not bound: its place is free, and the next one's turn comes."""
         self._release(reservation)
-        self._gates.leave(reservation.node, reservation.task.pod)
+        self._handovers.leave(reservation.node, reservation.task.pod)
 
     def _release(self, reservation: Reservation) -> None:
         """Free the place, unless another pod of the same name has one by now."""
         if self._is_kept(reservation):
-            self._placing.release(reservation.task.key)
+            self._reservations.release(reservation.task.key)
 
     def _is_kept(self, reservation: Reservation) -> bool:
         task = reservation.task
-        return self._placing.reservation(task.key, task.uid) is reservation
+        return self._reservations.reservation(task.key, task.uid) is reservation
 
     async def _find_out(self, reservation: Reservation) -> None:
         """Read the pod until it is certain whether it was bound."""
@@ -192,10 +192,10 @@ class Binder:
         finally:
             self.unanswered -= 1
         if bound:
-            reservation.state = State.BOUND
+            reservation.state = ReservationState.BOUND
         elif bound is not None:
             self._give_up(reservation)
-        is_bound = reservation.state is State.BOUND or task.key in self._cluster.running
+        is_bound = reservation.state is ReservationState.BOUND or task.key in self._cluster.running
         self.conflicts[FOUND_BOUND if is_bound else FOUND_NOT_BOUND] += 1
 
     async def _label(self, task: Task, node: str) -> None:

@@ -12,38 +12,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.replicas import Replicas
 from tonnage.extender.requeue import PLACED
-from tonnage.extender.reservations import Placing
+from tonnage.extender.reservations import Reservations
 from tonnage.extender.timings import Timings
-from tonnage.extender.workmetrics import Work
+from tonnage.extender.workmetrics import ExtenderWork
 from tonnage.framework.session import Session
-from tonnage.kube.informer import Picture
+from tonnage.kube.informer import ClusterInformer
 from tonnage.observability.fragmentmetrics import FragmentMetrics
-from tonnage.observability.metrics import PACKED, PATH, SECONDS, DoorMetrics
+from tonnage.observability.metrics import PACKED, PATH, SECONDS, ServerMetrics
 from tonnage.observability.workmetrics import gauge
 
 _FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
-class Parts(Protocol):
+class ExtenderParts(Protocol):
     """The parts of a running extender that metrics look at."""
 
     cluster: Cluster
-    picture: Picture
-    placing: Placing
-    gates: Gates
+    informer: ClusterInformer
+    reservations: Reservations
+    handovers: HandoverQueue
     replicas: Replicas | None
     binder: Binder
     handshakes: Handshakes
     session: Session
 
 
-class Metrics(DoorMetrics):
+class ExtenderMetrics(ServerMetrics):
     """Everything that is counted about an extender."""
 
     def __init__(self) -> None:
@@ -82,12 +82,12 @@ class Metrics(DoorMetrics):
         else:
             self.wake_writes.labels(outcome).inc()
 
-    def app(self, parts: Parts, legacy: bool = False) -> Starlette:
+    def app(self, parts: ExtenderParts, legacy: bool = False) -> Starlette:
         """Serves the metrics of an extender; with HAMi's old names too, if wished."""
-        state = State(parts)
+        state = ExtenderState(parts)
         self.prepare = state.prepare
         self.registry.register(state)
-        self.registry.register(Work(parts))
+        self.registry.register(ExtenderWork(parts))
         self.timings.attach(parts)
 
         async def metrics(request: Request) -> Response:
@@ -96,12 +96,12 @@ class Metrics(DoorMetrics):
         return Starlette(routes=[Route(PATH, metrics)], middleware=[PACKED])
 
 
-class State(Collector):
+class ExtenderState(Collector):
     """Who leads, and how much of the free cards is of use."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ExtenderParts) -> None:
         self._parts = parts
-        self._fragments = FragmentMetrics(parts.cluster, parts.placing.plugins)
+        self._fragments = FragmentMetrics(parts.cluster, parts.reservations.plugins)
         self.prepare = self._fragments.prepare
 
     def collect(self) -> Iterator[Metric]:

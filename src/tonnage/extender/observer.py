@@ -8,7 +8,7 @@ from tonnage.framework.decision import Decision
 from tonnage.model.pod import Pod
 
 
-class Telling(Protocol):
+class Recorder(Protocol):
     """Told of every decision and how many seconds it took."""
 
     def filtered(self, args: FilterArgs, filtered: Filtered, seconds: float) -> None: ...

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
 from tonnage.extender.protocol import FilterArgs
-from tonnage.extender.reservations import Filtered, Placing
+from tonnage.extender.reservations import Filtered, Reservations
 from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
@@ -41,7 +41,7 @@ _MOST_OFFERS = 64
 Names = tuple[str, ...]
 
 
-class Alike(NamedTuple):
+class FitKey(NamedTuple):
     """What makes pods fit alike."""
 
     namespace: str
@@ -51,18 +51,18 @@ class Alike(NamedTuple):
     """Which nodes kube-scheduler would have taken for them."""
 
 
-class Group:
+class PendingGroup:
     """Waiting pods that fit alike."""
 
     __slots__ = ("alike", "looked", "marked", "names", "nodes", "pods")
 
-    def __init__(self, alike: Alike, names: Names | None) -> None:
+    def __init__(self, alike: FitKey, names: Names | None) -> None:
         self.alike = alike
         self.names = names
         """The nodes that kube-scheduler would have taken; nothing if that was all."""
-        self.pods: list[WaitingPod] = []
+        self.pods: list[PendingPod] = []
         """In the order in which they are served."""
-        self.marked: set[WaitingPod] = set()
+        self.marked: set[PendingPod] = set()
         """Those that fitted when they were last looked at."""
         self.looked = 0
         """The last trial in which they had their turn."""
@@ -70,12 +70,12 @@ class Group:
         """The nodes as a column, and the layout that it is of."""
 
 
-class WaitingPod:
+class PendingPod:
     """A pod that waits."""
 
     __slots__ = ("called", "group", "key", "noticed", "order", "place", "since", "uid", "vain")
 
-    def __init__(self, task: Task, group: Group, now: float) -> None:
+    def __init__(self, task: Task, group: PendingGroup, now: float) -> None:
         self.key, self.uid, self.order = task.key, task.uid, task.order
         self.group = group
         self.since = now
@@ -87,7 +87,7 @@ class WaitingPod:
         self.place: Decision | None = None
         """What it was called for, until it comes."""
 
-    def __lt__(self, other: "WaitingPod") -> bool:
+    def __lt__(self, other: "PendingPod") -> bool:
         return self.order < other.order
 
     @property
@@ -96,17 +96,17 @@ class WaitingPod:
         return self.called + min(PATIENCE * 2.0 ** min(self.vain, 10), LONGEST_PAUSE)
 
 
-class Waiting:
+class PendingPods:
     """The pods that wait."""
 
-    def __init__(self, session: Session, placing: Placing, clock: Callable[[], float]) -> None:
+    def __init__(self, session: Session, reservations: Reservations, clock: Callable[[], float]) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._placing = placing
+        self._reservations = reservations
         self._clock = clock
-        self._pods: dict[str, WaitingPod] = {}
-        self._groups: dict[Alike, Group] = {}
-        self._called: dict[str, WaitingPod] = {}
+        self._pods: dict[str, PendingPod] = {}
+        self._groups: dict[FitKey, PendingGroup] = {}
+        self._called: dict[str, PendingPod] = {}
         """Pods that were called and hold a place in trials."""
         self._offers: dict[Names, Names] = {}
         """Lists of nodes, so that thousands of pods share one."""
@@ -120,7 +120,7 @@ class Waiting:
         """The trial since which nothing has changed."""
         self.is_unfinished = False
         """Whether the last trial took too long to be finished."""
-        self._noticed: set[Group] = set()
+        self._noticed: set[PendingGroup] = set()
         """Groups with pods that fit and that kube-scheduler still has time to ask about."""
         self.pause = BEAT
         """Seconds until the next trial."""
@@ -154,7 +154,7 @@ class Waiting:
             if task.demands and is_ours and task.key not in self._pods:
                 self._enter(task, None)
 
-    def forget(self, key: str) -> WaitingPod | None:
+    def forget(self, key: str) -> PendingPod | None:
         """A pod does not wait any more: it is placed, bound or gone."""
         pod = self._pods.pop(key, None)
         if pod is None:
@@ -177,19 +177,19 @@ class Waiting:
         """Something changed that the columns do not show, such as a quota."""
         self._seen = ()
 
-    def _enter(self, task: Task, names: Names | None) -> WaitingPod:
-        alike = Alike(task.namespace, self._session.class_key(task), id(names))
+    def _enter(self, task: Task, names: Names | None) -> PendingPod:
+        alike = FitKey(task.namespace, self._session.class_key(task), id(names))
         group = self._groups.get(alike)
         if group is None:
-            group = self._groups[alike] = Group(alike, names)
+            group = self._groups[alike] = PendingGroup(alike, names)
         now = self._clock()
-        pod = self._pods[task.key] = WaitingPod(task, group, now)
+        pod = self._pods[task.key] = PendingPod(task, group, now)
         insort(group.pods, pod)
         self._due = min(self._due, now)
         return pod
 
     def _shared(self, names: Sequence[str]) -> Names | None:
-        if self._placing.is_all(names):
+        if self._reservations.is_all(names):
             return None
         if len(self._offers) >= _MOST_OFFERS:
             self._offers.clear()
@@ -226,7 +226,7 @@ class Waiting:
             self.forget(self._lost.pop())
         return called
 
-    def _call(self, pod: WaitingPod, decision: Decision, now: float) -> None:
+    def _call(self, pod: PendingPod, decision: Decision, now: float) -> None:
         pod.called, pod.place = now, decision
         pod.vain += 1
         self._called[pod.key] = pod
@@ -234,7 +234,7 @@ class Waiting:
 
     def _what_counts(self) -> tuple[object, ...]:
         columns = self._cluster.columns
-        return columns.clock, columns.layout, self._placing.silent
+        return columns.clock, columns.layout, self._reservations.silent
 
     def _keep_places(self, trial: Statement, now: float) -> None:
         """Hold for pods that were called what they were called for, so that nobody else is called for it."""
@@ -249,7 +249,7 @@ class Waiting:
                 trial.take(held)
                 self._due = min(self._due, pod.called + PATIENCE)
 
-    def _fitting(self, now: float) -> Iterator[tuple[WaitingPod, Decision]]:
+    def _fitting(self, now: float) -> Iterator[tuple[PendingPod, Decision]]:
         """Pods that fit beside those before them; who asks for the next one has placed the last."""
         started, nowhere = self._clock(), set[Hashable]()
         heap = self._in_turn()
@@ -279,7 +279,7 @@ class Waiting:
             else:
                 heapq.heappop(heap)
 
-    def _in_turn(self) -> list[tuple[int, WaitingPod, int, int, Group]]:
+    def _in_turn(self) -> list[tuple[int, PendingPod, int, int, PendingGroup]]:
         """The first pod of each group that is to be looked at; where the last trial was not finished it goes on."""
         if not self.is_unfinished:
             return [(0, group.pods[0], number, 0, group) for number, group in enumerate(self._groups.values())]
@@ -289,7 +289,7 @@ class Waiting:
             if group.looked < self._begun or group in self._noticed
         ]
 
-    def _task(self, pod: WaitingPod, now: float) -> Task | None:
+    def _task(self, pod: PendingPod, now: float) -> Task | None:
         """The pod as it is now; nothing if the watch has not shown it yet."""
         task = self._cluster.waiting.get(pod.key)
         if task is not None and task.uid == pod.uid:
@@ -300,13 +300,13 @@ class Waiting:
             self._lost.append(pod.key)
         return None
 
-    def _refuse(self, refused: WaitingPod) -> None:
+    def _refuse(self, refused: PendingPod) -> None:
         """There is no room for a pod, nor for those of its group after it: what they fitted for before is gone."""
         for pod in [pod for pod in refused.group.marked if not pod < refused]:
             pod.noticed, pod.vain = None, 0
             refused.group.marked.discard(pod)
 
-    def _decide(self, task: Task, group: Group, nowhere: set[Hashable]) -> Decision | None:
+    def _decide(self, task: Task, group: PendingGroup, nowhere: set[Hashable]) -> Decision | None:
         """Where the pod would go; nothing if it does not fit."""
         kind = group.alike[:2]
         if kind in nowhere:
@@ -321,13 +321,13 @@ class Waiting:
         decision = self._session.decide(task, among)
         return decision if decision.node is not None else None
 
-    def _among(self, group: Group) -> Array | None:
+    def _among(self, group: PendingGroup) -> Array | None:
         """The nodes that the group's pods may get; nothing if that is all."""
         layout = self._cluster.columns.layout
         if group.names is not None and group.nodes[0] != layout:
             group.nodes = layout, self._cluster.mask(group.names)
         among = group.nodes[1]
-        if not self._placing.silent:
+        if not self._reservations.silent:
             return among
-        heard: Array = ~self._cluster.mask(self._placing.silent)
+        heard: Array = ~self._cluster.mask(self._reservations.silent)
         return heard if among is None else heard & among

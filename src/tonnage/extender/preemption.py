@@ -26,7 +26,7 @@ class MetaVictims(msgspec.Struct, gc=False, frozen=True):
     violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class Victims(msgspec.Struct, gc=False, frozen=True):
+class NodeVictims(msgspec.Struct, gc=False, frozen=True):
     """The same with whole pods."""
 
     pods: list[Pod] | None = msgspec.field(default=None, name="Pods")
@@ -37,7 +37,7 @@ class PreemptArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
     """A pod, and what kube-scheduler would stop for it, by node."""
 
     pod: Pod | None = None
-    node_name_to_victims: dict[str, Victims] | None = None
+    node_name_to_victims: dict[str, NodeVictims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from tonnage.extender.messages import bound_to, fit_node, no_node, reason_counts, rejections
-from tonnage.extender.metrics import Metrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs
 from tonnage.extender.reservations import Filtered
 from tonnage.extender.tries import Tries, is_worth_saying
@@ -23,7 +23,7 @@ from tonnage.observability.events import (
     DEVICE_OVERLAP,
     FILTERING_FAILED,
     FILTERING_SUCCEED,
-    Events,
+    EventRecorder,
     ObjectRef,
 )
 from tonnage.observability.logs import FIELDS
@@ -43,11 +43,13 @@ DEVICE_PLUGIN_FAILED = "device plugin failed"
 P = ParamSpec("P")
 
 
-def _harmless(told: "Callable[Concatenate[Voice, P], None]") -> "Callable[Concatenate[Voice, P], None]":
+def _harmless(
+    told: "Callable[Concatenate[ExtenderRecorder, P], None]",
+) -> "Callable[Concatenate[ExtenderRecorder, P], None]":
     """A decision stands, whether it can be told or not."""
 
     @wraps(told)
-    def guarded(self: "Voice", /, *args: P.args, **named: P.kwargs) -> None:
+    def guarded(self: "ExtenderRecorder", /, *args: P.args, **named: P.kwargs) -> None:
         try:
             told(self, *args, **named)
         except Exception:
@@ -56,10 +58,10 @@ def _harmless(told: "Callable[Concatenate[Voice, P], None]") -> "Callable[Concat
     return guarded
 
 
-class Voice:
+class ExtenderRecorder:
     """Joins metrics, Events and the log."""
 
-    def __init__(self, metrics: Metrics, events: Events) -> None:
+    def __init__(self, metrics: ExtenderMetrics, events: EventRecorder) -> None:
         self._metrics = metrics
         self._counts = {
             (verb, outcome): metrics.decisions.labels(verb, outcome)

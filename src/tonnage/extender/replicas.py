@@ -16,9 +16,9 @@ from tonnage.extender.forwarding import Forwarder, ForwardError
 from tonnage.extender.peers import FOLLOWER, LEADER, Peer, Peers
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
-from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.lease import LeaseStore
-from tonnage.kube.leaderelection.leasefollower import Standing, Term
+from tonnage.kube.leaderelection.leasefollower import LeaseFollower, LeaseTerm
 
 log = logging.getLogger(__name__)
 
@@ -53,16 +53,18 @@ class NobodyLeadsError(Exception):
 class Replicas:
     """One replica among others, for as long as `run` runs."""
 
-    def __init__(self, client: Client, election: Election, clock: Callable[[], float], duties: Duties) -> None:
+    def __init__(
+        self, client: Client, election: Election, clock: Callable[[], float], callbacks: LeaderCallbacks
+    ) -> None:
         self._lease = LeaseStore(client, election.lease_namespace, election.lease_name)
         self._clock = clock
-        self._duties = duties
-        self._standing = Standing(election.host)
+        self._callbacks = callbacks
+        self._follower = LeaseFollower(election.host)
         self._peers = Peers(client, election.pod_namespace, election.pod)
         self.forwarder = Forwarder(election.host, election.port, election.certificate)
-        self._address: tuple[Term, str] | None = None
+        self._address: tuple[LeaseTerm, str] | None = None
         self._turning: asyncio.Task[None] | None = None
-        self._term: Term | None = None
+        self._term: LeaseTerm | None = None
         self._look_now = asyncio.Event()
         self._news = asyncio.Event()
         self._trouble = ""
@@ -74,7 +76,7 @@ class Replicas:
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this replica may still write, and the least for which a write is begun."""
-        return self._standing.may_write(self._clock()), self._standing.period
+        return self._follower.may_write(self._clock()), self._follower.period
 
     # -- following the Lease
 
@@ -84,10 +86,10 @@ class Replicas:
             while True:
                 if not await self._look():
                     # Whoever waits for a look must not make us ask without a pause.
-                    await asyncio.sleep(self._standing.period)
+                    await asyncio.sleep(self._follower.period)
                     continue
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._standing.period):
+                    async with asyncio.timeout(self._follower.period):
                         await self._look_now.wait()
         finally:
             if self._turning is not None:
@@ -98,8 +100,8 @@ class Replicas:
 
     async def _resign(self) -> None:
         """Say that the end has come, as long as that is quick, so that nobody has to wait for it."""
-        self._standing.resign()
-        if self._duties.is_idle():
+        self._follower.resign()
+        if self._callbacks.is_idle():
             with suppress(KubeError, TimeoutError):
                 async with asyncio.timeout(_RESIGN_SECONDS):
                     own = await self._peers.own()
@@ -111,25 +113,25 @@ class Replicas:
         self._look_now.clear()
         asked = self._clock()
         try:
-            seconds = max(1.0, _LOOK * self._standing.period)
+            seconds = max(1.0, _LOOK * self._follower.period)
             lease = (await self._lease.read(seconds)).lease
         except KubeError as error:
             self._complain(f"the lease cannot be looked at: {error}")
         else:
             self._complain("")
-            self._standing.observe(lease, asked, self._clock())
-            if self._standing.term != self._term:
-                self._turn(self._standing.term)
+            self._follower.observe(lease, asked, self._clock())
+            if self._follower.term != self._term:
+                self._turn(self._follower.term)
         self._tell()
         return not self._trouble
 
-    def _turn(self, term: Term) -> None:
+    def _turn(self, term: LeaseTerm) -> None:
         """Another term has begun."""
         self._term = term
-        self._duties.cease()
+        self._callbacks.cease()
         if self._turning is not None:
             self._turning.cancel()
-        own = self._standing.is_own
+        own = self._follower.is_own
         log.info("the lease is held by %s", f"{term.holder}, beside this replica" if own else term.holder or "nobody")
         self._turning = asyncio.create_task(self._insist(lambda: self._take_over(term) if own else self._step_down()))
 
@@ -142,20 +144,20 @@ class Replicas:
                 log.exception("the role could not be changed; trying again")
                 await asyncio.sleep(_PAUSE)
 
-    async def _take_over(self, term: Term) -> None:
+    async def _take_over(self, term: LeaseTerm) -> None:
         started = self._clock()
         # Were it still called leader from an earlier term, calling it so again would not be a change of the pod.
         await self._step_down()
         await self._until_clear()
-        await self._duties.prepare()
+        await self._callbacks.prepare()
         await self._say(LEADER)
         others = await self._others()
         # Whoever has come to lead meanwhile, and has read that we do not, is seen now.
         await self._look_after(self._clock())
-        if not self._standing.lead(term):
+        if not self._follower.lead(term):
             return
         log.info("this replica leads, %.1f s after its kube-scheduler was seen to", self._clock() - started)
-        self._duties.begin()
+        self._callbacks.begin()
         self._tell()
         for peer in others:
             if peer.role == LEADER:
@@ -164,20 +166,20 @@ class Replicas:
 
     async def _until_clear(self) -> None:
         """Wait until nobody who led before writes any more."""
-        while (wait := self._standing.clear - self._clock()) > 0:
+        while (wait := self._follower.clear - self._clock()) > 0:
             if await self._have_stepped_down():
                 return
-            await asyncio.sleep(min(wait, self._standing.period))
+            await asyncio.sleep(min(wait, self._follower.period))
 
     async def _have_stepped_down(self) -> bool:
         """Whether all others say that they do not lead; not if it is not known who led before, or where it is."""
         others = await self._others()
-        before = self._standing.before
+        before = self._follower.before
         is_heard = bool(before) and any(peer.is_called(before) for peer in others)
         return is_heard and not any(peer.role == LEADER for peer in others)
 
     async def _step_down(self) -> None:
-        while not self._duties.is_idle():
+        while not self._callbacks.is_idle():
             await asyncio.sleep(0.05)
         await self._say(FOLLOWER)
 
@@ -216,19 +218,19 @@ class Replicas:
             async with asyncio.timeout(PATIENCE):
                 # A kube-scheduler may ask before we have noticed that it leads.
                 await self._look_after(self._clock() - _FRESH)
-                while not self.leads and (self._standing.is_own or not self._standing.leader):
+                while not self.leads and (self._follower.is_own or not self._follower.leader):
                     await self._news.wait()
         except TimeoutError:
             raise NobodyLeadsError(self._why_not()) from None
         if self.leads:
             return None
         if was_forwarded:
-            raise NobodyLeadsError(f"this replica leads no longer, {self._standing.leader} does")
+            raise NobodyLeadsError(f"this replica leads no longer, {self._follower.leader} does")
         return await self._forward(path, body)
 
     async def _look_after(self, moment: float) -> None:
         """Wait until there was a look at the Lease that was begun after a moment."""
-        while self._standing.asked <= moment:
+        while self._follower.asked <= moment:
             self._look_now.set()
             await self._news.wait()
 
@@ -238,10 +240,10 @@ class Replicas:
             return await self.forwarder.ask(address, path, body)
         except (ForwardError, KubeError) as error:
             self._address = None
-            raise NobodyLeadsError(f"{self._standing.leader} leads and cannot be asked: {error}") from error
+            raise NobodyLeadsError(f"{self._follower.leader} leads and cannot be asked: {error}") from error
 
     async def _leaders_address(self) -> str:
-        term, leader = self._standing.term, self._standing.leader
+        term, leader = self._follower.term, self._follower.leader
         if self._address is not None and self._address[0] == term:
             return self._address[1]
         for peer in await self._peers.all():
@@ -253,9 +255,9 @@ class Replicas:
     def _why_not(self) -> str:
         if self._trouble:
             return self._trouble
-        if not self._standing.leader:
+        if not self._follower.leader:
             return f"no kube-scheduler holds the lease {self._lease}"
-        if self._standing.left(self._clock()) > 0:
+        if self._follower.left(self._clock()) > 0:
             return "this replica is still taking over"
         return "the lease was not seen renewed in time, so nothing is decided"
 

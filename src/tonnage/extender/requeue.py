@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from tonnage.cluster.task import Task
-from tonnage.extender.pending import Waiting
+from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs
 from tonnage.extender.reservations import Filtered
 from tonnage.kube.client import MERGE_PATCH, Client
@@ -32,13 +32,13 @@ WRITTEN, GONE, FAILED, PLACED = "written", "gone", "failed", "placed"
 """What becomes of calls: of the write; and that a called pod gets a place when kube-scheduler asks next."""
 
 
-class Waking:
+class Requeue:
     """Calls pods while `run` runs."""
 
     def __init__(
         self,
         client: Client,
-        waiting: Waiting,
+        waiting: PendingPods,
         now: Callable[[], float],
         clock: Callable[[], float],
         count: Callable[[str], None] = lambda outcome: None,

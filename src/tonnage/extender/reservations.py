@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from tonnage.binder.preflight import obstacle
+from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
@@ -42,7 +42,7 @@ UNRESOLVABLE = frozenset(
 """Reasons that stay when other pods go, so that preemption does not help."""
 
 
-class State(Enum):
+class ReservationState(Enum):
     """How far a reservation has come."""
 
     HELD = "held"
@@ -61,7 +61,7 @@ class Reservation:
     def __init__(self, decision: Decision, decided: float, was_known: bool) -> None:
         self.decision = decision
         self.decided = decided
-        self.state = State.HELD
+        self.state = ReservationState.HELD
         self.was_known = was_known
         """Whether the watch had shown the pod by then."""
 
@@ -82,7 +82,7 @@ class Filtered(msgspec.Struct):
     decision: Decision | None = None
 
 
-class Placing:
+class Reservations:
     """Decisions on one cluster, as kube-scheduler asks for them."""
 
     def __init__(self, session: Session, plugins: Sequence[Plugin], timeout: float = RESERVATION_SECONDS) -> None:
@@ -106,7 +106,7 @@ class Placing:
             return Filtered(checked)
         task, names = checked, args.node_names or []
         kept = self.reservation(task.key, task.uid)
-        if kept is not None and kept.state is not State.HELD:
+        if kept is not None and kept.state is not ReservationState.HELD:
             if kept.node in names:
                 return Filtered(FilterResult(node_names=[kept.node]), kept.decision)
             return Filtered(FilterResult(node_names=[], error=f"a bind of {task.key} to {kept.node} is on its way"))
@@ -236,9 +236,9 @@ class Placing:
         if key in self._cluster.waiting:
             self._cluster.remove_pod(key)
 
-    def obstacle(self, kept: Reservation) -> str:
+    def preflight(self, kept: Reservation) -> str:
         """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
-        return obstacle(self._cluster, kept.decision)
+        return preflight(self._cluster, kept.decision)
 
     def release(self, key: str) -> None:
         """Give a place up: the bind was refused for certain."""
@@ -255,7 +255,7 @@ class Placing:
         expired: list[Reservation] = []
         for key in list(self._reservations):
             found = self.reservation(key, None)
-            if found is None or found.state is not State.HELD:
+            if found is None or found.state is not ReservationState.HELD:
                 continue
             if now - found.decided >= (self._timeout if self._is_known(found.task) else self._unseen_timeout):
                 self.release(key)
@@ -268,16 +268,16 @@ class Placing:
         found = [self.reservation(key, None) for key in list(self._reservations)]
         return [one for one in found if one is not None]
 
-    def count(self) -> dict[State, int]:
+    def count(self) -> dict[ReservationState, int]:
         """How many places are kept, by state."""
-        counts = dict.fromkeys(State, 0)
+        counts = dict.fromkeys(ReservationState, 0)
         for one in self.kept():
             counts[one.state] += 1
         return counts
 
-    def oldest(self, now: float) -> dict[State, float]:
+    def oldest(self, now: float) -> dict[ReservationState, float]:
         """How many seconds ago the oldest place that is kept was decided, by state; 0 if there is none."""
-        ages = dict.fromkeys(State, 0.0)
+        ages = dict.fromkeys(ReservationState, 0.0)
         for one in self.kept():
             ages[one.state] = max(ages[one.state], now - one.decided)
         return ages

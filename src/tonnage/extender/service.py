@@ -7,27 +7,27 @@ import math
 import time
 from collections.abc import Sequence
 
-from tonnage.binder.handover import BIND_PHASE, FAILED, Gates
+from tonnage.binder.handover import BIND_PHASE, FAILED, HandoverQueue
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.observer import Telling
-from tonnage.extender.pending import Waiting
+from tonnage.extender.observer import Recorder
+from tonnage.extender.pending import PendingPods
 from tonnage.extender.replicas import Election, Replicas
-from tonnage.extender.requeue import Waking
-from tonnage.extender.reservations import RESERVATION_SECONDS, Placing
+from tonnage.extender.requeue import Requeue
+from tonnage.extender.reservations import RESERVATION_SECONDS, Reservations
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.informer import NODES, PODS, QUOTAS, Kind, Picture
-from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.informer import NODES, PODS, QUOTAS, ClusterInformer, FollowedKind
+from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.leaderelection.lease import since_boot
 from tonnage.kube.resource import Change
-from tonnage.kube.watch import Pace
+from tonnage.kube.watch import Backoff
 from tonnage.plugins.filters.noderesources import NodeResources
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
     return list(plugins)
 
 
-class Service:
+class ExtenderService:
     """The extender of one cluster; `run` keeps it current, `extender` answers."""
 
     def __init__(
@@ -58,8 +58,8 @@ class Service:
         client: Client,
         vendors: Sequence[Vendor],
         plugins: Sequence[Plugin],
-        pace: Pace,
-        telling: Telling,
+        backoff: Backoff,
+        recorder: Recorder,
         review: Review,
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
@@ -67,44 +67,44 @@ class Service:
         election: Election | None = None,
         scheduler_name: str = "",
     ) -> None:
-        self._telling = telling
+        self._recorder = recorder
         self._scheduler_name = scheduler_name
         self._failed: set[str] = set()
         self._failing: set[str] = set()
         """Plugins of which it was said that they fail."""
         self.cluster = Cluster(vendors)
-        self.picture = Picture(client, self.cluster, pace)
-        self.gates = Gates(time.monotonic)
+        self.informer = ClusterInformer(client, self.cluster, backoff)
+        self.handovers = HandoverQueue(time.monotonic)
         kept = without_kube_schedulers_own(plugins)
         self.session = Session(self.cluster, kept)
-        self.placing = Placing(self.session, kept, reservation_seconds)
+        self.reservations = Reservations(self.session, kept, reservation_seconds)
         self.replicas: Replicas | None = None
         """This one among others; nothing if there are no others."""
         self.overlaps: Overlaps | None = None
         if election is not None:
-            duties = Duties(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
-            self.replicas = Replicas(client, election, since_boot, duties)
-            self.overlaps = Overlaps(client, self.cluster, time.time, time.monotonic, telling.overlapped, self._leads)
+            callbacks = LeaderCallbacks(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
+            self.replicas = Replicas(client, election, since_boot, callbacks)
+            self.overlaps = Overlaps(client, self.cluster, time.time, time.monotonic, recorder.overlapped, self._leads)
         fence = always if self.replicas is None else self.replicas.fence
         self.binder = Binder(
-            client, self.cluster, self.placing, self.gates, time.time, time.monotonic, turn_seconds, fence
+            client, self.cluster, self.reservations, self.handovers, time.time, time.monotonic, turn_seconds, fence
         )
-        self.handshakes = Handshakes(client, self.cluster, time.time, pace.draw, may_write=self._leads)
-        waiting = Waiting(self.session, self.placing, time.monotonic)
-        self.waking = Waking(client, waiting, time.time, time.monotonic, telling.called)
+        self.handshakes = Handshakes(client, self.cluster, time.time, backoff.draw, may_write=self._leads)
+        waiting = PendingPods(self.session, self.reservations, time.monotonic)
+        self.requeue = Requeue(client, waiting, time.time, time.monotonic, recorder.called)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
-        self.picture.listeners += [self.binder.node_locks.seen, self._seen]
+        self.informer.listeners += [self.binder.node_locks.seen, self._seen]
         self.extender = Extender(
             self.session,
-            self.placing,
+            self.reservations,
             self.binder,
             self.ready,
             time.monotonic,
-            telling,
+            recorder,
             review,
             decides,
-            self.waking.asked,
+            self.requeue.asked,
             self.replicas,
         )
 
@@ -112,7 +112,7 @@ class Service:
         """Keep everything current until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.picture.run())
+                tasks.create_task(self.informer.run())
                 tasks.create_task(self._settle())
                 tasks.create_task(self._beat())
                 tasks.create_task(self._shake_hands())
@@ -126,7 +126,7 @@ class Service:
 
     async def _settle(self) -> None:
         """Once the picture is complete, what it is made of need not be looked at for garbage any more."""
-        await self.picture.synced.wait()
+        await self.informer.synced.wait()
         self.cluster.settle()
         gc.collect()
         gc.freeze()
@@ -141,16 +141,16 @@ class Service:
     async def _prepare(self) -> None:
         """Get to know what whoever led before has written last."""
         await self.ready.wait()
-        await self.picture.refresh()
+        await self.informer.refresh()
 
     def _begin(self) -> None:
         """Decide from now on."""
-        self.waking.begin(self._scheduler_name)
+        self.requeue.begin(self._scheduler_name)
 
     def _cease(self) -> None:
         """Another may give these places to others now."""
-        self.waking.end()
-        self.placing.expire(math.inf)
+        self.requeue.end()
+        self.reservations.expire(math.inf)
 
     async def _shake_hands(self) -> None:
         await self.ready.wait()
@@ -161,14 +161,14 @@ class Service:
         await self.ready.wait()
         if self.replicas is None:
             self._begin()
-        await self.waking.run()
+        await self.requeue.run()
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(_BEAT)
-            for expired in self.placing.expire(time.monotonic()):
+            for expired in self.reservations.expire(time.monotonic()):
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
-            self.placing.silent = self.gates.silent()
+            self.reservations.silent = self.handovers.silent()
             self._look_for_failing_plugins()
             # This session never ends; nobody asks what it has concluded.
             self.session.start_anew()
@@ -189,19 +189,19 @@ class Service:
             self._failed.add(change.key)
             if not self._leads():
                 return
-            self._telling.plugin_failed(pod)
+            self._recorder.plugin_failed(pod)
 
-    def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
         if kind is PODS:
             for change in changes:
-                self.gates.seen(change.key, change.object, change.is_gone)
+                self.handovers.seen(change.key, change.object, change.is_gone)
                 self._look_for_failure(change)
                 if change.is_gone:
-                    self._telling.gone(change.key)
-                self.waking.seen(change)
+                    self._recorder.gone(change.key)
+                self.requeue.seen(change)
             if self.overlaps is not None:
                 self.overlaps.seen(changes)
         elif kind is NODES:
             self.handshakes.seen(change.key for change in changes)
         elif kind is QUOTAS:
-            self.waking.waiting.stir()
+            self.requeue.waiting.stir()

@@ -86,7 +86,7 @@ class Verdicts:
             function.verdicts[code] = function.verdicts[1]
 
 
-class Standing:
+class ClassFit:
     """Where pods of one class fit, and how good each node is for them."""
 
     __slots__ = ("counts", "floor", "totals", "verdicts")
@@ -168,9 +168,9 @@ class PodClass:
         self.version = -1
         self.used = 0
         """When the class was last asked for, to forget the ones that are not."""
-        self.now: Standing
+        self.now: ClassFit
         """Everything together: what a decision looks at."""
-        self._kept: Standing
+        self._kept: ClassFit
         """Without what comes on top; the same object if nothing does."""
         self._late_scores: dict[int, Array | None] = {}
         """What became of the scores that are known only once all other nodes are."""
@@ -195,7 +195,7 @@ class PodClass:
         if nodes.rows is None:
             verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
             counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self._kept = Standing(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
+            self._kept = ClassFit(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
             return
         kept = self._kept
         kept.totals[nodes.rows] = totals
@@ -250,9 +250,9 @@ class PodClass:
             if scores is not None:
                 totals = totals + scores
         if found is not None:
-            self.now = Standing(verdicts, np.bincount(verdicts, minlength=_MOST_VERDICTS), totals, floor)
+            self.now = ClassFit(verdicts, np.bincount(verdicts, minlength=_MOST_VERDICTS), totals, floor)
         elif totals is not kept.totals:
-            self.now = Standing(verdicts.copy(), kept.counts.copy(), totals, floor)
+            self.now = ClassFit(verdicts.copy(), kept.counts.copy(), totals, floor)
         else:
             self.now = kept
 

@@ -31,6 +31,7 @@ from tonnage.framework.points import (
     Confirm,
     Detail,
     Evaluate,
+    ExtensionPoint,
     GpuOrder,
     GpuSet,
     GrantPredicate,
@@ -40,7 +41,6 @@ from tonnage.framework.points import (
     JobVote,
     Key,
     NodeOrder,
-    Point,
     PrePredicate,
     QueueCheck,
     QueueOrder,
@@ -61,7 +61,7 @@ QueueReport = Callable[[], list[QueueRecord]]
 QueueNumbers = Callable[[], Mapping[str, Mapping[str, QueueFigures]]]
 
 
-class Watch(Protocol):
+class CallObserver(Protocol):
     """Watches what plugins do, to measure it: makes of a plugin's function at a point the one that is called."""
 
     def __call__(self, plugin: str, point: str, function: F) -> F: ...
@@ -74,7 +74,7 @@ class SessionError(Exception):
 class Extensions:
     """The callbacks of all plugins, in the order of tiers and plugins."""
 
-    def __init__(self, cluster: Cluster, watch: Watch | None = None) -> None:
+    def __init__(self, cluster: Cluster, watch: CallObserver | None = None) -> None:
         self.cluster = cluster
         self._watch = watch
         """Sees what is called about many nodes or pods at once; what is called for each of them would cost too much."""
@@ -91,7 +91,7 @@ class Extensions:
         self._on_deallocate: list[TaskEvent] = []
         self._assign: tuple[str, int, Assign] | None = None
         self._grant_predicates: list[tuple[int, GrantPredicate]] = []
-        self._asked: dict[Point, list[Registered]] = {}
+        self._asked: dict[ExtensionPoint, list[Registered]] = {}
         self._problems: dict[tuple[str, str], Problem] = {}
         self.failures: Counter[str] = Counter()
         """How often each plugin failed to answer."""
@@ -131,7 +131,7 @@ class Extensions:
 
         return Guard(name, failed)
 
-    def _registers(self, point: Point, function: Callable[..., Any]) -> bool:
+    def _registers(self, point: ExtensionPoint, function: Callable[..., Any]) -> bool:
         """Note that the plugin being opened registers a function; no if the configuration switched that off."""
         plugin = self._opening
         if point.name in plugin.switched_off:
@@ -153,7 +153,7 @@ class Extensions:
         """A function of a plugin, else of the one being opened, with somebody watching if that is wished."""
         return function if self._watch is None else self._watch((plugin or self._opening).name, point, function)
 
-    def _add_question(self, point: Point, function: Callable[..., Any], is_veto: bool = False) -> None:
+    def _add_question(self, point: ExtensionPoint, function: Callable[..., Any], is_veto: bool = False) -> None:
         """Register a question about queues, jobs or tasks."""
         if self._registers(point, function):
             if not self._is_built_in:
@@ -447,7 +447,7 @@ class Extensions:
             self.next_jobs[queue] = job
         self.queue_changes.append(queue)
 
-    def _of(self, point: Point) -> Sequence[Registered]:
+    def _of(self, point: ExtensionPoint) -> Sequence[Registered]:
         return self._asked.get(point, ())
 
     def compare_queues(self, one: Queue, other: Queue) -> int:

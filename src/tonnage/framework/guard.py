@@ -26,11 +26,11 @@ from tonnage.framework.points import (
     CardPredicate,
     ChooseNodeSets,
     Evaluate,
+    ExtensionPoint,
     GpuOrder,
     GpuSet,
     GrantPredicate,
     NodeOrder,
-    Point,
     PrePredicate,
     Reduce,
     TaskEvent,
@@ -191,7 +191,7 @@ class Guard:
 
         return guarded
 
-    def question(self, point: Point, function: Callable[..., Any]) -> Callable[..., Any]:
+    def question(self, point: ExtensionPoint, function: Callable[..., Any]) -> Callable[..., Any]:
         """A question about queues, jobs or tasks; one that fails is answered so that nothing is placed or evicted."""
         expected, accepts, fallback = _ANSWERS[point.answers]
 

@@ -14,7 +14,7 @@ from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSets
 
 
-class Point(NamedTuple):
+class ExtensionPoint(NamedTuple):
     """An extension point."""
 
     name: str
@@ -30,44 +30,48 @@ _VICTIMS = (
     "a veto, of whatever tier, takes away from what is left"
 )
 
-QUEUE_ORDER = Point("queue order", "queue, queue", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
-JOB_ORDER = Point("job order", "job, job", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
-TASK_ORDER = Point("task order", "task, task", "-1, 0 or 1", f"{_FIRST}; then the larger, then the older, then by name")
-PRE_PREDICATE = Point("pre-predicate", "task, job", "nothing or a reason", "all must pass")
-PREDICATE = Point("predicate", "task, job, node", "nothing or a reason", "all must pass")
-BATCH_PREDICATE = Point(
+QUEUE_ORDER = ExtensionPoint("queue order", "queue, queue", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
+JOB_ORDER = ExtensionPoint("job order", "job, job", "-1, 0 or 1", f"{_FIRST}; then the older, then by name")
+TASK_ORDER = ExtensionPoint(
+    "task order", "task, task", "-1, 0 or 1", f"{_FIRST}; then the larger, then the older, then by name"
+)
+PRE_PREDICATE = ExtensionPoint("pre-predicate", "task, job", "nothing or a reason", "all must pass")
+PREDICATE = ExtensionPoint("predicate", "task, job, node", "nothing or a reason", "all must pass")
+BATCH_PREDICATE = ExtensionPoint(
     "batch predicate",
     "task, nodes",
     "a code per node, 0 for yes",
     "all must pass, the first that says no is the reason",
 )
-NODE_ORDER = Point("node order", "task, node", "a score", "sum")
-BATCH_NODE_ORDER = Point("batch node order", "task, nodes", "a score per node", "sum")
-CARD_PREDICATE = Point("card predicate", "task, request, cards", "which cards not", "all must pass")
-GPU_ORDER = Point(
+NODE_ORDER = ExtensionPoint("node order", "task, node", "a score", "sum")
+BATCH_NODE_ORDER = ExtensionPoint("batch node order", "task, nodes", "a score per node", "sum")
+CARD_PREDICATE = ExtensionPoint("card predicate", "task, request, cards", "which cards not", "all must pass")
+GPU_ORDER = ExtensionPoint(
     "GPU order", "task, request, node, free, fitting", "a score per fitting card", "sum, then the lower position"
 )
-GPU_SET = Point(
+GPU_SET = ExtensionPoint(
     "GPU set", "task, request, row, candidates", "which of the fitting cards, or no opinion", "first that decides"
 )
-ASSIGN = Point("assign", "task, row, remembered", "what the pod's containers get of a node's cards", "one plugin only")
-GRANT_PREDICATE = Point("grant predicate", "task, row, grant", "whether that is too much", "all must pass")
-EVENTS = Point("allocate and deallocate events", "task", "nothing", "all are told")
-JOB_VALID = Point("job valid", "job", "nothing or a reason", "all must pass")
-JOB_READY = Point("job ready", "job", "yes, no or no opinion", "all must agree; yes if nobody has an opinion")
-JOB_PIPELINED = Point("job pipelined", "job", "yes, no or no opinion", _VOTES)
-JOB_ENQUEUEABLE = Point("job enqueueable", "job", "yes, no or no opinion", _VOTES)
-NODE_SETS = Point(
+ASSIGN = ExtensionPoint(
+    "assign", "task, row, remembered", "what the pod's containers get of a node's cards", "one plugin only"
+)
+GRANT_PREDICATE = ExtensionPoint("grant predicate", "task, row, grant", "whether that is too much", "all must pass")
+EVENTS = ExtensionPoint("allocate and deallocate events", "task", "nothing", "all are told")
+JOB_VALID = ExtensionPoint("job valid", "job", "nothing or a reason", "all must pass")
+JOB_READY = ExtensionPoint("job ready", "job", "yes, no or no opinion", "all must agree; yes if nobody has an opinion")
+JOB_PIPELINED = ExtensionPoint("job pipelined", "job", "yes, no or no opinion", _VOTES)
+JOB_ENQUEUEABLE = ExtensionPoint("job enqueueable", "job", "yes, no or no opinion", _VOTES)
+NODE_SETS = ExtensionPoint(
     "node sets",
     "job, tasks",
     "sets of nodes of which one is to hold all of the pods, or no opinion",
     "the first plugin that has one; its sets are tried in their order",
 )
-PREEMPTABLE = Point("preemptable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
-RECLAIMER = Point("reclaimer", "job, tasks", "nothing or a reason", "all must pass")
-RECLAIMABLE = Point("reclaimable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
-OVERUSED = Point("overused", "queue", "nothing or a reason", "any reason means yes")
-ALLOCATABLE = Point("allocatable", "queue, task", "nothing or a reason", "all must pass")
+PREEMPTABLE = ExtensionPoint("preemptable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
+RECLAIMER = ExtensionPoint("reclaimer", "job, tasks", "nothing or a reason", "all must pass")
+RECLAIMABLE = ExtensionPoint("reclaimable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
+OVERUSED = ExtensionPoint("overused", "queue", "nothing or a reason", "any reason means yes")
+ALLOCATABLE = ExtensionPoint("allocatable", "queue, task", "nothing or a reason", "all must pass")
 
 POINTS = (
     QUEUE_ORDER,

@@ -19,12 +19,12 @@ from tonnage.cluster.jobs.queue import Shares
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
 from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
-from tonnage.framework.extensions import CLOSE, OPEN, Extensions, SessionError, Watch
+from tonnage.framework.extensions import CLOSE, OPEN, CallObserver, Extensions, SessionError
 from tonnage.framework.guard import Guard
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import TaskEvent
-from tonnage.model.timestamp import known_moment
+from tonnage.model.timestamp import known_timestamp
 
 __all__ = ["Session", "SessionError", "Survey"]
 
@@ -40,7 +40,7 @@ class Session(Extensions):
     """Plugins, and the cluster they decide about. Use it in a `with` statement, so that plugins are closed."""
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: Watch | None = None
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: CallObserver | None = None
     ) -> None:
         super().__init__(cluster, watch)
         self._most = 1 if brief else MOST_SCORES
@@ -127,7 +127,7 @@ class Session(Extensions):
         now, times = self.cluster.now, job.group.times if job.group is not None else None
         if now is None or times is None or not times.preemption_delay:
             return None
-        known = [when for when in (known_moment(job.created), times.evicted) if when is not None]
+        known = [when for when in (known_timestamp(job.created), times.evicted) if when is not None]
         waited = now - max(known) if known else times.preemption_delay
         if waited >= times.preemption_delay:
             return None

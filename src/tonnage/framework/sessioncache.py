@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework import points
-from tonnage.framework.extensions import Watch
+from tonnage.framework.extensions import CallObserver
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
@@ -26,11 +26,11 @@ def may_stay_open(session: Session, plugins: Sequence[Plugin]) -> bool:
     return not _ABOUT_QUEUES & {point for _, point in session.registered} and orders <= _ORDERS_OF_JOBS
 
 
-class Sessions:
+class SessionCache:
     """Hands out a session for each cycle."""
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: Watch | None = None
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: CallObserver | None = None
     ) -> None:
         self.cluster = cluster
         self.plugins = plugins

@@ -16,7 +16,7 @@ from tonnage.cluster.columns import COUNTED, UNLIMITED, Array
 from tonnage.devices.base import Vendor
 from tonnage.kube.client import Client
 from tonnage.kube.errors import StatusError
-from tonnage.kube.informer import KINDS, Kind
+from tonnage.kube.informer import KINDS, FollowedKind
 from tonnage.kube.watch import FORBIDDEN, NOT_FOUND, listing
 from tonnage.model.group import (
     CoschedulingPodGroup,
@@ -52,7 +52,7 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.object}: {self.field} is {self.live}, a fresh list says {self.fresh}"
 
 
-async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequence[Kind] = KINDS) -> Cluster:
+async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequence[FollowedKind] = KINDS) -> Cluster:
     """A cluster as a complete list shows it now; KubeError if it cannot be listed.
 
     Kinds that are not installed, or not vital and not ours to see, are left out as in the live picture.
@@ -68,7 +68,7 @@ async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequen
     return cluster
 
 
-async def _list_into(cluster: Cluster, client: Client, kind: Kind) -> None:
+async def _list_into(cluster: Cluster, client: Client, kind: FollowedKind) -> None:
     async for batch, _ in listing(client, kind.resource):
         for change in batch.changes:
             if change.object is not None:
@@ -76,7 +76,7 @@ async def _list_into(cluster: Cluster, client: Client, kind: Kind) -> None:
 
 
 async def lasting_differences(
-    client: Client, live: Cluster, tries: int = 5, pause: float = 1.0, kinds: Sequence[Kind] = KINDS
+    client: Client, live: Cluster, tries: int = 5, pause: float = 1.0, kinds: Sequence[FollowedKind] = KINDS
 ) -> list[Difference]:
     """Differences that stay: what is only on its way differs in one comparison and not, or otherwise, in the next."""
     lasting: list[Difference] | None = None
@@ -211,7 +211,7 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
                 ],
                 cluster.labels.taint_sets[cluster.columns.taints[row]],
                 {card: sorted(taken, key=repr) for card, taken in state.mig.items() if taken},
-                {card: +present for card, present in state.company.items() if +present},
+                {card: +present for card, present in state.tenancy.items() if +present},
             )
             for cluster, state in ((live, one), (fresh, other))
         ]

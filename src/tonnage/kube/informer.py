@@ -23,7 +23,7 @@ from tonnage.kube.client import Client
 from tonnage.kube.discovery import Discovery
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change, Resource
-from tonnage.kube.watch import NOT_FOUND, SILENCE, Batch, Follower, Pace
+from tonnage.kube.watch import NOT_FOUND, SILENCE, Backoff, ChangeBatch, Reflector
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
@@ -37,7 +37,7 @@ _PAUSE = 0.5
 """Seconds until a question that was not answered is asked again."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class FollowedKind(msgspec.Struct, frozen=True):
     """What the cluster does with one kind of object."""
 
     resource: Resource
@@ -74,21 +74,21 @@ def _is_another(one: Pod, other: Pod) -> bool:
     return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid
 
 
-NODES = Kind(
+NODES = FollowedKind(
     Resource("Node", "/api/v1/nodes", Node, is_namespaced=False),
     put=Cluster.upsert_node,
     drop=lambda cluster, key, _node: cluster.remove_node(key),
     known=lambda cluster: cluster.nodes,
     in_doubt=lambda cluster: (),
 )
-PODS = Kind(
+PODS = FollowedKind(
     Resource("Pod", "/api/v1/pods", Pod),
     put=_put_pod,
     drop=_drop_pod,
     known=Cluster.pods,
     in_doubt=lambda cluster: cluster.reserved,
 )
-QUOTAS = Kind(
+QUOTAS = FollowedKind(
     Resource("ResourceQuota", "/api/v1/resourcequotas", ResourceQuota),
     put=lambda cluster, quota: cluster.quotas.upsert(quota),
     drop=lambda cluster, key, _quota: cluster.quotas.remove(key),
@@ -97,20 +97,20 @@ QUOTAS = Kind(
 )
 KINDS = (NODES, PODS, QUOTAS)
 
-Listener = Callable[[Kind, Sequence[Change]], None]
+Listener = Callable[[FollowedKind, Sequence[Change]], None]
 Observer = Callable[[str, float], None]
 """Told the kind, and how many seconds after they were read changes from a watch are in the picture."""
 
 
-class Picture:
+class ClusterInformer:
     """Keeps a cluster current for as long as `run` runs."""
 
     def __init__(
         self,
         client: Client,
         cluster: Cluster,
-        pace: Pace,
-        kinds: Sequence[Kind] = KINDS,
+        backoff: Backoff,
+        kinds: Sequence[FollowedKind] = KINDS,
         silence: float = SILENCE,
     ) -> None:
         self.cluster = cluster
@@ -127,20 +127,20 @@ class Picture:
         self.observer: Observer | None = None
         self._client = client
         self._kinds = tuple(kinds)
-        self._discovery = Discovery(client, pace.missing)
-        self.followers = {kind.resource.name: self._follower(kind.resource, pace, silence) for kind in kinds}
+        self._discovery = Discovery(client, backoff.missing)
+        self.reflectors = {kind.resource.name: self._reflector(kind.resource, backoff, silence) for kind in kinds}
         """What follows each kind; kinds that need not be installed have their API group in their name."""
-        self._unlisted = set(self.followers)
+        self._unlisted = set(self.reflectors)
         self._following: dict[str, asyncio.Task[None]] = {}
 
-    def _follower(self, resource: Resource, pace: Pace, silence: float) -> Follower:
+    def _reflector(self, resource: Resource, backoff: Backoff, silence: float) -> Reflector:
         until_served = self._discovery.until_served if resource.is_custom else None
-        return Follower(self._client, resource, pace, silence, until_served=until_served)
+        return Reflector(self._client, resource, backoff, silence, until_served=until_served)
 
     @property
     def trouble(self) -> dict[str, str]:
         """What keeps a kind of object from being current, by kind."""
-        return {kind: follower.trouble for kind, follower in self.followers.items() if follower.trouble}
+        return {kind: reflector.trouble for kind, reflector in self.reflectors.items() if reflector.trouble}
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
@@ -151,13 +151,13 @@ class Picture:
 
     async def refresh(self) -> None:
         """List everything anew; returns when that is taken over."""
-        self._unlisted = set(self.followers)
+        self._unlisted = set(self.reflectors)
         self.synced.clear()
         for following in self._following.values():
             following.cancel()
         await self.synced.wait()
 
-    async def _keep_following(self, kind: Kind) -> None:
+    async def _keep_following(self, kind: FollowedKind) -> None:
         """Follow a kind, and begin anew when that is ended from outside."""
         while True:
             following = asyncio.create_task(self._follow(kind))
@@ -170,12 +170,12 @@ class Picture:
             if not following.cancelled():
                 following.result()
 
-    async def _follow(self, kind: Kind) -> None:
-        async with aclosing(self.followers[kind.resource.name].batches()) as batches:
+    async def _follow(self, kind: FollowedKind) -> None:
+        async with aclosing(self.reflectors[kind.resource.name].batches()) as batches:
             async for batch in batches:
                 await self._take(kind, batch)
 
-    async def _take(self, kind: Kind, batch: Batch) -> None:
+    async def _take(self, kind: FollowedKind, batch: ChangeBatch) -> None:
         for start in range(0, len(batch.changes), SLICE):
             part = batch.changes[start : start + SLICE]
             for change in part:
@@ -191,7 +191,7 @@ class Picture:
             if not self._unlisted:
                 self.synced.set()
 
-    def _take_one(self, kind: Kind, change: Change) -> None:
+    def _take_one(self, kind: FollowedKind, change: Change) -> None:
         self.applied += 1
         name = f"{kind.resource.name}/{change.key}"
         if change.problem is not None:
@@ -210,7 +210,7 @@ class Picture:
             self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
             log.exception("%s could not be taken over", name)
 
-    async def _drop_unlisted(self, kind: Kind, listed: frozenset[str]) -> None:
+    async def _drop_unlisted(self, kind: FollowedKind, listed: frozenset[str]) -> None:
         """Forget what a complete list does not show."""
         missing = set(kind.known(self.cluster)) - listed
         doubtful = missing & set(kind.in_doubt(self.cluster))
@@ -225,7 +225,7 @@ class Picture:
         for key in sorted(doubtful):
             await self._look_up(kind, key)
 
-    async def _look_up(self, kind: Kind, key: str) -> None:
+    async def _look_up(self, kind: FollowedKind, key: str) -> None:
         """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
         while key in kind.in_doubt(self.cluster):
             try:
@@ -242,7 +242,7 @@ class Picture:
             self._take_one(kind, gone)
             self._tell(kind, (gone,))
 
-    def _tell(self, kind: Kind, changes: Sequence[Change]) -> None:
+    def _tell(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
         if changes:
             for listener in self.listeners:
                 listener(kind, changes)

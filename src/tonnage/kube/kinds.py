@@ -10,7 +10,7 @@ from typing import Any
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.validation import group_faults
 from tonnage.cluster.surroundings import Surroundings
-from tonnage.kube.informer import KINDS, Kind
+from tonnage.kube.informer import KINDS, FollowedKind
 from tonnage.kube.resource import Resource
 from tonnage.model.group import (
     CoschedulingPodGroup,
@@ -45,9 +45,9 @@ def _surrounding(
     path: str,
     known: Callable[[Surroundings], Iterable[str]],
     is_namespaced: bool = False,
-) -> Kind:
+) -> FollowedKind:
     """Namespaces and storage."""
-    return Kind(
+    return FollowedKind(
         Resource(type_.__name__, path, type_, is_namespaced),
         put=Cluster.upsert_surrounding,
         drop=lambda cluster, key, _thing: cluster.remove_surrounding(type_(_meta(key))),
@@ -57,13 +57,15 @@ def _surrounding(
     )
 
 
-def _grouping(type_: type[Any], kind: str, path: str, is_namespaced: bool = False, is_custom: bool = True) -> Kind:
+def _grouping(
+    type_: type[Any], kind: str, path: str, is_namespaced: bool = False, is_custom: bool = True
+) -> FollowedKind:
     """Groups of pods, queues and priority classes."""
 
     def named(key: str) -> GroupObject:
         return PriorityClass(_meta(key), 0) if type_ is PriorityClass else type_(_meta(key))
 
-    return Kind(
+    return FollowedKind(
         Resource(kind, path, type_, is_namespaced, is_custom, group_faults),
         put=lambda cluster, thing: cluster.groups.upsert(thing),
         drop=lambda cluster, key, _thing: cluster.groups.remove(named(key)),
@@ -89,7 +91,7 @@ KAI_QUEUES = _grouping(KaiQueue, "Queue", "/apis/scheduling.run.ai/v2/queues")
 COSCHEDULING_GROUPS = _grouping(
     CoschedulingPodGroup, "PodGroup", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", is_namespaced=True
 )
-TOPOLOGIES = Kind(
+TOPOLOGIES = FollowedKind(
     Resource("Topology", "/apis/kai.scheduler/v1alpha1/topologies", Topology, False, is_custom=True),
     put=Cluster.upsert_topology,
     drop=lambda cluster, key, _topology: cluster.remove_topology(key),
@@ -97,7 +99,7 @@ TOPOLOGIES = Kind(
     in_doubt=_nobody,
     is_vital=False,
 )
-HYPERNODES = Kind(
+HYPERNODES = FollowedKind(
     Resource("HyperNode", "/apis/topology.volcano.sh/v1alpha1/hypernodes", HyperNode, False, is_custom=True),
     put=Cluster.upsert_hypernode,
     drop=lambda cluster, key, _hypernode: cluster.remove_hypernode(key),

@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Allowance:
+class RateLimit:
     """Grows with time up to a limit; each time takes one of it."""
 
     def __init__(self, per_second: float, burst: int) -> None:

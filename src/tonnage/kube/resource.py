@@ -91,7 +91,7 @@ class Page(msgspec.Struct, frozen=True):
     """The token of the next page, empty after the last."""
 
 
-class Events(msgspec.Struct, frozen=True):
+class WatchEvents(msgspec.Struct, frozen=True):
     """What some lines of a watch say."""
 
     changes: list[Change]
@@ -147,7 +147,7 @@ def read_page(resource: Resource, body: bytes) -> Page:
     return Page(changes, whole.metadata.resourceVersion, whole.metadata.following or "")
 
 
-def read_lines(resource: Resource, lines: Sequence[bytes]) -> Events:
+def read_lines(resource: Resource, lines: Sequence[bytes]) -> WatchEvents:
     """The changes that lines of a watch tell, as far as they can be read."""
     expected = _Event[resource.type]  # type: ignore[name-defined]
     changes: list[Change] = []
@@ -165,7 +165,7 @@ def read_lines(resource: Resource, lines: Sequence[bytes]) -> Events:
         if failure is not None:
             break
         read += 1
-    return Events(changes, _last_version(lines[:read]), failure)
+    return WatchEvents(changes, _last_version(lines[:read]), failure)
 
 
 def _read_carefully(resource: Resource, line: bytes, changes: list[Change]) -> KubeError | None:

@@ -32,7 +32,7 @@ _SHORTEST_WATCH, _SPREAD_OF_WATCH = 300, 300
 """Seconds for which a watch is asked, so that no connection lives for ever and not all end together."""
 
 
-class Pace(msgspec.Struct):
+class Backoff(msgspec.Struct):
     """How long to wait before trying again: not at all the first time, then twice as long each time, with jitter."""
 
     draw: Callable[[], float]
@@ -52,7 +52,7 @@ class Pace(msgspec.Struct):
         return longest * (0.5 + 0.5 * self.draw())
 
 
-class Batch(msgspec.Struct, frozen=True):
+class ChangeBatch(msgspec.Struct, frozen=True):
     """Changes that became known together, in their order."""
 
     changes: Sequence[Change]
@@ -64,14 +64,14 @@ class Batch(msgspec.Struct, frozen=True):
     """From a watch: when it was read, by the monotonic clock."""
 
 
-class Follower:
+class Reflector:
     """Follows one kind of objects without end."""
 
     def __init__(
         self,
         client: Client,
         resource: Resource,
-        pace: Pace,
+        backoff: Backoff,
         silence: float = SILENCE,
         page: int = PAGE,
         until_served: Callable[[Resource], Awaitable[None]] | None = None,
@@ -88,13 +88,13 @@ class Follower:
         self.heard = time.monotonic()
         """When the server last said something, be it a bookmark."""
         self._client = client
-        self._pace = pace
+        self._backoff = backoff
         self._silence = silence
         self._page = page
         self._until_served = until_served
         """Waits until a kind that need not be installed may be there; none if it must be."""
 
-    async def batches(self) -> AsyncGenerator[Batch, None]:
+    async def batches(self) -> AsyncGenerator[ChangeBatch, None]:
         """Everything that becomes known, for ever; what goes wrong is told in `trouble` and tried again."""
         clock = asyncio.get_running_loop().time
         version, failures, page = "", 0, self._page
@@ -115,7 +115,7 @@ class Follower:
                         version = reached or version
                         self.trouble = ""
                         if changes:
-                            yield Batch(changes, arrived=self.heard)
+                            yield ChangeBatch(changes, arrived=self.heard)
                 problem = None
             except OutdatedError as error:
                 # A list that went out of date between its pages is taken in one piece.
@@ -130,7 +130,7 @@ class Follower:
                 if error.status == FORBIDDEN:
                     problem = KubeError(_refused(self.resource, "watch" if version else "list", error))
                     if not version:
-                        yield Batch((), is_refused=True)
+                        yield ChangeBatch((), is_refused=True)
             except KubeError as error:
                 problem = error
             except Exception as error:
@@ -141,27 +141,27 @@ class Follower:
                 self.breaks += 1
                 self.trouble = str(problem)
                 log.warning("%s: %s", self.resource.name, problem)
-            failures = 1 if clock() - begun >= self._pace.steady else failures + 1
+            failures = 1 if clock() - begun >= self._backoff.steady else failures + 1
             if failures > _MOST_CONTINUED:
                 version = ""
-            await asyncio.sleep(self._pace.delay(failures))
+            await asyncio.sleep(self._backoff.delay(failures))
 
     def _is_there(self) -> None:
         if self.is_missing:
             self.is_missing = False
             log.info("%s: is installed now", self.resource.name)
 
-    async def _missing(self, until_served: Callable[[Resource], Awaitable[None]]) -> AsyncIterator[Batch]:
+    async def _missing(self, until_served: Callable[[Resource], Awaitable[None]]) -> AsyncIterator[ChangeBatch]:
         """The server has no such kind, so there are no such objects; returns when it may have it."""
         if not self.is_missing:
             log.info("%s: is not installed", self.resource.name)
         self.is_missing, self.trouble = True, ""
-        yield Batch((), frozenset())
+        yield ChangeBatch((), frozenset())
         await until_served(self.resource)
 
     async def _watch(self, version: str) -> AsyncGenerator[tuple[list[Change], str], None]:
         """Changes as they come, with the version to continue from, until the server ends the watch."""
-        seconds = _SHORTEST_WATCH + int(_SPREAD_OF_WATCH * self._pace.draw())
+        seconds = _SHORTEST_WATCH + int(_SPREAD_OF_WATCH * self._backoff.draw())
         query: dict[str, str | int] = {
             "watch": 1,
             "allowWatchBookmarks": "true",
@@ -184,7 +184,7 @@ class Follower:
                         raise events.failure
 
 
-async def listing(client: Client, resource: Resource, size: int = PAGE) -> AsyncIterator[tuple[Batch, str]]:
+async def listing(client: Client, resource: Resource, size: int = PAGE) -> AsyncIterator[tuple[ChangeBatch, str]]:
     """Everything there is, page by page, each with the version that all pages show; all names come last.
 
     KubeError where it cannot be listed.
@@ -195,8 +195,8 @@ async def listing(client: Client, resource: Resource, size: int = PAGE) -> Async
         page = await _read_page(client, resource, following, size)
         names.update(change.key for change in page.changes)
         following, version = page.following, version or page.version
-        yield Batch(page.changes), version
-    yield Batch((), frozenset(names)), version
+        yield ChangeBatch(page.changes), version
+    yield ChangeBatch((), frozenset(names)), version
 
 
 async def _read_page(client: Client, resource: Resource, following: str, size: int) -> Page:

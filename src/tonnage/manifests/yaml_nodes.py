@@ -25,7 +25,7 @@ ALIASES_MAY_ADD = 500_000
 """How many values aliases may add to those that a document spells out."""
 
 
-class Budget:
+class ValueBudget:
     """How many more values may be made of a document, and the file to name when there are too many."""
 
     def __init__(self, source: str, left: int) -> None:
@@ -89,7 +89,7 @@ def _integer(text: str) -> int | str:
     return int(digits, 0)
 
 
-def entries(node: MappingNode, path: str, budget: Budget, depth: int = 0) -> dict[str, tuple[Node, Node]]:
+def entries(node: MappingNode, path: str, budget: ValueBudget, depth: int = 0) -> dict[str, tuple[Node, Node]]:
     """Key and value by key text, merged mappings below the node's own keys."""
     own: dict[str, tuple[Node, Node]] = {}
     merged: list[Node] = []
@@ -112,7 +112,7 @@ def entries(node: MappingNode, path: str, budget: Budget, depth: int = 0) -> dic
     return own
 
 
-def construct(node: Node, path: str, budget: Budget, depth: int = 0) -> object:
+def construct(node: Node, path: str, budget: ValueBudget, depth: int = 0) -> object:
     """A node as plain lists and dictionaries."""
     budget.spend(node, depth)
     if isinstance(node, ScalarNode):

@@ -19,7 +19,7 @@ from tonnage.manifests.yaml_nodes import (
     MERGE,
     NULL,
     TAG,
-    Budget,
+    ValueBudget,
     construct,
     entries,
     is_null,
@@ -98,7 +98,7 @@ def find(node: Node, path: str, got: str = "") -> tuple[str, int]:
 class YamlObject(Written):
     """An object that is a node of a YAML document."""
 
-    def __init__(self, node: Node, budget: Budget) -> None:
+    def __init__(self, node: Node, budget: ValueBudget) -> None:
         self._node = node
         self._budget = budget
 
@@ -160,11 +160,11 @@ def compose(text: str) -> Iterator[tuple[Node, int]]:
         loader.dispose()
 
 
-def documents(text: str, source: str) -> Iterator[tuple[Node, Budget]]:
+def documents(text: str, source: str) -> Iterator[tuple[Node, ValueBudget]]:
     """The root of every document that is not empty, and what may be made of it; TextError where it is no YAML."""
     try:
         for node, composed in compose(text):
-            yield node, Budget(source, composed + ALIASES_MAY_ADD)
+            yield node, ValueBudget(source, composed + ALIASES_MAY_ADD)
     except TooDeepError as error:
         message = f"nested more than {DEEPEST} levels deep; no Kubernetes object is"
         raise TextError(source, error.line, None, message) from error

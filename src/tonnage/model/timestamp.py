@@ -10,26 +10,26 @@ from functools import lru_cache
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
-class MomentError(ValueError):
+class TimestampError(ValueError):
     """A text that is no time."""
 
 
 @lru_cache(maxsize=4096)
-def moment(text: str) -> float:
+def timestamp(text: str) -> float:
     """The seconds since 1970 of a time such as 2026-01-31T12:00:00Z."""
     try:
         if _RFC3339.fullmatch(text):
             return datetime.fromisoformat(text.upper()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         pass
-    raise MomentError(f"{text[:40]!r} is no time; expected such as 2026-01-31T12:00:00Z")
+    raise TimestampError(f"{text[:40]!r} is no time; expected such as 2026-01-31T12:00:00Z")
 
 
-def known_moment(text: str | None) -> float | None:
+def known_timestamp(text: str | None) -> float | None:
     """The same; nothing if there is no text, or none that is a time."""
     try:
-        return moment(text) if text else None
-    except MomentError:
+        return timestamp(text) if text else None
+    except TimestampError:
         return None
 
 

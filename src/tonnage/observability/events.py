@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
-from tonnage.kube.ratelimit import Allowance
+from tonnage.kube.ratelimit import RateLimit
 from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class ObjectRef(NamedTuple):
     kind: str = "Pod"
 
 
-class Told:
+class RecordedEvent:
     """Something that happened to an object, perhaps several times."""
 
     __slots__ = ("about", "first", "last", "message", "name", "reason", "times", "written")
@@ -72,7 +72,7 @@ class Told:
 Key = tuple[ObjectRef, str, str]
 
 
-class Events:
+class EventRecorder:
     """Writes Events while `run` runs."""
 
     def __init__(
@@ -91,13 +91,13 @@ class Events:
         self._component = component
         self._count = count
         """Told what became of each Event."""
-        self._allowance = Allowance(per_second, burst)
+        self._allowance = RateLimit(per_second, burst)
         self._most = most
-        self._known: OrderedDict[Key, Told] = OrderedDict()
+        self._known: OrderedDict[Key, RecordedEvent] = OrderedDict()
         """What was told lately, the latest last."""
         self._of: dict[str, set[Key]] = {}
         """The same by the namespace and name of what it is about."""
-        self._queue: OrderedDict[Key, Told] = OrderedDict()
+        self._queue: OrderedDict[Key, RecordedEvent] = OrderedDict()
         self._filled = asyncio.Event()
 
     @property
@@ -120,7 +120,7 @@ class Events:
         now = self._now()
         told = self._known.get(key)
         if told is None:
-            told = Told(about, reason, event_name(key, now), now)
+            told = RecordedEvent(about, reason, event_name(key, now), now)
             self._remember(key, told)
         self._known.move_to_end(key)
         told.message, told.last = message, now
@@ -149,7 +149,7 @@ class Events:
                 log.exception("an event about %s/%s could not be written", told.about.namespace, told.about.name)
                 self._count(DROPPED)
 
-    async def _write(self, key: Key, told: Told) -> None:
+    async def _write(self, key: Key, told: RecordedEvent) -> None:
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(_PAUSE * attempt)
@@ -179,7 +179,7 @@ class Events:
             return
         self._count(DROPPED)
 
-    async def _create(self, told: Told) -> None:
+    async def _create(self, told: RecordedEvent) -> None:
         about, namespace = told.about, told.about.namespace
         body = {
             "apiVersion": "v1",
@@ -203,12 +203,12 @@ class Events:
         }
         await self._client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body, timeout=10)
 
-    async def _repeat(self, told: Told) -> None:
+    async def _repeat(self, told: RecordedEvent) -> None:
         body = {"count": told.times, "lastTimestamp": rfc3339(told.last), "message": shortened(told.message)}
         path = f"/api/v1/namespaces/{told.about.namespace}/events/{told.name}"
         await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
 
-    def _remember(self, key: Key, told: Told) -> None:
+    def _remember(self, key: Key, told: RecordedEvent) -> None:
         self._known[key] = told
         self._of.setdefault(_name(key), set()).add(key)
         while len(self._known) > MOST_REMEMBERED:

@@ -38,7 +38,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """The limits of histograms for what takes some time."""
 
 
-class DoorMetrics:
+class ServerMetrics:
     """Everything that is counted, in a registry of its own; each door adds to it."""
 
     def __init__(self) -> None:

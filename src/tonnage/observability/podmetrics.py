@@ -29,7 +29,7 @@ NEW = [MEMORY, CORES, INSTANCE]
 OLD = [OLD_MEMORY, OLD_CORES, OLD_INSTANCE, OLDEST_MEMORY, OLDEST_SHARE, OLDEST_CORES]
 
 
-class Held:
+class HeldShares:
     """What containers hold, side by side in lists: a tuple for each would keep the garbage collector busy."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Held:
 
 def pod_text(cluster: Cluster, legacy: bool) -> Iterator[str]:
     """The lines about all bound pods, slice by slice."""
-    held = Held()
+    held = HeldShares()
     tasks = list(cluster.running.values())
     for start in range(0, len(tasks), SLICE):
         for task in tasks[start : start + SLICE]:
@@ -67,7 +67,7 @@ def pod_text(cluster: Cluster, legacy: bool) -> Iterator[str]:
         yield from samples(OLDEST_CORES, zip(old, cores, strict=True))
 
 
-def _look_at(cluster: Cluster, task: Task, held: Held, legacy: bool) -> None:
+def _look_at(cluster: Cluster, task: Task, held: HeldShares, legacy: bool) -> None:
     """Take down what a pod's annotations say it holds; what cannot be read is told as a problem elsewhere."""
     node = cluster.holders.get(task.key)
     state = cluster.nodes.get(node) if node is not None else None
@@ -106,7 +106,7 @@ def _by_card(given: ContainerUses) -> list[tuple[str, int, int]]:
     return [(uuid, memory, cores) for uuid, (memory, cores) in sums.items()]
 
 
-def _take_instances(held: Held, node: str, card: Device, given: ContainerUses) -> None:
+def _take_instances(held: HeldShares, node: str, card: Device, given: ContainerUses) -> None:
     where = (node, card.uuid, str(card.index))
     for use in given:
         place = use.placement

@@ -10,20 +10,20 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
-from tonnage.kube.informer import PODS, Kind, Picture
+from tonnage.kube.informer import PODS, ClusterInformer, FollowedKind
 from tonnage.kube.resource import Change
 
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-class Parts(Protocol):
+class TimedParts(Protocol):
     """What tells how long it takes."""
 
     cluster: Cluster
-    picture: Picture
-    gates: Gates
+    informer: ClusterInformer
+    handovers: HandoverQueue
 
 
 class BindTimings:
@@ -45,12 +45,12 @@ class BindTimings:
         self._unseen: dict[str, float] = {}
         """Pods that are bound and that the watch has yet to show, each with the time of the answer."""
 
-    def attach(self, parts: Parts) -> None:
+    def attach(self, parts: TimedParts) -> None:
         """Measure a running door."""
         self._cluster = parts.cluster
-        parts.gates.observer = self.bind_wait_seconds.observe
-        parts.picture.observer = lambda kind, seconds: self.take_seconds.labels(kind).observe(seconds)
-        parts.picture.listeners.append(self._seen)
+        parts.handovers.observer = self.bind_wait_seconds.observe
+        parts.informer.observer = lambda kind, seconds: self.take_seconds.labels(kind).observe(seconds)
+        parts.informer.listeners.append(self._seen)
 
     def answered(self, pod: str) -> None:
         """The API server has said that a pod is bound."""
@@ -63,7 +63,7 @@ class BindTimings:
             # Else it is gone already.
             self._unseen[pod] = self._clock()
 
-    def _seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
         if kind.resource.kind != PODS.resource.kind or not self._unseen:
             return
         for change in changes:

@@ -10,10 +10,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from tonnage.binder import binding, nodelocks
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.plugin import Plugin
-from tonnage.kube.informer import Picture
+from tonnage.kube.informer import ClusterInformer
 
 F = TypeVar("F", CounterMetricFamily, GaugeMetricFamily)
 
@@ -21,30 +21,32 @@ CONFLICTS = (binding.REFUSED, binding.FOUND_BOUND, binding.FOUND_NOT_BOUND)
 LOCKS = (nodelocks.TAKEN, nodelocks.TAKEN_OVER, nodelocks.NOT_TAKEN)
 
 
-def picture_metrics(cluster: Cluster, picture: Picture, now: float) -> Iterator[Metric]:
+def picture_metrics(cluster: Cluster, informer: ClusterInformer, now: float) -> Iterator[Metric]:
     """What the picture of the cluster holds, and how it is kept current; `now` by the clock that followers go by."""
     pods = {"waiting": len(cluster.waiting), "reserved": len(cluster.reserved), "bound": len(cluster.running)}
     yield gauges("tonnage_pods", "Pods in the picture of the cluster.", "state", pods)
     yield gauge("tonnage_nodes", "Nodes in the picture of the cluster.", len(cluster.nodes))
-    yield gauge("tonnage_picture_synced", "1 once everything was listed.", float(picture.synced.is_set()))
-    yield CounterMetricFamily("tonnage_picture_changes", "Changes taken over from the API server.", picture.applied)
-    followers = picture.followers
-    trouble = {kind: float(bool(follower.trouble)) for kind, follower in followers.items()}
+    yield gauge("tonnage_picture_synced", "1 once everything was listed.", float(informer.synced.is_set()))
+    yield CounterMetricFamily("tonnage_picture_changes", "Changes taken over from the API server.", informer.applied)
+    reflectors = informer.reflectors
+    trouble = {kind: float(bool(reflector.trouble)) for kind, reflector in reflectors.items()}
     yield gauges("tonnage_picture_trouble", "1 while objects of the kind cannot be followed.", "kind", trouble)
-    lists = {kind: follower.lists for kind, follower in followers.items()}
+    lists = {kind: reflector.lists for kind, reflector in reflectors.items()}
     yield counts("tonnage_picture_lists", "How often everything was listed.", "kind", lists)
-    breaks = {kind: follower.breaks for kind, follower in followers.items()}
+    breaks = {kind: reflector.breaks for kind, reflector in reflectors.items()}
     yield counts("tonnage_picture_breaks", "How often a watch broke.", "kind", breaks)
-    silence = {kind: now - follower.heard for kind, follower in followers.items()}
+    silence = {kind: now - reflector.heard for kind, reflector in reflectors.items()}
     words = "Time since the API server last said something about the kind, be it a bookmark."
     yield gauges("tonnage_picture_silence_seconds", words, "kind", silence)
-    yield gauge("tonnage_picture_problems", "Objects that cannot be read.", len(picture.problems))
+    yield gauge("tonnage_picture_problems", "Objects that cannot be read.", len(informer.problems))
 
 
-def bind_metrics(gates: Gates, in_flight: int, conflicts: dict[str, int], locks: dict[str, int]) -> Iterator[Metric]:
+def bind_metrics(
+    handovers: HandoverQueue, in_flight: int, conflicts: dict[str, int], locks: dict[str, int]
+) -> Iterator[Metric]:
     """Binds that are under way or wait for their node, and what became of writes."""
-    yield gauge("tonnage_binds_waiting", "Binds that wait for their node.", gates.waiting)
-    yield gauge("tonnage_silent_nodes", "Nodes whose device plugin does not answer.", len(gates.silent()))
+    yield gauge("tonnage_binds_waiting", "Binds that wait for their node.", handovers.waiting)
+    yield gauge("tonnage_silent_nodes", "Nodes whose device plugin does not answer.", len(handovers.silent()))
     words = "Binds that are not answered yet, those that wait for their node included."
     yield gauge("tonnage_binds_in_flight", words, in_flight)
     words = "Bindings that met a conflict, or whose outcome was not known, by what became of them."

@@ -7,7 +7,7 @@ from tonnage.framework.plugin import Plugin
 BUILT_IN = {
     "priority": "tonnage.plugins.jobs.priority:Priority",
     "gang": "tonnage.plugins.jobs.gang:Gang",
-    "topology": "tonnage.plugins.topology.topology:Topology",
+    "topology": "tonnage.plugins.topology.topology:JobTopology",
     "proportion": "tonnage.plugins.queues.proportion:Proportion",
     "capacity": "tonnage.plugins.queues.capacity:Capacity",
     "drf": "tonnage.plugins.queues.drf:Drf",
@@ -29,7 +29,7 @@ BUILT_IN = {
     "resource-strategy-fit": "tonnage.plugins.scoring.resourcestrategyfit:ResourceStrategyFit",
     "network-topology-aware": "tonnage.plugins.topology.networktopologyaware:NetworkTopologyAware",
     "nodepolicy": "tonnage.plugins.scoring.nodepolicy:NodePolicy",
-    "podaffinity": "tonnage.plugins.scoring.podaffinity:PodAffinity",
+    "podaffinity": "tonnage.plugins.scoring.podaffinity:PreferredPodAffinity",
     "gpupolicy": "tonnage.plugins.gpus.gpupolicy:GpuPolicy",
     "nodeplacement": "tonnage.plugins.scoring.nodeplacement:NodePlacement",
     "gpusharingorder": "tonnage.plugins.gpus.gpusharingorder:GpuSharingOrder",
@@ -42,7 +42,7 @@ BUILT_IN = {
     "dot-product": "tonnage.plugins.baselines.dotproduct:DotProduct",
     "gpu-packing": "tonnage.plugins.baselines.gpupacking:GpuPacking",
     "gpu-clustering": "tonnage.plugins.baselines.gpuclustering:GpuClustering",
-    "random": "tonnage.plugins.baselines.random:AtRandom",
+    "random": "tonnage.plugins.baselines.random:RandomPlacement",
 }
 ALWAYS = ("noderesources", "nodeselection", "predicates", "devices", "devicequota")
 """Plugins without which a placement could be wrong: they run in every session, before all others."""

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from tonnage.report.measures import ALLOCATED, FRAGMENTATION, Measure, fills, ordered
 from tonnage.report.pages import text
 from tonnage.report.pages.palette import LINE_COLOURS
-from tonnage.report.pages.plot import Frame, Line, line_plot, room_for
+from tonnage.report.pages.plot import Frame, PlotLine, line_plot, room_for
 from tonnage.report.pages.scale import Axis, around, number_axis, time_axis
 from tonnage.simulator.studies.results import Results
 
@@ -70,21 +70,21 @@ def _range(results: Results, measure: Measure) -> tuple[float, float]:
     return min(places, default=0.0), max(places, default=1.0)
 
 
-def _lines(results: Results, measure: Measure, start: float, banded: bool) -> list[Line]:
+def _lines(results: Results, measure: Measure, start: float, banded: bool) -> list[PlotLine]:
     lines = []
     for look, (name, policy) in enumerate(results.policies.items()):
         points = [(at, value) for at, value in ordered(measure.curve(policy)) if at >= start]
         spread = [value.sd for _, value in points]
         if points:
             found = [(at, value.mean) for at, value in points]
-            lines.append(Line(name, look, found, spread if banded and any(spread) else ()))
+            lines.append(PlotLine(name, look, found, spread if banded and any(spread) else ()))
     return lines
 
 
-def _bound_line(results: Results, start: float) -> Line | None:
+def _bound_line(results: Results, start: float) -> PlotLine | None:
     points = sorted((float(at), value) for at, value in results.bound.items())
     shown = [(at, value) for at, value in points if at >= start]
-    return Line(BOUND, 0, shown) if shown else None
+    return PlotLine(BOUND, 0, shown) if shown else None
 
 
 def _figure(results: Results, measure: Measure, large: bool = False, start: float | None = None) -> Figure:
@@ -133,7 +133,7 @@ def _places(results: Results, measure: Measure) -> list[float]:
     return sorted({float(at) for policy in results.policies.values() for at in measure.curve(policy)})
 
 
-def _values(results: Results, measure: Measure, lines: list[Line], bound: Line | None) -> dict[str, object]:
+def _values(results: Results, measure: Measure, lines: list[PlotLine], bound: PlotLine | None) -> dict[str, object]:
     at = _places(results, measure)
     known = [(line.name, line.look, dict(line.points)) for line in lines]
     known += [(bound.name, -1, dict(bound.points))] if bound else []

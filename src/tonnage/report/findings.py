@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from tonnage.report.measures import ALLOCATED, FAILED, FRAGMENTATION, NODES_FREE, Measure, compared_at, figure
 from tonnage.report.pages import text
-from tonnage.simulator.studies.results import Results, Spread
+from tonnage.simulator.studies.results import Results, SeedSpread
 
-Standing = list[tuple[str, Spread]]
+Standing = list[tuple[str, SeedSpread]]
 """Policies with their figure, the best first."""
 _NOTICEABLE = {"%": 0.05, "": 0.5}
 """What is lost in rounding."""
@@ -21,7 +21,7 @@ def standing(results: Results, measure: Measure) -> Standing:
     return sorted(found, key=lambda pair: (-pair[1].mean if measure.more_is_better else pair[1].mean, pair[0]))
 
 
-def equal(one: Spread, other: Spread, noticeable: float) -> bool:
+def equal(one: SeedSpread, other: SeedSpread, noticeable: float) -> bool:
     """Whether two figures differ by less than seeds make single runs differ, or than anyone would notice."""
     return abs(one.mean - other.mean) <= max(math.hypot(one.sd, other.sd), noticeable)
 
@@ -64,7 +64,7 @@ def _allocation(results: Results) -> Iterator[str]:
     yield from _bound(results, name, best)
 
 
-def _more_than(results: Results, best: Spread, rest: Standing) -> str:
+def _more_than(results: Results, best: SeedSpread, rest: Standing) -> str:
     (second, next_best), (last, worst) = rest[0], rest[-1]
     words = f"{gpus(results, best.mean - next_best.mean)} more than {second}"
     if len(rest) > 1:
@@ -74,7 +74,7 @@ def _more_than(results: Results, best: Spread, rest: Standing) -> str:
     return words
 
 
-def _bound(results: Results, name: str, best: Spread) -> Iterator[str]:
+def _bound(results: Results, name: str, best: SeedSpread) -> Iterator[str]:
     bound = results.bound.get(compared_at(results) or "")
     if bound is None:
         return

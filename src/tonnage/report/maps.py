@@ -8,7 +8,7 @@ from markupsafe import Markup
 from tonnage.report.measures import fills
 from tonnage.report.pages import text
 from tonnage.report.pages.heatmap import Column, heat_map
-from tonnage.simulator.studies.results import NodePicture, Results
+from tonnage.simulator.studies.results import NodeFrame, Results
 
 _NAMED = 100
 """Up to how many nodes each one's name is given."""
@@ -54,9 +54,9 @@ def map_moment(results: Results) -> str:
     return text.listed(words) if words else ""
 
 
-def _models(policy: str, nodes: list[NodePicture]) -> list[ModelMap]:
+def _models(policy: str, nodes: list[NodeFrame]) -> list[ModelMap]:
     """Models with the most cards first, and of each the largest nodes first."""
-    groups: dict[tuple[str, int], list[NodePicture]] = {}
+    groups: dict[tuple[str, int], list[NodeFrame]] = {}
     sizes: Counter[str] = Counter()
     for node in nodes:
         groups.setdefault((node.model, len(node.cards)), []).append(node)
@@ -69,7 +69,7 @@ def _models(policy: str, nodes: list[NodePicture]) -> list[ModelMap]:
     ]
 
 
-def _model(policy: str, model: str, cards: int, nodes: list[NodePicture], named: bool, zoom: int) -> ModelMap:
+def _model(policy: str, model: str, cards: int, nodes: list[NodeFrame], named: bool, zoom: int) -> ModelMap:
     """Nodes in the order of how full they are, cards too."""
     nodes = sorted(nodes, key=lambda node: (-sum(node.cards), node.cpu, node.name))
     columns = [Column(sorted(node.cards), node.cpu) for node in nodes]

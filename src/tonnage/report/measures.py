@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tonnage.report.pages import text
-from tonnage.simulator.studies.results import Checkpoint, Curve, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import Checkpoint, Curve, PolicyResult, Results, SeedSpread
 
 FULL_DEMAND = "100"
 """The checkpoint that policies are compared at when demand is filled up."""
@@ -68,7 +68,7 @@ def fills(results: Results) -> bool:
     return results.mode == "fill"
 
 
-def ordered(curve: Curve) -> list[tuple[float, Spread]]:
+def ordered(curve: Curve) -> list[tuple[float, SeedSpread]]:
     """A curve's points from left to right."""
     return sorted(((float(at), value) for at, value in curve.items()), key=lambda point: point[0])
 
@@ -88,7 +88,7 @@ def moment(results: Results) -> str:
     return f"at {text.number(float(at))}{text.NARROW}% arrived demand" if at else "on average over time"
 
 
-def figure(measure: Measure, curve: Curve, at: Checkpoint | None) -> Spread | None:
+def figure(measure: Measure, curve: Curve, at: Checkpoint | None) -> SeedSpread | None:
     """The one figure that stands for a curve: at a checkpoint, at the end, or on average over time."""
     if not curve:
         return None
@@ -100,7 +100,7 @@ def figure(measure: Measure, curve: Curve, at: Checkpoint | None) -> Spread | No
     return _average(points)
 
 
-def _average(points: list[tuple[float, Spread]]) -> Spread:
+def _average(points: list[tuple[float, SeedSpread]]) -> SeedSpread:
     """The mean over time. Its deviation is at most the mean of the deviations, which is taken for it."""
     length = points[-1][0] - points[0][0]
     mean = deviation = 0.0
@@ -108,4 +108,4 @@ def _average(points: list[tuple[float, Spread]]) -> Spread:
         part = (end - start) / length / 2
         mean += part * (first.mean + second.mean)
         deviation += part * (first.sd + second.sd)
-    return Spread(mean, deviation)
+    return SeedSpread(mean, deviation)

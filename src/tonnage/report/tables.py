@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tonnage.report.findings import Standing, equal, like_the_best, standing
 from tonnage.report.measures import ALLOCATED, Measure, compared_at, figure
 from tonnage.report.pages import text
-from tonnage.simulator.studies.results import PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
 
 _MOST_REASONS = 6
 _OTHERS = "other reasons"
@@ -31,14 +31,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Figures per policy."""
 
     heads: list[str]
     rows: list[Row]
 
 
-def policies_table(results: Results, measures: list[Measure]) -> Table:
+def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
     """All measures where policies are compared, and how far each policy is from the best in GPUs."""
     looks = {name: look for look, name in enumerate(results.policies)}
     ranked = standing(results, ALLOCATED)
@@ -49,7 +49,7 @@ def policies_table(results: Results, measures: list[Measure]) -> Table:
     for name in order:
         cells = [_cell(results, measure, results.policies[name], name in best[measure]) for measure in others]
         rows.append(Row(name, looks[name], _allocation(results, name, ranked) + cells))
-    return Table(["GPU allocated", "GPUs", "GPUs behind the best", *(measure.title for measure in others)], rows)
+    return ReportTable(["GPU allocated", "GPUs", "GPUs behind the best", *(measure.title for measure in others)], rows)
 
 
 def _outstanding(ranked: Standing, measure: Measure) -> list[str]:
@@ -79,12 +79,12 @@ def _cell(results: Results, measure: Measure, policy: PolicyResult, best: bool) 
     return _spread_cell(results, measure, value, best) if value else Cell("–")
 
 
-def _spread_cell(results: Results, measure: Measure, value: Spread, best: bool) -> Cell:
+def _spread_cell(results: Results, measure: Measure, value: SeedSpread, best: bool) -> Cell:
     spread = f"± {text.number(value.sd, 2 if measure.unit else 1)}" if len(results.seeds) > 1 else ""
     return Cell(measure.written(value.mean), spread, best)
 
 
-def failures_table(results: Results) -> Table | None:
+def failures_table(results: Results) -> ReportTable | None:
     """Why pods failed, the most frequent reasons first."""
     totals: dict[str, float] = {}
     for policy in results.policies.values():
@@ -97,22 +97,24 @@ def failures_table(results: Results) -> Table | None:
     most = max(value.mean for policy in results.policies.values() for value in policy.failures.values()) or 1.0
     rows = []
     for look, (name, policy) in enumerate(results.policies.items()):
-        cells = [_failure(results, policy.failures.get(reason, Spread(0.0)), most) for reason in shown]
+        cells = [_failure(results, policy.failures.get(reason, SeedSpread(0.0)), most) for reason in shown]
         if others:
             rest = sum(policy.failures[reason].mean for reason in others if reason in policy.failures)
-            cells.append(_failure(results, Spread(rest), most))
+            cells.append(_failure(results, SeedSpread(rest), most))
         rows.append(Row(name, look, cells))
-    return Table(shown + ([_OTHERS] if others else []), rows)
+    return ReportTable(shown + ([_OTHERS] if others else []), rows)
 
 
-def _failure(results: Results, value: Spread, most: float) -> Cell:
+def _failure(results: Results, value: SeedSpread, most: float) -> Cell:
     spread = f"± {text.number(value.sd, 1)}" if len(results.seeds) > 1 and value.sd else ""
     return Cell(text.number(value.mean, 0 if value.mean == int(value.mean) else 1), spread, share=value.mean / most)
 
 
-def times_table(results: Results, name: str) -> Table | None:
+def times_table(results: Results, name: str) -> ReportTable | None:
     """Waiting or completion times by percentile."""
-    times: dict[str, dict[str, Spread]] = {policy: getattr(found, name) for policy, found in results.policies.items()}
+    times: dict[str, dict[str, SeedSpread]] = {
+        policy: getattr(found, name) for policy, found in results.policies.items()
+    }
     keys = list(dict.fromkeys(key for found in times.values() for key in found))
     if not keys:
         return None
@@ -125,7 +127,7 @@ def times_table(results: Results, name: str) -> Table | None:
             spread = f"± {text.duration(value.sd)}" if value and len(results.seeds) > 1 else ""
             cells.append(Cell(text.duration(value.mean), spread, value.mean == best[key]) if value else Cell("–"))
         rows.append(Row(policy, look, cells))
-    return Table(keys, rows)
+    return ReportTable(keys, rows)
 
 
 def _shortest(times: list[float]) -> float | None:

@@ -7,14 +7,14 @@ from starlette.routing import Route
 
 from tonnage.observability.metrics import PACKED, PATH
 from tonnage.scheduler.debug import debug_routes
-from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.reload.reloader import Reloading
-from tonnage.scheduler.service import Service
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.reload.reloader import Reloader
+from tonnage.scheduler.service import SchedulerService
 
 _UNAVAILABLE = 503
 
 
-def app(service: Service, metrics: Metrics, reloading: Reloading) -> Starlette:
+def app(service: SchedulerService, metrics: SchedulerMetrics, reloader: Reloader) -> Starlette:
     """The routes of one scheduler."""
     metrics.attach(service)
 
@@ -24,9 +24,9 @@ def app(service: Service, metrics: Metrics, reloading: Reloading) -> Starlette:
     async def readyz(_: Request) -> Response:
         if not service.ready.is_set():
             return PlainTextResponse("the picture of the cluster is not complete yet", _UNAVAILABLE)
-        trouble = dict(service.picture.trouble)
-        if service.leading.trouble:
-            trouble["Lease"] = service.leading.trouble
+        trouble = dict(service.informer.trouble)
+        if service.leadership.trouble:
+            trouble["Lease"] = service.leadership.trouble
         return PlainTextResponse("ok" + "".join(f"\n{kind}: {what}" for kind, what in trouble.items()))
 
     async def show_metrics(_: Request) -> Response:
@@ -37,7 +37,7 @@ def app(service: Service, metrics: Metrics, reloading: Reloading) -> Starlette:
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route(PATH, show_metrics),
-            *debug_routes(service, reloading),
+            *debug_routes(service, reloader),
         ],
         middleware=[PACKED],
     )

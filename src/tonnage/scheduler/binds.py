@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
-from tonnage.binder.handover import Gates
-from tonnage.binder.preflight import obstacle
+from tonnage.binder.handover import HandoverQueue
+from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
 from tonnage.kube.errors import KubeError
@@ -67,7 +67,7 @@ class Binds:
         self,
         writer: BindingWriter,
         cluster: Cluster,
-        gates: Gates,
+        handovers: HandoverQueue,
         release: Callable[[str], None],
         outcomes: Outcomes,
         clock: Callable[[], float],
@@ -75,7 +75,7 @@ class Binds:
     ) -> None:
         self._writer = writer
         self._cluster = cluster
-        self._gates = gates
+        self._handovers = handovers
         self._release = release
         self._outcomes = outcomes
         self._clock = clock
@@ -137,10 +137,10 @@ class Binds:
 
     async def _wait_for_turn(self, placement: Placement) -> None:
         """HAMi's plugins are told no pod's name, so that on each node one pod at a time is handed its devices."""
-        if await self._gates.enter(placement.node, placement.decision.task.pod, TURN_SECONDS):
+        if await self._handovers.enter(placement.node, placement.decision.task.pod, TURN_SECONDS):
             self._enqueue(placement)
         elif self._stands(placement):
-            holder = self._gates.inside(placement.node)
+            holder = self._handovers.inside(placement.node)
             self._give_up(placement, f"{placement.node} is busy: {holder} waits for its devices there")
 
     async def _work(self) -> None:
@@ -157,7 +157,7 @@ class Binds:
         if not self._stands(placement):
             self._end(placement, leave=True)
             return
-        against = obstacle(self._cluster, placement.decision)
+        against = preflight(self._cluster, placement.decision)
         if against:
             self._give_up(placement, f"{placement.key} is not bound, its place is free again: {against}")
             return
@@ -173,7 +173,7 @@ class Binds:
             self._later(self._find_out(placement))
         else:
             self._succeed(placement)
-        self._gates.written(placement.node, placement.decision.task.pod)
+        self._handovers.written(placement.node, placement.decision.task.pod)
 
     def _stands(self, placement: Placement) -> bool:
         """Whether the place is still the pod's: it may have gone meanwhile, or been released with its job."""
@@ -233,7 +233,7 @@ class Binds:
         if self._known.get(placement.key) is placement:
             del self._known[placement.key]
         if leave and placement.handed_over:
-            self._gates.leave(placement.node, placement.decision.task.pod)
+            self._handovers.leave(placement.node, placement.decision.task.pod)
 
     # -- afterwards
 

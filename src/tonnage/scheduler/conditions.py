@@ -17,7 +17,7 @@ from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.leaderelection.fence import FencedError
-from tonnage.kube.ratelimit import Allowance
+from tonnage.kube.ratelimit import RateLimit
 from tonnage.model.timestamp import rfc3339
 from tonnage.observability.events import shortened
 
@@ -43,7 +43,7 @@ class Conditions:
     ) -> None:
         self._client = client
         self._now = now
-        self._allowance = Allowance(per_second, burst)
+        self._allowance = RateLimit(per_second, burst)
         self._said: dict[str, tuple[str | None, str]] = {}
         """What each pod's condition says, with the pod's UID."""
         self._first: OrderedDict[str, tuple[Task, str]] = OrderedDict()

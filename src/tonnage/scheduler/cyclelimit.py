@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 
 from tonnage.cluster.task import Task
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 AIM = 0.3
 """Seconds that a cycle is to take where not everybody can be looked at."""
@@ -21,11 +21,11 @@ MOST_CYCLES = 100
 """Portions are not made smaller than for so many cycles: each of these costs something for all that wait."""
 
 
-class Portions:
+class CycleLimit:
     """Cuts what waits into cycles."""
 
-    def __init__(self, backlog: Backlog, at_first: int = AT_FIRST) -> None:
-        self._backlog = backlog
+    def __init__(self, unschedulable: UnschedulablePods, at_first: int = AT_FIRST) -> None:
+        self._unschedulable = unschedulable
         self._most = at_first
         self._looked_at: set[str] = set()
         """Pods that this round has looked at."""
@@ -34,11 +34,11 @@ class Portions:
 
     def next(self, waiting: Mapping[str, Task]) -> Container[str]:
         """The pods that are passed over in the next cycle."""
-        left = [task for key, task in waiting.items() if key not in self._backlog]
+        left = [task for key, task in waiting.items() if key not in self._unschedulable]
         self.is_partial = len(left) > self._most
         if not self.is_partial:
             self._looked_at.clear()
-            return self._backlog
+            return self._unschedulable
         most = max(self._most, len(waiting) // MOST_CYCLES)
         half = most // 2
         chosen = {task.key for task in nsmallest(half, left, key=attrgetter("order"))}

@@ -14,20 +14,20 @@ from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason, StaleGang
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.framework.sessioncache import Sessions
-from tonnage.scheduler.evictions.plans import Plan, Victim
-from tonnage.scheduler.nominations import Promises
+from tonnage.framework.sessioncache import SessionCache
+from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
+from tonnage.scheduler.nominations import Nominations
 from tonnage.scheduler.stopwatch import Stopwatch
 
 
-class Cycle(NamedTuple):
+class CycleOutcome(NamedTuple):
     """What came of one cycle."""
 
     placed: list[Decision]
     """Pods whose places are reserved, to be bound."""
     waiting: list[Decision]
     """Pods for which no place is kept."""
-    plans: list[Plan]
+    plans: list[EvictionPlan]
     """Who has to go for whom, as far as this cycle decided it."""
     stale: Sequence[StaleGang] | None
     """Gangs that have lost pods; nothing if no action looks for them."""
@@ -37,7 +37,7 @@ class Cycle(NamedTuple):
     """Groups that may be looked at from now on."""
 
 
-class Deciding:
+class CycleRunner:
     """Runs cycles over one cluster."""
 
     def __init__(
@@ -47,24 +47,24 @@ class Deciding:
         """How often each plugin failed to answer."""
         self._cluster = cluster
         self._watch = watch
-        self._sessions = Sessions(cluster, plugins, brief=True, watch=watch)
+        self._sessions = SessionCache(cluster, plugins, brief=True, watch=watch)
         self._actions = actions
-        self.promises = Promises(cluster)
+        self.nominations = Nominations(cluster)
         self.placed: dict[str, Decision] = {}
         """Decisions about pods whose place is reserved, by pod; what is over is forgotten by the next cycle."""
         self._last: Session | None = None
 
-    def run(self, passed_over: Container[str], now: float) -> Cycle:
+    def run(self, passed_over: Container[str], now: float) -> CycleOutcome:
         """Decide about all waiting pods but those that are passed over."""
         self._cluster.now = now
-        self.promises.mark(now)
+        self.nominations.mark(now)
         session = self._sessions.open()
         try:
             session.passed_over = passed_over
-            session.must_stay = self.promises.must_stay
-            self.promises.renew(session, self._actions)
+            session.must_stay = self.nominations.must_stay
+            self.nominations.renew(session, self._actions)
             run_cycle(session, self._timed())
-            plans = self.promises.keep(session)
+            plans = self.nominations.keep(session)
             decisions = session.decisions.values()
             placed = [decision for decision in decisions if decision.outcome == PLACED]
             waiting = [
@@ -76,7 +76,7 @@ class Deciding:
             self.placed |= {decision.task.key: decision for decision in placed}
             stale = list(session.stale) if self._looks_for(StaleGangEviction.name) else None
             waits = {job: dict(reasons) for job, reasons in session.waits.items()}
-            return Cycle(placed, waiting, plans, stale, waits, self._let_in(session))
+            return CycleOutcome(placed, waiting, plans, stale, waits, self._let_in(session))
         finally:
             self._sessions.done(session)
             self._last = session
@@ -113,7 +113,7 @@ class Deciding:
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action], now: float) -> None:
         """Decide by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
         self._cluster.now = now
-        sessions = Sessions(self._cluster, plugins, brief=True, watch=self._watch)
+        sessions = SessionCache(self._cluster, plugins, brief=True, watch=self._watch)
         sessions.done(sessions.open())
         self._sessions.close()
         self._sessions, self._actions = sessions, actions
@@ -122,18 +122,18 @@ class Deciding:
         """Give up a reserved place."""
         self._sessions.unplace(key)
 
-    def give_up(self, plan: Plan, refused: Sequence[Victim], now: float) -> list[Task]:
+    def give_up(self, plan: EvictionPlan, refused: Sequence[Victim], now: float) -> list[Task]:
         """End a plan; the pods that have lost their promised places."""
-        tasks = self.promises.give_up(plan, refused, now)
+        tasks = self.nominations.give_up(plan, refused, now)
         for task in tasks:
             self.release(task.key)
         return tasks
 
     def cease(self, now: float) -> None:
         """End all plans: whoever decides next finds out from the pods how far they have come."""
-        for plan in self.promises.plans:
+        for plan in self.nominations.plans:
             self.give_up(plan, (), now)
-        self.promises.take_lost()
+        self.nominations.take_lost()
 
     def close(self) -> None:
         """Let plugins tidy up."""

@@ -9,25 +9,25 @@ from starlette.routing import Route
 from tonnage import __version__
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
-from tonnage.scheduler.reload.reloader import Reloading
-from tonnage.scheduler.service import Service
+from tonnage.scheduler.reload.reloader import Reloader
+from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.snapshot import written
 
 _UNAVAILABLE = 503
 
 
-def debug_routes(service: Service, reloading: Reloading) -> list[Route]:
+def debug_routes(service: SchedulerService, reloader: Reloader) -> list[Route]:
     """The routes under /debug."""
 
     async def snapshot(_: Request) -> Response:
         if not service.ready.is_set():
             return PlainTextResponse("the picture of the cluster is not complete yet", _UNAVAILABLE)
-        goes_by = {"config.yaml": reloading.in_force.text, "now": rfc3339(time.time()), "version": __version__}
+        goes_by = {"config.yaml": reloader.in_force.text, "now": rfc3339(time.time()), "version": __version__}
         note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tonnage-snapshot"}, "data": goes_by}
         return StreamingResponse(written([note, *service.snapshot()]), media_type="application/json")
 
     async def config(_: Request) -> Response:
-        return PlainTextResponse(reloading.in_force.text)
+        return PlainTextResponse(reloader.in_force.text)
 
     async def problems(_: Request) -> Response:
         return Response(encode(service.problems.all()), media_type="application/json")

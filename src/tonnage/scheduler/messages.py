@@ -8,7 +8,7 @@ from tonnage.observability.events import shortened
 _MOST_EXAMPLES = 3
 
 
-class Sentences:
+class Messages:
     """Words for the decisions of one cycle; pods that share what was found share the words."""
 
     def __init__(

@@ -10,25 +10,25 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tonnage.binder.binding import BindingWriter
-from tonnage.binder.handover import Gates
+from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import WAITING
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.plugin import Plugin
-from tonnage.kube.informer import Picture
-from tonnage.kube.leaderelection.leadership import Leading
-from tonnage.observability.events import Events
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.leaderelection.leadership import Leadership
+from tonnage.observability.events import EventRecorder
 from tonnage.observability.fragmentmetrics import FragmentMetrics
-from tonnage.observability.metrics import SECONDS, DoorMetrics
+from tonnage.observability.metrics import SECONDS, ServerMetrics
 from tonnage.observability.timings import BindTimings
 from tonnage.observability.workmetrics import bind_metrics, gauge, picture_metrics, plugin_metrics
 from tonnage.scheduler.binds import Binds
 from tonnage.scheduler.conditions import Conditions
-from tonnage.scheduler.cyclerunner import Deciding
+from tonnage.scheduler.cyclerunner import CycleRunner
 from tonnage.scheduler.problems import Problems
-from tonnage.scheduler.status.podgroups import Statuses
+from tonnage.scheduler.status.podgroups import PodGroupStatuses
 from tonnage.scheduler.stopwatch import Stopwatch
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 MOST_QUEUES = 500
 """Queues beyond this many, in the order of names, are not told."""
@@ -40,24 +40,24 @@ _FIGURES = {
 }
 
 
-class Parts(Protocol):
+class SchedulerParts(Protocol):
     """The parts of a running scheduler that metrics look at."""
 
     cluster: Cluster
-    picture: Picture
-    gates: Gates
+    informer: ClusterInformer
+    handovers: HandoverQueue
     writer: BindingWriter
-    backlog: Backlog
+    unschedulable: UnschedulablePods
     binds: Binds
-    events: Events
+    events: EventRecorder
     conditions: Conditions
-    statuses: Statuses
-    deciding: Deciding
-    leading: Leading
+    podgroup_statuses: PodGroupStatuses
+    cycle_runner: CycleRunner
+    leadership: Leadership
     problems: Problems
 
 
-class Metrics(DoorMetrics):
+class SchedulerMetrics(ServerMetrics):
     """Everything that is counted about a batch scheduler."""
 
     def __init__(self) -> None:
@@ -95,19 +95,21 @@ class Metrics(DoorMetrics):
         self.stopwatch = Stopwatch(time.perf_counter, lambda name, took: self.action_seconds.labels(name).observe(took))
         self.timings = BindTimings(registry)
 
-    def attach(self, parts: Parts) -> None:
+    def attach(self, parts: SchedulerParts) -> None:
         """Look at a running scheduler whenever somebody asks."""
-        state = State(parts, self.stopwatch)
+        state = SchedulerState(parts, self.stopwatch)
         self.prepare = state.prepare
         self.registry.register(state)
         self.timings.attach(parts)
         self.events_queued.set_function(lambda: parts.events.queued)
 
 
-class State(Collector):
+class SchedulerState(Collector):
     """What can be read at any time."""
 
-    def __init__(self, parts: Parts, stopwatch: Stopwatch, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, parts: SchedulerParts, stopwatch: Stopwatch, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._parts = parts
         self._stopwatch = stopwatch
         self._clock = clock
@@ -120,20 +122,20 @@ class State(Collector):
 
     def _current_fragments(self) -> FragmentMetrics:
         """What is measured about fragments is the configuration's to say, which may have changed."""
-        if self._plugins is not self._parts.deciding.plugins:
-            self._plugins = self._parts.deciding.plugins
+        if self._plugins is not self._parts.cycle_runner.plugins:
+            self._plugins = self._parts.cycle_runner.plugins
             self._fragments = FragmentMetrics(self._parts.cluster, self._plugins)
         return self._fragments
 
     def collect(self) -> Iterator[Metric]:
         parts = self._parts
-        yield from picture_metrics(parts.cluster, parts.picture, self._clock())
-        yield from bind_metrics(parts.gates, len(parts.binds), parts.writer.conflicts, parts.writer.locks)
-        yield from plugin_metrics(parts.deciding.plugins, parts.deciding.failures)
+        yield from picture_metrics(parts.cluster, parts.informer, self._clock())
+        yield from bind_metrics(parts.handovers, len(parts.binds), parts.writer.conflicts, parts.writer.locks)
+        yield from plugin_metrics(parts.cycle_runner.plugins, parts.cycle_runner.failures)
         yield from self._current_fragments().collect()
-        yield gauge("tonnage_leading", "1 while this replica leads.", float(parts.leading.leads))
+        yield gauge("tonnage_leading", "1 while this replica leads.", float(parts.leadership.leads))
         words = "Waiting pods that are not looked at until something changes."
-        yield gauge("tonnage_pods_passed_over", words, len(parts.backlog))
+        yield gauge("tonnage_pods_passed_over", words, len(parts.unschedulable))
         words = "What was wrong at the last look with objects that are used all the same."
         yield gauge("tonnage_cluster_problems", words, len(parts.problems))
         words = "Pods whose place others have to leave first."
@@ -141,13 +143,13 @@ class State(Collector):
         words = "Groups of pods that wait because they cannot start whole."
         yield gauge("tonnage_gangs_waiting", words, _gangs_waiting(parts.cluster))
         yield gauge("tonnage_conditions_queued", "Conditions of pods to be written.", parts.conditions.queued)
-        yield gauge("tonnage_statuses_queued", "Statuses of PodGroups to be written.", parts.statuses.queued)
+        yield gauge("tonnage_statuses_queued", "Statuses of PodGroups to be written.", parts.podgroup_statuses.queued)
         words = "Time that a plugin took, by extension point."
         spent = CounterMetricFamily("tonnage_plugin_seconds", words, labels=("plugin", "point"))
         for (plugin, point), seconds in self._stopwatch.seconds().items():
             spent.add_metric((plugin, point), seconds)
         yield spent
-        yield from queue_metrics(parts.deciding.queue_figures())
+        yield from queue_metrics(parts.cycle_runner.queue_figures())
 
 
 def _gangs_waiting(cluster: Cluster) -> int:

@@ -10,7 +10,7 @@ again.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tonnage.actions.eviction.evictionaction import NEVER, Evicting, starting
+from tonnage.actions.eviction.evictionaction import NEVER, EvictionAction, starting
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import WAITING as IS_WAITING
 from tonnage.cluster.jobs.job import Job
@@ -21,7 +21,7 @@ from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.session import Session
 from tonnage.framework.statement import successor
 from tonnage.scheduler.evictions.fitting import find
-from tonnage.scheduler.evictions.plans import LEAVES, SPARED, STAYS, Plan, Victim
+from tonnage.scheduler.evictions.plans import LEAVES, SPARED, STAYS, EvictionPlan, Victim
 
 STAY_SECONDS = 60.0
 """How long a pod that could not be evicted is not asked again."""
@@ -30,23 +30,23 @@ MOST_RIVALS = 8
 """How many more important jobs are tried in a promised place."""
 
 
-class Promises:
+class Nominations:
     """The plans of one cluster that have not come to their end."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._numbers = 0
-        self.plans: list[Plan] = []
+        self.plans: list[EvictionPlan] = []
         self.must_stay: dict[str, float] = {}
         """Pods that could not be evicted, and until when nobody tries again, in seconds since 1970."""
         self._lost: list[Task] = []
         """Pods that have lost their promise since somebody asked."""
 
-    def promised(self) -> list[tuple[Plan, Decision]]:
+    def promised(self) -> list[tuple[EvictionPlan, Decision]]:
         """Every promised place with its plan."""
         return [(plan, decision) for plan in self.plans for decision in plan.decisions.values()]
 
-    def stands(self, plan: Plan) -> bool:
+    def stands(self, plan: EvictionPlan) -> bool:
         """Whether all pods of a plan still wait for it; if not, the next cycle looks at it again."""
         return not plan.is_over and all(self._waits(decision) is not None for decision in plan.decisions.values())
 
@@ -55,11 +55,11 @@ class Promises:
         running = self._running(victim)
         return running is not None and not running.pod.is_leaving
 
-    def in_vain(self) -> list[Plan]:
+    def in_vain(self) -> list[EvictionPlan]:
         """Plans whose pods wait for somebody who does not go any more: they must be looked at again."""
         return [plan for plan in self.plans if self._is_vain(plan)]
 
-    def _is_vain(self, plan: Plan) -> bool:
+    def _is_vain(self, plan: EvictionPlan) -> bool:
         cluster = self._cluster
         return any(
             key in cluster.running and key not in cluster.leaving
@@ -90,7 +90,7 @@ class Promises:
                     self._cluster.evict(victim.key)
         self.plans = [plan for plan in self.plans if not self._is_done(plan)]
 
-    def _is_done(self, plan: Plan) -> bool:
+    def _is_done(self, plan: EvictionPlan) -> bool:
         """Whether nobody waits for it, and the watch has shown all who go on their way."""
         return not plan.decisions and not any(v.state != SPARED and self.is_there(v) for v in plan.victims)
 
@@ -121,7 +121,7 @@ class Promises:
         for job in [job for job in jobs if not self._give_back(session, job)]:
             self._make_room(session, job, actions)
 
-    def _renew(self, session: Session, plan: Plan, newcomers: Sequence[Job]) -> None:
+    def _renew(self, session: Session, plan: EvictionPlan, newcomers: Sequence[Job]) -> None:
         """Find the places of a plan again, for a more important job that has come since or for its own."""
         decisions = list(plan.decisions.values())
         tasks = [task for task in map(self._waits, decisions) if task is not None]
@@ -154,7 +154,7 @@ class Promises:
             self._take_over(session, plan, found)
 
     def _find_with_fewer(
-        self, session: Session, plan: Plan, job: Job, tasks: Sequence[Task], places: Mapping[str, str]
+        self, session: Session, plan: EvictionPlan, job: Job, tasks: Sequence[Task], places: Mapping[str, str]
     ) -> list[Decision] | None:
         """Places for the pods of a plan, with as many victims spared as can be."""
         jobs = [] if plan.is_over else plan.spareable()
@@ -190,13 +190,13 @@ class Promises:
 
     def _make_room(self, session: Session, job: Job, actions: Sequence[Action]) -> None:
         """Others were being stopped for a job: the rest of them go before anybody else takes what they left."""
-        for action in [action for action in actions if isinstance(action, Evicting)]:
+        for action in [action for action in actions if isinstance(action, EvictionAction)]:
             with acting(session, action):
                 action.serve(session, [job])
             if not job.tasks_that(IS_WAITING):
                 return
 
-    def _take_over(self, session: Session, plan: Plan, found: Sequence[Decision]) -> None:
+    def _take_over(self, session: Session, plan: EvictionPlan, found: Sequence[Decision]) -> None:
         """These are the places of a plan now; what can be bound is no promise any more."""
         for decision in found:
             session.decisions[decision.task.key] = decision
@@ -206,7 +206,7 @@ class Promises:
         if not plan.decisions:
             self._end(session, plan)
 
-    def _looks(self, plan: Plan, tasks: Sequence[Task]) -> object:
+    def _looks(self, plan: EvictionPlan, tasks: Sequence[Task]) -> object:
         """What decides whether pods still fit on their nodes, and have to wait there."""
         cluster = self._cluster
         states = [cluster.nodes.get(decision.node or "") for decision in plan.decisions.values()]
@@ -220,7 +220,7 @@ class Promises:
 
     # -- at its end
 
-    def keep(self, session: Session) -> list[Plan]:
+    def keep(self, session: Session) -> list[EvictionPlan]:
         """Keep the places that evictions were decided for, and forget others that wait; the new plans."""
         known = {decision.task.key for _, decision in self.promised()}
         promised: dict[str, list[Decision]] = {}
@@ -248,9 +248,9 @@ class Promises:
             session.unplace(decision.task.key)
         return plans
 
-    def _add(self, victims: list[Victim], decisions: Iterable[Decision], known: frozenset[str]) -> Plan:
+    def _add(self, victims: list[Victim], decisions: Iterable[Decision], known: frozenset[str]) -> EvictionPlan:
         self._numbers += 1
-        plan = Plan(self._numbers, victims, decisions, known)
+        plan = EvictionPlan(self._numbers, victims, decisions, known)
         self.plans.append(plan)
         return plan
 
@@ -269,7 +269,7 @@ class Promises:
         else:
             victim.state = LEAVES
 
-    def give_up(self, plan: Plan, refused: Sequence[Victim], now: float) -> list[Task]:
+    def give_up(self, plan: EvictionPlan, refused: Sequence[Victim], now: float) -> list[Task]:
         """Nobody else is stopped for a plan, and those who refused to go not for a while; the pods that waited."""
         self.must_stay.update({victim.key: now + STAY_SECONDS for victim in refused})
         for victim in plan.end():
@@ -280,7 +280,7 @@ class Promises:
         self._lost += tasks
         return tasks
 
-    def _end(self, session: Session, plan: Plan) -> None:
+    def _end(self, session: Session, plan: EvictionPlan) -> None:
         """Who has not been asked to go may stay."""
         _stay(session, [victim for victim in plan.end() if self.is_there(victim)])
 

@@ -12,24 +12,24 @@ from tonnage.observability.events import (
     FAILED_SCHEDULING,
     PREEMPTED,
     SCHEDULED,
-    Events,
+    EventRecorder,
     ObjectRef,
 )
 from tonnage.observability.logs import FIELDS
 from tonnage.scheduler.conditions import Conditions
 from tonnage.scheduler.evictions.evictor import EVICTED as WAS_EVICTED
-from tonnage.scheduler.evictions.plans import Plan, Victim
-from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
+from tonnage.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
 BOUND, NOT_BOUND, WAITS, NOT_EVICTED = "bound", "not bound", "waits", "promise given up"
 
 
-class Voice:
+class SchedulerRecorder:
     """What is told of each pod."""
 
-    def __init__(self, metrics: Metrics, events: Events, conditions: Conditions) -> None:
+    def __init__(self, metrics: SchedulerMetrics, events: EventRecorder, conditions: Conditions) -> None:
         self._metrics = metrics
         self._events = events
         self._conditions = conditions
@@ -86,7 +86,7 @@ class Voice:
         fields = {"node": eviction.node, "for": eviction.for_, "action": eviction.action, "reason": eviction.reason}
         _say(logging.INFO, outcome, victim.task, **fields)
 
-    def held_up(self, plan: Plan) -> None:
+    def held_up(self, plan: EvictionPlan) -> None:
         """Somebody may not be evicted yet."""
         for decision in plan.decisions.values():
             self.waits(decision, plan.why_not(decision))

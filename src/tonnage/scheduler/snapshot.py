@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tonnage.binder.binding import device_annotations
 from tonnage.cluster.cluster import Cluster, Grant
-from tonnage.cluster.jobs.index import Groups
+from tonnage.cluster.jobs.index import JobIndex
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceUse
 from tonnage.framework.decision import Decision
@@ -37,7 +37,7 @@ def collect(cluster: Cluster, others: Iterable[Any], placed: Mapping[str, Decisi
     return [*counting, *nodes, *_Pods(cluster, placed, now).all()]
 
 
-def _counts(groups: Groups, thing: Any) -> bool:
+def _counts(groups: JobIndex, thing: Any) -> bool:
     """Whether a group or queue counts, and not another scheduler's of the same name: manifests have one of them."""
     if isinstance(thing, PodGroup):
         return groups.given(type(thing)).get(thing.key) is groups.groups.get(thing.key)
@@ -46,7 +46,7 @@ def _counts(groups: Groups, thing: Any) -> bool:
     return True
 
 
-def _as_decided(groups: Groups, thing: Any) -> Any:
+def _as_decided(groups: JobIndex, thing: Any) -> Any:
     """A group that was let in says so, also before the API server knows."""
     if not isinstance(thing, VolcanoPodGroup) or thing.key not in groups.groups:
         return thing

@@ -15,7 +15,7 @@ from tonnage.cluster.holding import Holding
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
-from tonnage.kube.informer import NODES, PODS, Kind
+from tonnage.kube.informer import NODES, PODS, FollowedKind
 from tonnage.model.group import (
     KaiPodGroup,
     KaiQueue,
@@ -27,17 +27,17 @@ from tonnage.model.group import (
 from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.scheduler.unschedulable import Backlog
+from tonnage.scheduler.unschedulable import UnschedulablePods
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
-class Attention:
+class Triggers:
     """Tells the backlog what changed, and calls `wake` for everything that may let a pod be placed."""
 
-    def __init__(self, scheduler_name: str, backlog: Backlog, wake: Callable[[], None]) -> None:
+    def __init__(self, scheduler_name: str, unschedulable: UnschedulablePods, wake: Callable[[], None]) -> None:
         self._scheduler_name = scheduler_name
-        self._backlog = backlog
+        self._unschedulable = unschedulable
         self._wake = wake
         self._seen: dict[tuple[str, str], Any] = {}
         """What was last heard of objects other than nodes and pods, by path and name."""
@@ -46,7 +46,7 @@ class Attention:
         """All objects but nodes and pods, as they were last heard of."""
         return list(self._seen.values())
 
-    def kinds(self, kinds: Sequence[Kind]) -> list[Kind]:
+    def kinds(self, kinds: Sequence[FollowedKind]) -> list[FollowedKind]:
         """The same kinds, listened to."""
         return [self._listened_to(kind) for kind in kinds]
 
@@ -54,9 +54,9 @@ class Attention:
         """Whether the pod asks for this scheduler."""
         return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._scheduler_name
 
-    def _listened_to(self, kind: Kind) -> Kind:
-        put: Callable[[Kind, Cluster, Any], None] = self._put_other
-        drop: Callable[[Kind, Cluster, str, Any], None] = self._drop_other
+    def _listened_to(self, kind: FollowedKind) -> FollowedKind:
+        put: Callable[[FollowedKind, Cluster, Any], None] = self._put_other
+        drop: Callable[[FollowedKind, Cluster, str, Any], None] = self._drop_other
         known = kind.known
         if kind.resource.kind == PODS.resource.kind:
             put, drop = self._put_pod, self._drop_pod
@@ -72,12 +72,12 @@ class Attention:
 
     def room_came_free(self) -> None:
         """Anybody may find a place now."""
-        self._backlog.look_again()
+        self._unschedulable.look_again()
         self._wake()
 
     # -- groups, queues, quotas, storage
 
-    def _put_other(self, kind: Kind, cluster: Cluster, thing: Any) -> None:
+    def _put_other(self, kind: FollowedKind, cluster: Cluster, thing: Any) -> None:
         kind.put(cluster, thing)
         name = kind.resource.path, kind.resource.key(thing.metadata)
         before = self._seen.get(name)
@@ -85,28 +85,28 @@ class Attention:
         if before is None or _without_status(before) != _without_status(thing):
             self.room_came_free()
 
-    def _drop_other(self, kind: Kind, cluster: Cluster, key: str, thing: Any) -> None:
+    def _drop_other(self, kind: FollowedKind, cluster: Cluster, key: str, thing: Any) -> None:
         kind.drop(cluster, key, thing)
         self._seen.pop((kind.resource.path, key), None)
         self.room_came_free()
 
     # -- nodes
 
-    def _put_node(self, kind: Kind, cluster: Cluster, node: Node) -> None:
+    def _put_node(self, kind: FollowedKind, cluster: Cluster, node: Node) -> None:
         state = cluster.nodes.get(node.name)
         before = None if state is None else what_counts(state.node, cluster.vendors)
         kind.put(cluster, node)
         if before != what_counts(node, cluster.vendors):
             self.room_came_free()
 
-    def _drop_node(self, kind: Kind, cluster: Cluster, key: str, node: Node | None) -> None:
+    def _drop_node(self, kind: FollowedKind, cluster: Cluster, key: str, node: Node | None) -> None:
         kind.drop(cluster, key, node)
         # Pods whose place was there are decided anew, and who waits is told another number of nodes.
         self.room_came_free()
 
     # -- pods
 
-    def _put_pod(self, kind: Kind, cluster: Cluster, pod: Pod) -> None:
+    def _put_pod(self, kind: FollowedKind, cluster: Cluster, pod: Pod) -> None:
         key = pod.key
         if pod.node is None and not self.is_ours(pod):
             # What others have still to place holds nothing, whatever a pod of the same name may have held before.
@@ -120,7 +120,7 @@ class Attention:
         if key in cluster.waiting:
             self._waits(waited, cluster.waiting[key], cluster, was_held=held is not None)
         elif key in cluster.running:
-            self._backlog.forget(key)
+            self._unschedulable.forget(key)
             self._runs(cluster.running[key], held, cluster.held(key), is_new=ran is None)
         elif key not in cluster.reserved and (waited is not None or held is not None):
             self._is_gone(key)
@@ -129,17 +129,17 @@ class Attention:
         if was_held:
             self.room_came_free()
         elif before is None or _asked(before.pod) != _asked(now.pod):
-            self._backlog.forget(now.key)
-            self._backlog.look_at_job(cluster.groups.job_of(now).key)
+            self._unschedulable.forget(now.key)
+            self._unschedulable.look_at_job(cluster.groups.job_of(now).key)
             self._wake()
 
     def _runs(self, task: Task, before: Holding | None, now: Holding | None, is_new: bool) -> None:
         if before is not None and now is not None and (before.node != now.node if is_new else before != now):
             self.room_came_free()
-        elif is_new and self._backlog.look_beside(task):
+        elif is_new and self._unschedulable.look_beside(task):
             self._wake()
 
-    def _drop_pod(self, kind: Kind, cluster: Cluster, key: str, pod: Pod | None) -> None:
+    def _drop_pod(self, kind: FollowedKind, cluster: Cluster, key: str, pod: Pod | None) -> None:
         known = key in cluster.waiting or key in cluster.holders
         kind.drop(cluster, key, pod)
         cluster.groups.drop_stranger(key)
@@ -147,7 +147,7 @@ class Attention:
             self._is_gone(key)
 
     def _is_gone(self, key: str) -> None:
-        self._backlog.forget(key)
+        self._unschedulable.forget(key)
         self.room_came_free()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tonnage.framework.decision import Decision
-from tonnage.kube.informer import Kind
+from tonnage.kube.informer import FollowedKind
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.resource import Change
 from tonnage.model.problem import Problem
@@ -32,7 +32,7 @@ class Unreadable:
             return ""
         return next((str(self._problems[name]) for name in names if name in self._problems), "")
 
-    def seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
         """Let pods be told anew when another thing is wrong with what they may have named."""
         if kind.resource.name not in _GROUPS + _QUEUES:
             return

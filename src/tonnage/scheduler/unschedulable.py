@@ -13,7 +13,7 @@ from tonnage.framework.decision import Decision
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
-class Backlog:
+class UnschedulablePods:
     """Which waiting pods need not be looked at now."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

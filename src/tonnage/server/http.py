@@ -18,7 +18,7 @@ _RELOAD_SECONDS = 10.0
 _GRACE_SECONDS = 20
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     """Where to listen; without certificate and key in the clear."""
 
     host: str
@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
         pass
 
 
-async def serve(apps: Sequence[tuple[Any, Place]], stop: asyncio.Event) -> None:
+async def serve(apps: Sequence[tuple[Any, Endpoint]], stop: asyncio.Event) -> None:
     """Serve all applications until told to stop, then let open requests finish; ServeError if one cannot start."""
     servers = [_server(app, place) for app, place in apps]
     sockets = _sockets([place for _, place in apps])
@@ -67,7 +67,7 @@ async def serve(apps: Sequence[tuple[Any, Place]], stop: asyncio.Event) -> None:
         await asyncio.gather(*renewals, stopping, return_exceptions=True)
 
 
-def _server(app: Any, place: Place) -> _Server:
+def _server(app: Any, place: Endpoint) -> _Server:
     config = uvicorn.Config(
         app,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -87,7 +87,7 @@ def _server(app: Any, place: Place) -> _Server:
     return _Server(config)
 
 
-def _sockets(places: Sequence[Place]) -> list[socket.socket]:
+def _sockets(places: Sequence[Endpoint]) -> list[socket.socket]:
     """Sockets for all places, or none."""
     made: list[socket.socket] = []
     try:
@@ -100,7 +100,7 @@ def _sockets(places: Sequence[Place]) -> list[socket.socket]:
     return made
 
 
-def _socket(place: Place) -> socket.socket:
+def _socket(place: Endpoint) -> socket.socket:
 
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
@@ -117,7 +117,7 @@ def _socket(place: Place) -> socket.socket:
     return made
 
 
-async def _renew(context: ssl.SSLContext, place: Place) -> None:
+async def _renew(context: ssl.SSLContext, place: Endpoint) -> None:
     """Take over a certificate that was replaced on disk; one that cannot be read leaves the old one in use."""
     seen = _stamp(place)
     while True:
@@ -134,7 +134,7 @@ async def _renew(context: ssl.SSLContext, place: Place) -> None:
         log.info("the certificate %s was renewed", place.certificate)
 
 
-def _stamp(place: Place) -> tuple[int, int] | None:
+def _stamp(place: Endpoint) -> tuple[int, int] | None:
     try:
         return os.stat(place.certificate).st_mtime_ns, os.stat(place.key).st_mtime_ns
     except OSError:

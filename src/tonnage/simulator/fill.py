@@ -12,7 +12,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
-from tonnage.simulator.placer import Cycles, Desk
+from tonnage.simulator.placer import CyclePlacer, Placer
 from tonnage.simulator.policies import Policy
 from tonnage.simulator.replay import main_reason
 from tonnage.simulator.run import Meter, Run
@@ -36,7 +36,7 @@ def fill(scene: Scene, policy: Policy, seed: int, demand: int = 130, keep: bool 
         if acts_on_single_pods(scene, settings, session):
             placer: _Placer = _OneByOne(cluster, session)
         else:
-            placer = _ByActions(cluster, Cycles(cluster, settings.plugins, actions_of(settings)), keep)
+            placer = _ByActions(cluster, CyclePlacer(cluster, settings.plugins, actions_of(settings)), keep)
         return _Filling(scene, meter, placer, demand, keep).run(random.Random(seed))
 
 
@@ -112,10 +112,10 @@ class _OneByOne(_Placer):
 class _ByActions(_Placer):
     """Lets the actions of the configuration place pods, gangs as a whole."""
 
-    def __init__(self, cluster: Cluster, desk: Desk, keep: bool) -> None:
+    def __init__(self, cluster: Cluster, placer: Placer, keep: bool) -> None:
         super().__init__()
         self._cluster = cluster
-        self._desk = desk
+        self._placer = placer
         self._keep = keep
 
     def place(self, entry: Entry, suffix: str) -> None:
@@ -124,10 +124,10 @@ class _ByActions(_Placer):
         for pod in entry.pods(suffix):
             self._cluster.upsert_pod(pod)
             tasks.append(waiting[pod.key])
-            self._desk.arrive(tasks[-1])
-        self._desk.place(False)
+            self._placer.arrive(tasks[-1])
+        self._placer.place(False)
         for task in tasks:
-            decision = self._desk.about(task) if task.key in waiting else None
+            decision = self._placer.about(task) if task.key in waiting else None
             if decision is not None:
                 self.failures[main_reason(decision)] += 1
                 if not self._keep:

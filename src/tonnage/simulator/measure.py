@@ -98,7 +98,7 @@ class Pods(msgspec.Struct, frozen=True):
     waiting: int
 
 
-class CardCounts(msgspec.Struct, frozen=True):
+class CardsByUse(msgspec.Struct, frozen=True):
     """Cards by how they are used at the end."""
 
     idle: int
@@ -124,7 +124,7 @@ class Summary(msgspec.Struct, frozen=True):
     gpu_memory_percent: Course
     gpu_cores_percent: Course
     fragmentation_percent: Course
-    cards: CardCounts
+    cards: CardsByUse
     free_nodes: int
     decisions: int
     waited_for: list[WaitReason]

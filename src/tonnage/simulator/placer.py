@@ -1,7 +1,7 @@
 """Where waiting pods are given places: what a replay turns to whenever something changed.
 
-`Cycles` runs the actions of a configuration, as a scheduler does. `Alikes` comes to the same result for pods that stand
-alone, in far less time, by not trying again what cannot have changed.
+`CyclePlacer` runs the actions of a configuration, as a scheduler does. `ClassPlacer` comes to the same result for pods
+that stand alone, in far less time, by not trying again what cannot have changed.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import PLACED, Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.framework.sessioncache import Sessions
+from tonnage.framework.sessioncache import SessionCache
 from tonnage.framework.statement import successor
 
 
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     """Pods that were stopped too, and have another place already."""
 
 
-class Desk(ABC):
+class Placer(ABC):
     """Gives waiting pods their places."""
 
     decisions = 0
@@ -50,7 +50,7 @@ class Desk(ABC):
 
 
 @dataclass(slots=True)
-class Alike:
+class WaitingClass:
     """Waiting pods that no plugin can tell apart: where one does not fit, none does."""
 
     kind: Hashable
@@ -60,20 +60,20 @@ class Alike:
     """Whether the first of them was tried and found no place."""
 
 
-class Alikes(Desk):
+class ClassPlacer(Placer):
     """Tries the first of each kind of pods only, and those only after something left."""
 
     def __init__(self, cluster: Cluster, session: Session) -> None:
         self._cluster = cluster
         self._session = session
-        self._alike: dict[Hashable, Alike] = {}
-        self._new: list[Alike] = []
+        self._alike: dict[Hashable, WaitingClass] = {}
+        self._new: list[WaitingClass] = []
 
     def arrive(self, task: Task) -> None:
         kind = (task.fault, self._session.class_key(task))
         alike = self._alike.get(kind)
         if alike is None:
-            alike = self._alike[kind] = Alike(kind)
+            alike = self._alike[kind] = WaitingClass(kind)
             self._new.append(alike)
         heapq.heappush(alike.tasks, (task.order, task))
 
@@ -112,12 +112,12 @@ class Alikes(Desk):
         return self._session.decide(task)
 
 
-class Cycles(Desk):
+class CyclePlacer(Placer):
     """Runs a scheduling cycle over all waiting pods, in a session of its own unless one may stay open."""
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
         self._cluster = cluster
-        self._sessions = Sessions(cluster, plugins)
+        self._sessions = SessionCache(cluster, plugins)
         self._actions = actions
         self._last: dict[str, Decision] = {}
         """What was last decided about each waiting pod."""

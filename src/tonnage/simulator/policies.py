@@ -15,7 +15,7 @@ from tonnage.config.finder import PluginFinder
 from tonnage.config.load import Settings, load_text
 from tonnage.config.notes import Note, SettingsError, advice
 from tonnage.config.source import text_of_file
-from tonnage.plugins.baselines.random import AtRandom
+from tonnage.plugins.baselines.random import RandomPlacement
 from tonnage.plugins.catalog import BASELINES
 from tonnage.plugins.fragmentation._workloads import written
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
@@ -23,7 +23,7 @@ from tonnage.simulator.objects import GPU
 from tonnage.simulator.scene import Scene
 
 Named = dict[str, Any]
-FRAGMENTATION, RANDOM = FragmentationGradient.name, AtRandom.name
+FRAGMENTATION, RANDOM = FragmentationGradient.name, RandomPlacement.name
 _CARDS_PACKED: Named = {"name": "gpupolicy", "arguments": {"policy": "binpack"}}
 _RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.simulator.measure import CardCounts, Course, Pods, Summary, Usage, WaitReason, measure, waits
+from tonnage.simulator.measure import CardsByUse, Course, Pods, Summary, Usage, WaitReason, measure, waits
 from tonnage.simulator.objects import EPOCH
-from tonnage.simulator.placer import Desk
+from tonnage.simulator.placer import Placer
 from tonnage.simulator.workloads.demo import Arrival
 
 SAMPLE_EVERY = 60.0
@@ -61,7 +61,7 @@ _PRIORITY = {Departure: 0, Arrival: 1, Sample: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingPod:
     """A pod that was not placed yet."""
 
     task: Task
@@ -70,7 +70,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningPod:
     """A pod that has a place."""
 
     number: int
@@ -85,13 +85,13 @@ class Replay:
     """Pods that arrive, wait, run and leave."""
 
     def __init__(
-        self, cluster: Cluster, desk: Desk, arrivals: Iterable[Arrival], sample_every: float = SAMPLE_EVERY
+        self, cluster: Cluster, placer: Placer, arrivals: Iterable[Arrival], sample_every: float = SAMPLE_EVERY
     ) -> None:
         self.cluster = cluster
-        self.desk = desk
+        self.placer = placer
         self.now = 0.0
-        self.waiting: dict[str, Waiting] = {}
-        self.runs: dict[str, Running] = {}
+        self.waiting: dict[str, WaitingPod] = {}
+        self.runs: dict[str, RunningPod] = {}
         self.arrived = self.placed = self.finished = self.stopped = 0
         self.waited_for: Counter[str] = Counter()
         """For each reason, the pods that had to wait for it above all when they arrived; not kept without samples."""
@@ -113,7 +113,7 @@ class Replay:
 
     @property
     def decisions(self) -> int:
-        return self.desk.decisions
+        return self.placer.decisions
 
     @property
     def running(self) -> int:
@@ -154,18 +154,18 @@ class Replay:
         if sampled:
             self._sample()
 
-    def queue(self, most: int) -> list[Waiting]:
+    def queue(self, most: int) -> list[WaitingPod]:
         """The first of the waiting pods, in the order in which they are tried."""
         return heapq.nsmallest(most, self.waiting.values(), key=lambda pod: pod.task.order)
 
     def why(self, task: Task) -> str:
         """Why a pod waits, in one line."""
-        decision = self.desk.about(task)
+        decision = self.placer.about(task)
         return decision.why_not() if decision is not None else "not looked at yet"
 
     def main_reason(self, task: Task) -> str:
         """What a pod waits for above all."""
-        decision = self.desk.about(task)
+        decision = self.placer.about(task)
         return main_reason(decision) if decision is not None else "NotConsidered"
 
     def summary(self) -> Summary:
@@ -184,7 +184,7 @@ class Replay:
             gpu_memory_percent=courses[0],
             gpu_cores_percent=courses[1],
             fragmentation_percent=courses[2],
-            cards=CardCounts(usage.idle, usage.partial, usage.full),
+            cards=CardsByUse(usage.idle, usage.partial, usage.full),
             free_nodes=usage.free_nodes,
             decisions=self.decisions,
             waited_for=[WaitReason(*item) for item in reasons[:_MOST_REASONS]],
@@ -204,7 +204,7 @@ class Replay:
     def _place(self, departed: bool) -> None:
         """Let waiting pods have places; those that were stopped for others wait again, and may find another place."""
         for _ in range(_MOST_ROUNDS):
-            placed, stopped, moved = self.desk.place(departed)
+            placed, stopped, moved = self.placer.place(departed)
             for task in placed:
                 self._start(task)
             for task in moved:
@@ -219,12 +219,12 @@ class Replay:
         self.arrived += 1
         self.cluster.upsert_pod(arrival.pod)
         task = self.cluster.waiting[arrival.pod.key]
-        self._wait(Waiting(task, self.now, arrival.duration))
+        self._wait(WaitingPod(task, self.now, arrival.duration))
         return task
 
-    def _wait(self, pod: Waiting) -> None:
+    def _wait(self, pod: WaitingPod) -> None:
         self.waiting[pod.task.key] = pod
-        self.desk.arrive(pod.task)
+        self.placer.arrive(pod.task)
 
     def _start(self, task: Task) -> None:
         pod = self.waiting.pop(task.key)
@@ -239,7 +239,7 @@ class Replay:
 
     def _run(self, task: Task, since: float, duration: float) -> None:
         self._numbers += 1
-        self.runs[task.key] = Running(self._numbers, since, self.now, duration)
+        self.runs[task.key] = RunningPod(self._numbers, since, self.now, duration)
         if duration < math.inf:
             self._push(self.now + duration, Departure(task.key, self._numbers))
 
@@ -261,7 +261,7 @@ class Replay:
         self.placed -= 1
         self.stopped += 1
         self.cluster.upsert_pod(task.pod)
-        self._wait(Waiting(self.cluster.waiting[task.key], pod.since, pod.duration))
+        self._wait(WaitingPod(self.cluster.waiting[task.key], pod.since, pod.duration))
 
     def _sample(self) -> None:
         usage = measure(self.cluster)

@@ -14,7 +14,7 @@ from tonnage.plugins.fragmentation.fragments import SCALE, Fragments
 from tonnage.plugins.helpers.cardshares import WHOLE
 from tonnage.simulator.measure import percent
 from tonnage.simulator.scene import Scene, plain_name
-from tonnage.simulator.studies.results import NodePicture, Picture
+from tonnage.simulator.studies.results import ClusterFrame, NodeFrame
 
 PERCENTILES = (50, 90, 95, 99, 100)
 _DIGITS = 4
@@ -33,7 +33,7 @@ class Run(msgspec.Struct, frozen=True):
     nodes: int
     gpus: int
     pods: int
-    picture: Picture | None = None
+    picture: ClusterFrame | None = None
 
 
 class Meter:
@@ -45,7 +45,7 @@ class Meter:
         cards = cluster.all_nodes().cards
         self.gpus = int((cards.model > 0).sum())
         self._picture_at = picture_at
-        self._picture: Picture | None = None
+        self._picture: ClusterFrame | None = None
         self._checkpoints: list[str] = []
         self._curves: dict[str, list[float]] = {}
 
@@ -56,7 +56,7 @@ class Meter:
         for name, value in figures.items():
             self._curves.setdefault(name, []).append(round(value, _DIGITS))
         if checkpoint == self._picture_at:
-            self._picture = Picture(checkpoint, self._nodes())
+            self._picture = ClusterFrame(checkpoint, self._nodes())
 
     def _figures(self) -> dict[str, float]:
         nodes = self._cluster.all_nodes()
@@ -80,7 +80,7 @@ class Meter:
             "cpu_stranded": percent(float(nodes.free[processors].sum(where=full)), offered),
         }
 
-    def _nodes(self) -> list[NodePicture]:
+    def _nodes(self) -> list[NodeFrame]:
         columns = self._cluster.columns
         nodes = self._cluster.all_nodes()
         self._fragments.update()
@@ -88,7 +88,7 @@ class Meter:
         offered = nodes.amounts[OFFERED, processors]
         used = 1 - np.divide(nodes.free[processors], offered, out=np.ones(len(nodes)), where=offered > 0)
         pictures = [
-            NodePicture(
+            NodeFrame(
                 plain_name(state.name),
                 state.devices[0].type if state.devices else "",
                 [round(1 - share, 3) for share in left[: len(state.devices), row].tolist()],

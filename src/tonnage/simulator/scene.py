@@ -18,7 +18,7 @@ from tonnage.model.group import VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod, PodSpec
 from tonnage.model.quantity import milli
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, kind_of, usual
+from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, kind_of, typical
 from tonnage.simulator.objects import gang_annotations, make_pod
 
 _NUMBERED = "~"
@@ -116,7 +116,7 @@ class Scene:
         counts: dict[PodKind, float] = {}
         for shape, count in self.popular:
             counts[shape.kind] = counts.get(shape.kind, 0.0) + count
-        return usual(counts)
+        return typical(counts)
 
     def starting_from(self, start: Manifests) -> "Scene":
         """The same in a cluster that is there already."""

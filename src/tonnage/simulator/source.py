@@ -33,7 +33,7 @@ class Setting(msgspec.Struct, frozen=True):
         return f"{self.path}={self.value}"
 
 
-class Source(msgspec.Struct, frozen=True):
+class SceneSource(msgspec.Struct, frozen=True):
     """A trace or an invented workload, maybe on top of a cluster that is there already."""
 
     trace: Trace | None = None
@@ -41,7 +41,7 @@ class Source(msgspec.Struct, frozen=True):
     start: Manifests | None = None
     settings: tuple[Setting, ...] = ()
 
-    def with_settings(self, settings: Sequence[Setting]) -> "Source":
+    def with_settings(self, settings: Sequence[Setting]) -> "SceneSource":
         """The same with values changed; SettingError if that is not possible."""
         trace, described = self.trace, self.workload
         for setting in settings:
@@ -49,7 +49,7 @@ class Source(msgspec.Struct, frozen=True):
                 trace = _set_in_trace(trace, setting)
             elif described is not None:
                 described = _set_in_workload(described, setting)
-        return Source(trace, described, self.start, (*self.settings, *settings))
+        return SceneSource(trace, described, self.start, (*self.settings, *settings))
 
     def scene(self) -> Scene:
         """What is simulated."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
-from tonnage.simulator.placer import Alikes, Cycles, Desk
+from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Placer
 from tonnage.simulator.policies import Policy
 from tonnage.simulator.replay import Replay
 from tonnage.simulator.run import Meter, Run
@@ -30,10 +30,10 @@ def replay(scene: Scene, policy: Policy, seed: int, picture: int = STEPS) -> Run
     session = Session(cluster, settings.plugins, brief=True)
     with session:
         if acts_on_single_pods(scene, settings, session):
-            desk: Desk = Alikes(cluster, session)
+            placer: Placer = ClassPlacer(cluster, session)
         else:
-            desk = Cycles(cluster, settings.plugins, actions_of(settings))
-        replayed = Replay(cluster, desk, _arrivals(scene, random.Random(seed)), math.inf)
+            placer = CyclePlacer(cluster, settings.plugins, actions_of(settings))
+        replayed = Replay(cluster, placer, _arrivals(scene, random.Random(seed)), math.inf)
         for name, time in times:
             replayed.advance(time)
             meter.look(name, {"pods_waiting": float(len(replayed.waiting))})

@@ -177,7 +177,7 @@ def test_a_job_counts_its_pods_by_where_they_stand():
         for role in (None, "r0", "r1", "r2"):
             roles = {key: task.annotations["volcano.sh/task-spec"] for key, task in tasks.items()} | finished
             among = {key for key, played in roles.items() if role is None or played == role}
-            found = {standing: job.count(standing, role=role) for standing in range(6)}
+            found = {status: job.count(status, role=role) for status in range(6)}
             assert found == {
                 WAITING: len(among & cluster.waiting.keys()),
                 PLACED: len(among & (cluster.reserved.keys() - cluster.promised)),

@@ -9,7 +9,7 @@ from tests.extender.pods import OURS, judge, operations
 from tests.extender.webhook.json_patch import apply
 from tests.properties.worlds import examples
 from tonnage.devices.ascend import CHIPS, Ascend
-from tonnage.devices.base import AdmissionError, Change, Vendor
+from tonnage.devices.base import AdmissionChange, AdmissionError, Vendor
 from tonnage.devices.cambricon import Cambricon
 from tonnage.devices.iluvatar import Iluvatar
 from tonnage.devices.nvidia import Nvidia
@@ -22,7 +22,7 @@ class Annotating(Nvidia):
     """A vendor that also wants an annotation, as Moore Threads' do."""
 
     def changes(self, container, request):
-        return (*super().changes(container, request), Change("annotations", "a.b/c~d", str(request.count)))
+        return (*super().changes(container, request), AdmissionChange("annotations", "a.b/c~d", str(request.count)))
 
 
 VENDORS: list[list[Vendor]] = [

@@ -8,7 +8,7 @@ import pytest
 from tests.extender.pods import GPU, MEMORY, OURS, box, pod
 from tests.extender.webhook.json_patch import apply
 from tonnage.devices.catalog import default_vendors
-from tonnage.extender.webhook.admission import PodAdmission, Rules, Verdict
+from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission, Verdict
 from tonnage.extender.webhook.review import ReviewError, answer, decide, read_review
 
 V1, V1BETA1 = "admission.k8s.io/v1", "admission.k8s.io/v1beta1"
@@ -35,7 +35,7 @@ def review(thing=None, version=V1, **request):
 
 def ask(body, judge=None):
     asked = read_review(body)
-    admission = PodAdmission(default_vendors(), Rules(OURS))
+    admission = PodAdmission(default_vendors(), AdmissionRules(OURS))
     return json.loads(answer(asked, decide(asked.request, judge or admission.judge)))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.worlds import examples
-from tonnage.kube.leaderelection.candidate import Candidacy, Durations
+from tonnage.kube.leaderelection.candidate import Candidate, Durations
 from tonnage.kube.leaderelection.lease import Lease, Record
 
 DURATIONS = Durations()
@@ -32,28 +32,28 @@ class Server:
         return self.record
 
 
-class Candidate:
+class Campaigner:
     """Looks and writes in one go."""
 
     def __init__(self, server, name="a"):
-        self.server, self.candidacy = server, Candidacy(name, DURATIONS)
+        self.server, self.candidate = server, Candidate(name, DURATIONS)
 
     def step(self, now, stamp=None, takes=0.0):
         """One look if it is needed, then a write if there is one; whether one was written."""
-        candidacy = self.candidacy
-        if candidacy.must_look:
-            candidacy.saw(self.server.record, now)
-        wish = candidacy.wish(now, str(now) if stamp is None else stamp)
-        record = wish and self.server.write(wish, candidacy.version)
+        candidate = self.candidate
+        if candidate.must_look:
+            candidate.saw(self.server.record, now)
+        wish = candidate.wish(now, str(now) if stamp is None else stamp)
+        record = wish and self.server.write(wish, candidate.version)
         if record is None:
-            candidacy.doubt()
+            candidate.doubt()
             return False
-        candidacy.wrote(record, now, now + takes)
-        candidacy.lead(candidacy.term)
+        candidate.wrote(record, now, now + takes)
+        candidate.lead(candidate.term)
         return True
 
     def left(self, now):
-        return self.candidacy.may_write(now)
+        return self.candidate.may_write(now)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def server():
 
 
 def test_the_first_one_makes_the_lease_and_may_write_until_the_deadline(server):
-    a = Candidate(server)
+    a = Campaigner(server)
     assert a.step(10)
     assert server.record.lease == Lease("a", DURATION, 0, "10", "10")
     assert a.left(10) == DEADLINE
@@ -71,24 +71,24 @@ def test_the_first_one_makes_the_lease_and_may_write_until_the_deadline(server):
 
 
 def test_while_it_is_renewed_the_holder_goes_on_in_the_same_term(server):
-    a, b = Candidate(server), Candidate(server, "b")
+    a, b = Campaigner(server), Campaigner(server, "b")
     for second in range(30):
         assert a.step(second)
         assert not b.step(second + 0.5)
         assert a.left(second) == DEADLINE
-    assert a.candidacy.term == 1
+    assert a.candidate.term == 1
     assert server.record.lease == Lease("a", DURATION, 0, "29", "0")
 
 
 def test_the_deadline_counts_from_when_the_renewal_was_sent_not_from_its_answer(server):
-    a = Candidate(server)
+    a = Campaigner(server)
     a.step(0)
     a.step(1, takes=3)
     assert a.left(4) == 1 + DEADLINE - 4
 
 
 def test_a_lease_that_was_not_seen_to_change_for_its_duration_is_taken(server):
-    a, b = Candidate(server), Candidate(server, "b")
+    a, b = Campaigner(server), Campaigner(server, "b")
     a.step(0)
     assert [b.step(second) for second in range(3, 13)] == [False] * 9 + [True], "b has seen it since 3"
     assert server.record.lease == Lease("b", DURATION, 1, "12", "12")
@@ -96,7 +96,7 @@ def test_a_lease_that_was_not_seen_to_change_for_its_duration_is_taken(server):
 
 
 def test_how_old_a_lease_says_to_be_does_not_matter(server):
-    a, b = Candidate(server), Candidate(server, "b")
+    a, b = Campaigner(server), Campaigner(server, "b")
     a.step(0, stamp="long ago")
     assert not b.step(100)
     assert not b.step(100 + DURATION - 0.1)
@@ -105,7 +105,7 @@ def test_how_old_a_lease_says_to_be_does_not_matter(server):
 
 def test_the_duration_of_the_one_who_holds_it_counts(server):
     server.write(Lease("other", 30, 4, "0"), "")
-    b = Candidate(server, "b")
+    b = Campaigner(server, "b")
     assert not b.step(0)
     assert not b.step(29)
     assert b.step(30)
@@ -113,16 +113,16 @@ def test_the_duration_of_the_one_who_holds_it_counts(server):
 
 
 def test_one_that_was_given_back_is_taken_at_once(server):
-    a, b = Candidate(server), Candidate(server, "b")
+    a, b = Campaigner(server), Campaigner(server, "b")
     a.step(0)
-    server.write(a.candidacy.given_back("1"), a.candidacy.version)
+    server.write(a.candidate.given_back("1"), a.candidate.version)
     assert server.record.lease.holder == ""
     assert b.step(1)
     assert server.record.lease == Lease("b", DURATION, 1, "1", "1")
 
 
 def test_one_that_vanished_under_its_holder_is_left_until_that_one_is_certainly_done(server):
-    a, b = Candidate(server), Candidate(server, "b")
+    a, b = Campaigner(server), Campaigner(server, "b")
     a.step(0)
     b.step(1)
     server.record = Record()
@@ -135,56 +135,56 @@ def test_one_that_vanished_under_its_holder_is_left_until_that_one_is_certainly_
 
 
 def test_after_a_lapse_everything_is_made_ready_anew_even_if_nobody_else_led(server):
-    a = Candidate(server)
+    a = Campaigner(server)
     a.step(0)
-    first = a.candidacy.term
+    first = a.candidate.term
     assert a.left(20) == 0
-    candidacy = a.candidacy
-    candidacy.wrote(server.write(candidacy.wish(20, "20"), candidacy.version), 20, 20)
-    assert candidacy.may_write(20) == 0
-    candidacy.lead(first)
-    assert candidacy.may_write(20) == 0, "that was for the term before"
-    candidacy.lead(candidacy.term)
-    assert candidacy.may_write(20) == DEADLINE
+    candidate = a.candidate
+    candidate.wrote(server.write(candidate.wish(20, "20"), candidate.version), 20, 20)
+    assert candidate.may_write(20) == 0
+    candidate.lead(first)
+    assert candidate.may_write(20) == 0, "that was for the term before"
+    candidate.lead(candidate.term)
+    assert candidate.may_write(20) == DEADLINE
 
 
 def test_one_whose_write_is_refused_looks_before_it_goes_on(server):
-    a = Candidate(server)
+    a = Campaigner(server)
     a.step(0)
     server.write(Lease("b", DURATION, 1, "1"), server.record.version)
     assert not a.step(1)
     assert a.left(1) == 5, "that another holds it is not known yet"
     assert not a.step(2)
     assert a.left(2) == 0
-    assert a.candidacy.holder == "b"
+    assert a.candidate.holder == "b"
 
 
 def test_a_take_over_without_an_answer_counts_only_from_the_next_write(server):
-    a = Candidate(server)
-    a.candidacy.saw(server.record, 0)
-    server.write(a.candidacy.wish(0, "0"), "")
-    a.candidacy.doubt()
-    a.candidacy.saw(server.record, 3)
-    assert a.candidacy.is_holder
-    assert a.candidacy.left(3) == 0
+    a = Campaigner(server)
+    a.candidate.saw(server.record, 0)
+    server.write(a.candidate.wish(0, "0"), "")
+    a.candidate.doubt()
+    a.candidate.saw(server.record, 3)
+    assert a.candidate.is_holder
+    assert a.candidate.left(3) == 0
     a.step(4)
     assert a.left(4) == DEADLINE
 
 
 def test_what_was_renewed_before_another_held_it_does_not_count(server):
-    a = Candidate(server)
+    a = Campaigner(server)
     a.step(0)
     server.write(Lease(None, DURATION, 0, "1"), server.record.version)
     a.step(1)
-    a.candidacy.saw(server.record, 1)
-    server.write(a.candidacy.wish(2, "2"), server.record.version)
-    a.candidacy.saw(server.record, 3)
-    assert a.candidacy.is_holder
-    assert a.candidacy.left(3) == 0, "its last write got no answer"
+    a.candidate.saw(server.record, 1)
+    server.write(a.candidate.wish(2, "2"), server.record.version)
+    a.candidate.saw(server.record, 3)
+    assert a.candidate.is_holder
+    assert a.candidate.left(3) == 0, "its last write got no answer"
 
 
 def test_a_renewal_that_changed_nothing_is_none(server):
-    a = Candidate(server)
+    a = Campaigner(server)
     a.step(0, stamp="stopped clock")
     a.step(5, stamp="stopped clock")
     assert a.left(6) == 0
@@ -237,13 +237,13 @@ class Replica:
 
     def start(self):
         self.starts += 1
-        self.candidacy, self.resigns, self.request = Candidacy(f"{self.name}{self.starts}", DURATIONS), False, None
+        self.candidate, self.resigns, self.request = Candidate(f"{self.name}{self.starts}", DURATIONS), False, None
 
     def clock(self, time):
         return time * self.rate
 
     def may_write(self, time):
-        return not self.resigns and self.candidacy.may_write(self.clock(time)) > 0
+        return not self.resigns and self.candidate.may_write(self.clock(time)) > 0
 
     def do(self, what, time):
         if what == "restart":
@@ -251,13 +251,13 @@ class Replica:
             self.start()
         elif what == "lose":
             self.lose()
-            self.candidacy.doubt()
+            self.candidate.doubt()
         elif what == "late" and self.lost:
             self.serve(self.lost.pop(0))
-        elif what == "resign" and self.request is None and not self.candidacy.must_look:
+        elif what == "resign" and self.request is None and not self.candidate.must_look:
             self.resigns = True
-            wish = self.candidacy.given_back(str(time))
-            self.request = Request(self.clock(time), wish, self.candidacy.version)
+            wish = self.candidate.given_back(str(time))
+            self.request = Request(self.clock(time), wish, self.candidate.version)
         elif what == "go on":
             self.go_on(time)
         elif what == "step":
@@ -284,21 +284,21 @@ class Replica:
         else:
             request, self.request = self.request, None
             if request.answer is None:
-                self.candidacy.doubt()
+                self.candidate.doubt()
             elif request.wish is not None:
-                self.candidacy.wrote(request.answer, request.sent, self.clock(time))
-                self.candidacy.lead(self.candidacy.term)
+                self.candidate.wrote(request.answer, request.sent, self.clock(time))
+                self.candidate.lead(self.candidate.term)
             else:
-                self.candidacy.saw(request.answer, self.clock(time))
+                self.candidate.saw(request.answer, self.clock(time))
                 self.send(time, looked=True)
 
     def send(self, time, looked=False):
         now = self.clock(time)
-        if self.candidacy.must_look and not looked:
+        if self.candidate.must_look and not looked:
             self.request = Request(now)
-        elif (wish := self.candidacy.wish(now, f"{self.name} {time}")) is not None:
-            self.request = Request(now, wish, self.candidacy.version)
-            self.candidacy.doubt()
+        elif (wish := self.candidate.wish(now, f"{self.name} {time}")) is not None:
+            self.request = Request(now, wish, self.candidate.version)
+            self.candidate.doubt()
 
 
 GAPS = st.sampled_from([0.0, 0.0, 0.1, 0.5, 1.0, 1.0, 2.0, 4.0])
@@ -325,8 +325,8 @@ def test_in_that_play_all_come_to_write():
     for step in range(3000):
         time = 1000 + step / 10
         replicas[step % 3].do("go on", time)
-        leading = [replica.name for replica in replicas if replica.may_write(time)]
-        led.update(leading)
-        if leading and step % 400 == 0:
-            next(one for one in replicas if one.name in leading).do("restart", time)
+        leadership = [replica.name for replica in replicas if replica.may_write(time)]
+        led.update(leadership)
+        if leadership and step % 400 == 0:
+            next(one for one in replicas if one.name in leadership).do("restart", time)
     assert led == {"a", "b", "c"}

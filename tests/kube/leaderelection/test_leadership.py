@@ -9,10 +9,10 @@ import pytest
 
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection import leadership as module
-from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.candidate import Durations
-from tonnage.kube.leaderelection.leaderelector import Election, Keeper
-from tonnage.kube.leaderelection.leadership import Leading
+from tonnage.kube.leaderelection.leaderelector import Election, LeaderElector
+from tonnage.kube.leaderelection.leadership import Leadership
 
 DURATIONS = Durations(lease=9, deadline=6, period=0.01)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
@@ -74,9 +74,9 @@ class World:
         self.go_on = asyncio.Event()
         self.go_on.set()
         election = Election(namespace="system", name="lease", identity="me", durations=durations)
-        keeper = Keeper(self.connect, election, clock or (lambda: self.now), self.wall) if elected else None
-        duties = Duties(self.prepare, lambda: self.told.append("begin"), self.cease, lambda: self.is_idle)
-        self.leading = Leading(keeper, duties)
+        elector = LeaderElector(self.connect, election, clock or (lambda: self.now), self.wall) if elected else None
+        callbacks = LeaderCallbacks(self.prepare, lambda: self.told.append("begin"), self.cease, lambda: self.is_idle)
+        self.leadership = Leadership(elector, callbacks)
         self.seconds = 0.0
 
     async def connect(self):
@@ -95,7 +95,7 @@ class World:
 
     @property
     def left(self):
-        return self.leading.fence()[0]
+        return self.leadership.fence()[0]
 
     async def until(self, true):
         async with asyncio.timeout(10):
@@ -110,7 +110,7 @@ class World:
 def play(scenario, api=None, **more):
     async def main():
         world = World(api or Api(), **more)
-        running = asyncio.create_task(world.leading.run())
+        running = asyncio.create_task(world.leadership.run())
         try:
             await scenario(world)
         finally:
@@ -127,10 +127,10 @@ def test_it_makes_the_lease_and_leads_once_the_cluster_is_listed():
         world.go_on.clear()
         await world.until(lambda: world.told == ["prepare"])
         await world.until(lambda: len(world.api.written) > 2)
-        assert not world.leading.leads
+        assert not world.leadership.leads
         assert world.left == 0
         world.go_on.set()
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         assert world.told == ["prepare", "begin"]
         assert world.left == 6
         spec = world.api.spec
@@ -151,7 +151,7 @@ def test_it_stands_by_while_another_renews_and_takes_over_when_that_ends():
         await world.rounds()
         assert world.api.written == []
         world.now += 0.2
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         assert world.api.spec["leaseTransitions"] == 2
         assert world.told == ["prepare", "begin"]
 
@@ -162,20 +162,20 @@ def test_it_stands_by_while_another_renews_and_takes_over_when_that_ends():
 
 def test_one_that_cannot_renew_the_lease_writes_nothing_after_the_deadline_and_begins_anew_when_it_can():
     async def scenario(world):
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         world.api.failure = ConnectionLostError("reset")
         await world.rounds()
         world.now += 5.9
-        assert world.leading.leads
+        assert world.leadership.leads
         world.now += 0.2
         assert world.left == 0
-        assert not world.leading.leads
+        assert not world.leadership.leads
         await world.until(lambda: world.told[2:] == ["cease"])
-        assert "reset" in world.leading.trouble
+        assert "reset" in world.leadership.trouble
         world.api.failure = None
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         assert world.told[3:] == ["prepare", "begin"]
-        assert world.leading.trouble == ""
+        assert world.leadership.trouble == ""
         assert world.api.spec["leaseTransitions"] == 0
 
     play(scenario)
@@ -183,11 +183,11 @@ def test_one_that_cannot_renew_the_lease_writes_nothing_after_the_deadline_and_b
 
 def test_when_another_holds_the_lease_it_stands_by():
     async def scenario(world):
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         world.api.hold("other")
-        await world.until(lambda: not world.leading.leads)
+        await world.until(lambda: not world.leadership.leads)
         assert world.told == ["prepare", "begin", "cease"]
-        assert world.leading.trouble == "", "that is nothing to complain of"
+        assert world.leadership.trouble == "", "that is nothing to complain of"
         await world.rounds()
         assert world.api.spec["holderIdentity"] == "other"
 
@@ -209,7 +209,7 @@ def test_a_lease_that_is_lost_while_the_cluster_is_listed_is_not_led_by():
 
 def test_nothing_is_listed_before_its_own_earlier_writes_are_answered():
     async def scenario(world):
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         world.is_idle = False
         world.now += 7
         await world.until(lambda: "cease" in world.told)
@@ -223,9 +223,9 @@ def test_nothing_is_listed_before_its_own_earlier_writes_are_answered():
 
 def test_one_that_resigns_gives_the_lease_back_when_its_writes_are_over():
     async def scenario(world):
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         world.is_idle = False
-        resigning = asyncio.create_task(world.leading.resign())
+        resigning = asyncio.create_task(world.leadership.resign())
         await world.until(lambda: world.told[-1] == "cease")
         assert world.left == 0
         await world.rounds()
@@ -241,9 +241,9 @@ def test_a_lease_is_not_given_back_while_a_write_may_still_take_effect(monkeypat
     monkeypatch.setattr(module, "LAST_WRITES", 0.05)
 
     async def scenario(world):
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         world.is_idle = False
-        await world.leading.resign()
+        await world.leadership.resign()
         assert world.api.spec["holderIdentity"] == "me"
 
     play(scenario)
@@ -252,7 +252,7 @@ def test_a_lease_is_not_given_back_while_a_write_may_still_take_effect(monkeypat
 def test_one_that_stands_by_resigns_without_touching_the_lease():
     async def scenario(world):
         await world.rounds()
-        await world.leading.resign()
+        await world.leadership.resign()
         assert world.api.spec["holderIdentity"] == "other"
         assert world.told == []
 
@@ -264,11 +264,11 @@ def test_one_that_stands_by_resigns_without_touching_the_lease():
 def test_without_an_election_it_leads_alone_and_asks_nobody():
     async def scenario(world):
         world.api.failure = AssertionError("nobody is to be asked")
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         assert world.left > 1e9
-        await world.leading.resign()
+        await world.leadership.resign()
         assert world.told == ["prepare", "begin", "cease"]
-        assert not world.leading.leads
+        assert not world.leadership.leads
 
     play(scenario, elected=False)
 
@@ -279,7 +279,7 @@ def test_one_that_is_not_ready_yet_resigns_at_once(elected):
         world.go_on.clear()
         await world.until(lambda: world.told == ["prepare"])
         async with asyncio.timeout(1):
-            await world.leading.resign()
+            await world.leadership.resign()
         assert world.told == ["prepare"]
         assert not elected or world.api.spec["holderIdentity"] is None
 
@@ -289,9 +289,9 @@ def test_one_that_is_not_ready_yet_resigns_at_once(elected):
 def test_what_is_not_allowed_is_said(caplog):
     async def scenario(world):
         world.api.failure = StatusError(403, "Forbidden", "no")
-        await world.until(lambda: bool(world.leading.trouble))
+        await world.until(lambda: bool(world.leadership.trouble))
         await world.rounds()
-        assert world.leading.trouble == "the lease system/lease cannot be held or looked at: 403 Forbidden: no"
+        assert world.leadership.trouble == "the lease system/lease cannot be held or looked at: 403 Forbidden: no"
         assert world.told == []
 
     play(scenario)
@@ -310,11 +310,11 @@ def test_a_mistake_in_taking_over_ends_the_process_instead_of_keeping_the_lease(
 
 def test_the_lease_is_renewed_while_a_cycle_takes_longer_than_it_lasts():
     async def scenario(world):
-        await world.until(lambda: world.leading.leads)
+        await world.until(lambda: world.leadership.leads)
         until = time.monotonic() + 2.5
         while time.monotonic() < until:
             pass
-        assert world.leading.leads
+        assert world.leadership.leads
         await asyncio.sleep(0.1)
         assert world.told == ["prepare", "begin"]
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.properties.worlds import examples
 from tonnage.kube.leaderelection.lease import Lease
-from tonnage.kube.leaderelection.leasefollower import Standing, host_of
+from tonnage.kube.leaderelection.leasefollower import LeaseFollower, host_of
 
 DURATION, DEADLINE, GIVEN_UP = 9, 6, 7
 """A Lease of 9 s is relied on for 6; who holds it tries for 7 to renew it."""
@@ -16,86 +16,86 @@ def lease(holder, renewed=0, transitions=0):
     return Lease(holder, DURATION, transitions, str(renewed))
 
 
-def leading(host="a", at=0.0):
+def leadership(host="a", at=0.0):
     """A replica that has seen its kube-scheduler renew the Lease one second after taking it."""
-    standing = Standing(host)
-    standing.observe(lease(f"{host}_1", 0), at, at)
-    standing.observe(lease(f"{host}_1", 1), at + 1, at + 1)
-    assert standing.lead(standing.term)
-    return standing
+    follower = LeaseFollower(host)
+    follower.observe(lease(f"{host}_1", 0), at, at)
+    follower.observe(lease(f"{host}_1", 1), at + 1, at + 1)
+    assert follower.lead(follower.term)
+    return follower
 
 
 def test_it_leads_while_the_kube_scheduler_beside_it_renews_the_lease():
-    standing = leading()
+    follower = leadership()
     for second in range(2, 20):
-        standing.observe(lease("a_1", second), second, second + 0.1)
-        assert standing.may_write(second + 0.1) > 4
+        follower.observe(lease("a_1", second), second, second + 0.1)
+        assert follower.may_write(second + 0.1) > 4
 
 
 def test_the_first_look_does_not_tell_when_the_lease_was_renewed_so_nothing_is_written_yet():
-    standing = Standing("a")
-    standing.observe(lease("a_1"), 0, 0)
-    assert standing.lead(standing.term)
-    assert standing.may_write(0) == 0
-    standing.observe(lease("a_1"), 1, 1)
-    assert standing.may_write(1) == 0
-    standing.observe(lease("a_1", 1), 2, 2)
-    assert standing.may_write(2) == 5
+    follower = LeaseFollower("a")
+    follower.observe(lease("a_1"), 0, 0)
+    assert follower.lead(follower.term)
+    assert follower.may_write(0) == 0
+    follower.observe(lease("a_1"), 1, 1)
+    assert follower.may_write(1) == 0
+    follower.observe(lease("a_1", 1), 2, 2)
+    assert follower.may_write(2) == 5
 
 
 def test_the_deadline_runs_from_the_last_look_that_showed_the_lease_as_it_was_before():
-    standing = leading()
-    standing.observe(lease("a_1", 1), 2, 2.5)
+    follower = leadership()
+    follower.observe(lease("a_1", 1), 2, 2.5)
     # This answer took long: the lease may have been renewed at any time since the question before.
-    standing.observe(lease("a_1", 2), 3, 7)
-    assert standing.may_write(7) == 2 + DEADLINE - 7
-    assert standing.may_write(8) == 0
+    follower.observe(lease("a_1", 2), 3, 7)
+    assert follower.may_write(7) == 2 + DEADLINE - 7
+    assert follower.may_write(8) == 0
 
 
 def test_without_news_of_a_renewal_writing_ends_by_itself():
-    standing = leading()
-    assert standing.may_write(5.9) > 0
-    assert standing.may_write(6) == 0
-    standing.observe(lease("a_1", 1), 6, 6)
-    assert standing.may_write(6) == 0
+    follower = leadership()
+    assert follower.may_write(5.9) > 0
+    assert follower.may_write(6) == 0
+    follower.observe(lease("a_1", 1), 6, 6)
+    assert follower.may_write(6) == 0
 
 
 def test_after_a_lapse_in_the_same_term_it_goes_on():
-    standing = leading()
-    assert standing.may_write(30) == 0
-    standing.observe(lease("a_1", 30), 30, 30)
-    assert standing.may_write(30) == 0
-    standing.observe(lease("a_1", 31), 31, 31)
-    assert standing.may_write(31) == 5
+    follower = leadership()
+    assert follower.may_write(30) == 0
+    follower.observe(lease("a_1", 30), 30, 30)
+    assert follower.may_write(30) == 0
+    follower.observe(lease("a_1", 31), 31, 31)
+    assert follower.may_write(31) == 5
 
 
 def test_if_another_led_in_between_everything_must_be_made_ready_again():
-    standing = leading()
-    standing.observe(lease("a_1", 30, transitions=2), 30, 30)
-    standing.observe(lease("a_1", 31, transitions=2), 31, 31)
-    assert standing.is_own
-    assert standing.may_write(31) == 0
-    assert standing.lead(standing.term)
-    assert standing.may_write(31) == 5
+    follower = leadership()
+    follower.observe(lease("a_1", 30, transitions=2), 30, 30)
+    follower.observe(lease("a_1", 31, transitions=2), 31, 31)
+    assert follower.is_own
+    assert follower.may_write(31) == 0
+    assert follower.lead(follower.term)
+    assert follower.may_write(31) == 5
 
 
 def test_what_was_made_ready_for_a_term_that_is_over_does_not_count():
-    standing = leading()
-    term = standing.term
-    standing.observe(lease("b_1", 2, transitions=1), 2, 2)
-    assert not standing.lead(term)
-    assert standing.may_write(2) == 0
-    assert standing.leader == "b"
+    follower = leadership()
+    term = follower.term
+    follower.observe(lease("b_1", 2, transitions=1), 2, 2)
+    assert not follower.lead(term)
+    assert follower.may_write(2) == 0
+    assert follower.leader == "b"
 
 
 @pytest.mark.parametrize("holder", ["ab_1", "b_1", "b_a", "", "x.a_1"])
 def test_a_holder_of_another_name_is_not_the_kube_scheduler_beside(holder):
-    standing = Standing("a")
-    standing.observe(lease(holder, 0), 0, 0)
-    standing.observe(lease(holder, 1), 1, 1)
-    assert not standing.is_own
-    assert not standing.lead(standing.term)
-    assert standing.may_write(1) == 0
+    follower = LeaseFollower("a")
+    follower.observe(lease(holder, 0), 0, 0)
+    follower.observe(lease(holder, 1), 1, 1)
+    assert not follower.is_own
+    assert not follower.lead(follower.term)
+    assert follower.may_write(1) == 0
 
 
 def test_hosts_are_what_stands_before_the_random_part():
@@ -109,68 +109,68 @@ def test_hosts_are_what_stands_before_the_random_part():
 
 
 def test_one_that_gave_the_lease_back_is_waited_for():
-    standing = Standing("b")
-    standing.observe(lease("a_1", 0), 0, 0)
-    standing.observe(lease("a_1", 1), 1, 1)
-    standing.observe(lease("b_1", 2, transitions=1), 2, 2.5)
-    assert standing.clear == 2.5 + DEADLINE
-    assert standing.before == "a"
+    follower = LeaseFollower("b")
+    follower.observe(lease("a_1", 0), 0, 0)
+    follower.observe(lease("a_1", 1), 1, 1)
+    follower.observe(lease("b_1", 2, transitions=1), 2, 2.5)
+    assert follower.clear == 2.5 + DEADLINE
+    assert follower.before == "a"
 
 
 def test_one_that_was_silent_until_the_lease_ran_out_need_not_be_waited_for():
-    standing = Standing("b")
-    standing.observe(lease("a_1", 0), 0, 0)
+    follower = LeaseFollower("b")
+    follower.observe(lease("a_1", 0), 0, 0)
     for second in range(1, 9):
-        standing.observe(lease("a_1", 0), second, second)
-    standing.observe(lease("b_1", 9, transitions=1), 9, 9.5)
-    assert standing.clear == DEADLINE
+        follower.observe(lease("a_1", 0), second, second)
+    follower.observe(lease("b_1", 9, transitions=1), 9, 9.5)
+    assert follower.clear == DEADLINE
 
 
 def test_one_that_was_not_looked_at_was_not_silent():
-    standing = Standing("b")
-    standing.observe(lease("a_1", 0), 0, 0)
-    standing.observe(lease("a_1", 0), 2, 2)
-    standing.observe(lease("b_1", 9, transitions=1), 9, 9.5)
-    assert standing.clear == 9.5 + DEADLINE
+    follower = LeaseFollower("b")
+    follower.observe(lease("a_1", 0), 0, 0)
+    follower.observe(lease("a_1", 0), 2, 2)
+    follower.observe(lease("b_1", 9, transitions=1), 9, 9.5)
+    assert follower.clear == 9.5 + DEADLINE
 
 
 def test_a_replica_that_starts_waits_for_whoever_may_have_led_before():
-    standing = Standing("b")
-    standing.observe(lease("b_1", 0, transitions=3), 10, 10)
-    assert standing.clear == 10 + DEADLINE
-    assert standing.before == ""
+    follower = LeaseFollower("b")
+    follower.observe(lease("b_1", 0, transitions=3), 10, 10)
+    assert follower.clear == 10 + DEADLINE
+    assert follower.before == ""
 
 
 def test_the_first_holder_ever_waits_for_nobody():
-    standing = Standing("b")
-    standing.observe(Lease(), 0, 0)
-    standing.observe(lease("b_1", 0), 1, 1)
-    assert standing.clear < 0
+    follower = LeaseFollower("b")
+    follower.observe(Lease(), 0, 0)
+    follower.observe(lease("b_1", 0), 1, 1)
+    assert follower.clear < 0
 
 
 def test_a_lease_that_was_given_back_before_the_first_look_is_waited_for_too():
-    standing = Standing("b")
-    standing.observe(Lease("", 1, 3, "0"), 0, 0)
-    standing.observe(lease("b_1", 1, transitions=4), 1, 1)
-    assert standing.clear == 1 + DEADLINE
+    follower = LeaseFollower("b")
+    follower.observe(Lease("", 1, 3, "0"), 0, 0)
+    follower.observe(lease("b_1", 1, transitions=4), 1, 1)
+    assert follower.clear == 1 + DEADLINE
 
 
 def test_a_kube_scheduler_that_comes_back_beside_the_same_replica_is_not_waited_for():
-    standing = leading()
-    standing.observe(lease("", 2), 2, 2)
-    standing.observe(lease("a_2", 3, transitions=1), 3, 3)
-    assert standing.is_own
-    assert standing.clear < 0
+    follower = leadership()
+    follower.observe(lease("", 2), 2, 2)
+    follower.observe(lease("a_2", 3, transitions=1), 3, 3)
+    assert follower.is_own
+    assert follower.clear < 0
 
 
 def test_one_that_led_and_ceased_between_two_looks_is_waited_for():
-    standing = leading()
-    standing.observe(lease("a_1", 30, transitions=2), 30, 31)
-    assert standing.clear == 31 + DEADLINE
-    standing = leading()
-    standing.observe(Lease("", 1, 1, "30"), 30, 31)
-    standing.observe(lease("a_1", 32, transitions=2), 32, 32)
-    assert standing.clear == 32 + DEADLINE
+    follower = leadership()
+    follower.observe(lease("a_1", 30, transitions=2), 30, 31)
+    assert follower.clear == 31 + DEADLINE
+    follower = leadership()
+    follower.observe(Lease("", 1, 1, "30"), 30, 31)
+    follower.observe(lease("a_1", 32, transitions=2), 32, 32)
+    assert follower.clear == 32 + DEADLINE
 
 
 # -- two of them
@@ -207,7 +207,7 @@ class Replica:
     """Looks at the Lease now and then; between question, reading and answer any time may pass."""
 
     def __init__(self, host, begins):
-        self.standing, self.begins = Standing(host), begins
+        self.follower, self.begins = LeaseFollower(host), begins
         self.asked = self.read = None
 
     def step(self, now, steps, current):
@@ -217,10 +217,10 @@ class Replica:
             elif self.read is None:
                 self.read = current
             else:
-                self.standing.observe(self.read, self.asked, now)
+                self.follower.observe(self.read, self.asked, now)
                 self.asked = self.read = None
-        if self.standing.is_own and now >= self.standing.clear:
-            self.standing.lead(self.standing.term)
+        if self.follower.is_own and now >= self.follower.clear:
+            self.follower.lead(self.follower.term)
 
 
 DEEDS = st.sampled_from(["renew"] * 9 + ["nothing", "give back", "hand over", "a_1", "b_1"])
@@ -245,7 +245,7 @@ def test_two_replicas_never_may_write_at_the_same_time(begins, deeds):
         scheduler.step(now, deed)
         for replica, count in zip(replicas, steps, strict=True):
             replica.step(now, count, scheduler.lease)
-        assert sum(replica.standing.may_write(now) > 0 for replica in replicas) <= 1
+        assert sum(replica.follower.may_write(now) > 0 for replica in replicas) <= 1
 
 
 def test_in_that_play_both_do_come_to_write():
@@ -255,6 +255,6 @@ def test_in_that_play_both_do_come_to_write():
         scheduler.step(now, "a_1" if now == 1 else "hand over" if now == 30 else "renew")
         for replica in replicas:
             replica.step(now, 3, scheduler.lease)
-            if replica.standing.may_write(now) > 0:
-                wrote.add(replica.standing.leader)
+            if replica.follower.may_write(now) > 0:
+                wrote.add(replica.follower.leader)
     assert wrote == {"a", "b"}

@@ -10,7 +10,7 @@ from tests.scenario import cards, gpu, node, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines.random import AtRandom
+from tonnage.plugins.baselines.random import RandomPlacement
 from tonnage.plugins.catalog import ALWAYS, BASELINES, plugin_class
 
 Wanted = tuple[int, int, int]
@@ -145,7 +145,7 @@ def test_gpu_clustering_keeps_kinds_of_pods_apart() -> None:
 
 def random_session(cluster: Cluster, seed: int) -> Session:
     plugins = [plugin_class(each)() for each in ALWAYS]  # type: ignore[misc]
-    return Session(cluster, [*plugins, AtRandom(AtRandom.Arguments(seed=seed))])
+    return Session(cluster, [*plugins, RandomPlacement(RandomPlacement.Arguments(seed=seed))])
 
 
 def drawn(seed: int, pods: int = 400) -> list[tuple[str | None, str]]:

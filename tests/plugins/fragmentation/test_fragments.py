@@ -17,8 +17,8 @@ from tests.scenario import gpu, node, part, plain, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.plugins.fragmentation._typicalpods import kind_of, usual
+from tonnage.plugins.defaults import default_plugins
+from tonnage.plugins.fragmentation._typicalpods import kind_of, typical
 from tonnage.plugins.fragmentation.fragments import ALL_PODS, Fragments, fragmentation
 from tonnage.plugins.helpers.cardshares import WHOLE
 
@@ -109,9 +109,9 @@ def test_parts_of_plain_cards_count_as_they_are_asked_for() -> None:
 def test_the_usual_pods_are_the_most_popular_kinds_up_to_95_percent() -> None:
     one, half, cpu = kind_of(4000, 1, 1.0), kind_of(2000, 1, 0.5), kind_of(1000, 0, 0)
     rare, rarer = kind_of(8000, 8, 1.0), kind_of(9000, 8, 1.0)
-    found = usual({rarer: 2, half: 30, one: 50, rare: 3, cpu: 15})
+    found = typical({rarer: 2, half: 30, one: 50, rare: 3, cpu: 15})
     assert [(pod.kind, pod.popularity) for pod in found] == [(one, 50 / 95), (half, 30 / 95), (cpu, 15 / 95)]
-    assert [pod.kind for pod in usual({rarer: 1, rare: 1})] == [rare, rarer]
+    assert [pod.kind for pod in typical({rarer: 1, rare: 1})] == [rare, rarer]
 
 
 KINDS = st.builds(
@@ -145,9 +145,9 @@ def test_what_is_kept_up_to_date_is_what_a_recount_finds(
     steps: list[tuple[str, tuple[int, int, int, int]]],
 ) -> None:
     cluster, placed = world(), list[str]()
-    learned = usual(dict(kinds))  # type: ignore[arg-type]
+    learned = typical(dict(kinds))  # type: ignore[arg-type]
     kept = Fragments(cluster, learned)
-    with Session(cluster, stock_plugins()) as session:
+    with Session(cluster, default_plugins()) as session:
         for number, (step, (gpus, memory, cores, cpu)) in enumerate(steps):
             if step == "remove" and placed:
                 session.unplace(placed.pop(cpu % len(placed)))

@@ -5,7 +5,7 @@ from math import exp
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
-from tonnage.plugins.fragmentation._typicalpods import PodKind, UsualPod, Workload, kind_of
+from tonnage.plugins.fragmentation._typicalpods import PodKind, TypicalPod, Workload, kind_of
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 Pods = tuple[tuple[int, int, int, str, float], ...]
@@ -14,7 +14,7 @@ Pods = tuple[tuple[int, int, int, str, float], ...]
 
 def workload(pods: Pods) -> Workload:
     return tuple(
-        UsualPod(kind_of(cpu, gpus, share / 1000, (model,) if model else ()), percent / 100)
+        TypicalPod(kind_of(cpu, gpus, share / 1000, (model,) if model else ()), percent / 100)
         for cpu, share, gpus, model, percent in pods
     )
 

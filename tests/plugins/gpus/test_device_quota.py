@@ -16,7 +16,7 @@ from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 
 MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
 NOT_FIT = "ResourceQuotaNotFit"
@@ -234,7 +234,7 @@ def test_pods_one_after_another_in_one_session_use_a_quota_up():
 
 def test_who_looks_ahead_counts_without_those_who_leave():
     cluster = limited({MEMORY: 8000}, node("a", gpus=2), running("x", on="a", memory=8000))
-    with Session(cluster, stock_plugins()) as opened:
+    with Session(cluster, default_plugins()) as opened:
         task = make_task(pod("p", 1), cluster.vendors)
         with Statement(opened) as statement:
             assert statement.place(task).node is None

@@ -8,7 +8,7 @@ from tonnage.cluster.jobs.grouptimes import LAST_START
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session
-from tonnage.model.timestamp import moment, rfc3339
+from tonnage.model.timestamp import rfc3339, timestamp
 from tonnage.model.wire import convert
 from tonnage.plugins.jobs.minruntime import MinRuntime
 
@@ -16,7 +16,7 @@ NOW = "2026-01-31T12:00:00Z"
 
 
 def ago(seconds: int) -> str:
-    return rfc3339(moment(NOW) - seconds)
+    return rfc3339(timestamp(NOW) - seconds)
 
 
 class AllowsAll(Plugin):
@@ -33,7 +33,7 @@ class AllowsAll(Plugin):
 def world(*things, now=NOW):
     pods = [thing for thing in things if hasattr(thing, "node")]
     cluster = scenario(node("a", gpus=8), *pods)
-    cluster.now = None if now is None else moment(now)
+    cluster.now = None if now is None else timestamp(now)
     return add(cluster, *(thing for thing in things if thing not in pods))
 
 

@@ -17,7 +17,7 @@ def opened(cluster, name):
     return Session(cluster, [kind()])
 
 
-def standing(name, minimum, placed):
+def usage(name, minimum, placed):
     """A cluster with a group, so many pods of which run."""
     cluster = scenario(node("a"), *members(name, 6))
     for number in range(placed):
@@ -32,10 +32,10 @@ def standing(name, minimum, placed):
 )
 def test_jobs_that_lack_pods_go_first(name, orders):
     """Compared with jobs of the same minimum: one exactly at it for elastic, one below it for gang."""
-    cluster, other = standing("other", 2, 2 if name == "elastic" else 1)
+    cluster, other = usage("other", 2, 2 if name == "elastic" else 1)
     with opened(cluster, name) as session:
         for placed, expected in orders:
-            _, job = standing("job", 2, placed)
+            _, job = usage("job", 2, placed)
             order = session.compare_jobs(job, other)
             back = session.compare_jobs(other, job)
             if expected:

@@ -5,7 +5,7 @@ from math import floor
 
 from tonnage.plugins.queues._fairshare import divide
 from tonnage.plugins.queues._queuetable import Amounts, Dimension, QueueTable, QueueTerms
-from tonnage.plugins.queues._queueusage import Standing
+from tonnage.plugins.queues._queueusage import QueueUsage
 
 GPU = Dimension("gpu", 1000)
 UNLIMITED = -1
@@ -51,14 +51,14 @@ def shares(total: float, *queues: QueueTerms) -> dict[str, float]:
     return {name: float(result[0, row]) / 1000 for name, row in table.rows.items()}
 
 
-def standing(total: float, *queues: QueueTerms) -> Standing:
+def usage(total: float, *queues: QueueTerms) -> QueueUsage:
     table = QueueTable([GPU], queues)
-    return Standing(table, divide(table, gpus(total)), gpus(total))
+    return QueueUsage(table, divide(table, gpus(total)), gpus(total))
 
 
-def standing_of(dimensions: list[Dimension], total: Amounts, *queues: QueueTerms) -> Standing:
+def standing_of(dimensions: list[Dimension], total: Amounts, *queues: QueueTerms) -> QueueUsage:
     table = QueueTable(dimensions, queues)
-    return Standing(table, divide(table, total), total)
+    return QueueUsage(table, divide(table, total), total)
 
 
 def naive_division(total: int, unit: int, queues: list[QueueTerms], place: int) -> dict[str, int]:

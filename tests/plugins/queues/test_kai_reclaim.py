@@ -7,22 +7,24 @@ import pytest
 from tests.config.texts import errors, load, warnings, with_plugin
 from tests.groups import add, kai_group
 from tests.plugins.eviction import Asking
-from tests.plugins.queues.tables import GPU, queue, standing, standing_of
+from tests.plugins.queues.tables import GPU, queue, standing_of, usage
 from tests.plugins.queues.test_proportion import job, team
 from tests.scenario import plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.statement import Statement
 from tonnage.model.wire import convert
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues._kaireclaim import reclaimable
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Dimension, QueueTerms
-from tonnage.plugins.queues._queueusage import Standing
+from tonnage.plugins.queues._queueusage import QueueUsage
 from tonnage.plugins.queues.proportion import Proportion
 
 
-def allowed(state: Standing, of: str, request: float, *losses: tuple[str, float], multiplier: float = 1) -> list[bool]:
+def allowed(
+    state: QueueUsage, of: str, request: float, *losses: tuple[str, float], multiplier: float = 1
+) -> list[bool]:
     """For each loss of so many GPUs whether a queue may have it that asks for so many."""
     rows = state.table.rows
     taken = [Loss(rows[name], (round(amount * 1000),)) for name, amount in losses]
@@ -97,17 +99,17 @@ def test_a_protected_queue_does_not_hide_a_valid_victim():
 
 
 def test_a_branch_gives_up_pods_as_long_as_it_holds_more_than_its_share_before_each():
-    state = standing(8, queue("a", 4, request=4), queue("b", 4, holds=8))
+    state = usage(8, queue("a", 4, request=4), queue("b", 4, holds=8))
     assert allowed(state, "a", 4, *[("b", 1)] * 5) == [True] * 4 + [False]
     assert allowed(state, "a", 4, ("b", 3), ("b", 3), ("b", 1)) == [True, True, False]
 
 
 def test_to_get_what_it_deserves_a_queue_takes_what_others_hold_beyond_what_they_deserve():
     """Beyond its own quota it takes only what others hold beyond their fair share, which is 2 here."""
-    state = standing(4, queue("a", 2, request=2), queue("b", 1, holds=4, weight=1))
+    state = usage(4, queue("a", 2, request=2), queue("b", 1, holds=4, weight=1))
     assert state.fair[state.table.rows["b"]] == [2000]
     assert allowed(state, "a", 2, ("b", 1), ("b", 1), ("b", 1)) == [True, True, True]
-    beyond = standing(4, queue("a", 1, request=2), queue("b", 1, holds=4, weight=1))
+    beyond = usage(4, queue("a", 1, request=2), queue("b", 1, holds=4, weight=1))
     assert allowed(beyond, "a", 2, ("b", 1), ("b", 1), ("b", 1)) == [True, True, False]
 
 
@@ -115,7 +117,7 @@ def test_departments_are_compared_where_they_part_and_not_their_teams():
     queues = [queue("x", 4), queue("y", 4)]
     teams = [queue("x1", 4, parent="x", request=4), queue("x2", parent="x", request=2)]
     teams += [queue("y1", 4, parent="y", holds=4), queue("y2", 0, parent="y", holds=4)]
-    state = standing(8, *queues, *teams)
+    state = usage(8, *queues, *teams)
     assert allowed(state, "x1", 4, ("y1", 4)) == [True]
     assert allowed(state, "x1", 4, ("y2", 4), ("y1", 1)) == [True, False]
 
@@ -145,7 +147,7 @@ def test_a_department_beyond_its_share_must_stay_less_saturated_than_those_it_ta
     """With the job x holds 5 of 4; y would be left with 6, 5 or 4 of 4."""
     queues = [queue("x", 4), queue("y", 4)]
     teams = [queue("x1", 2, parent="x", request=1), queue("x2", parent="x", holds=4), queue("y1", parent="y", holds=8)]
-    state = standing(8, *queues, *teams)
+    state = usage(8, *queues, *teams)
     assert [float(share[0]) for share in state.fair[:2]] == [4000, 4000]
     assert allowed(state, "x1", 1, ("y1", 2)) == [True]
     assert allowed(state, "x1", 1, ("y1", 3)) == [False]
@@ -154,7 +156,7 @@ def test_a_department_beyond_its_share_must_stay_less_saturated_than_those_it_ta
 
 
 def test_within_its_share_a_queue_may_overtake_those_it_takes_from():
-    state = standing(8, queue("a", 4, request=4), queue("b", 4, holds=8))
+    state = usage(8, queue("a", 4, request=4), queue("b", 4, holds=8))
     assert allowed(state, "a", 4, ("b", 7)) == [True]
 
 
@@ -162,7 +164,7 @@ def test_what_takes_too_much_of_one_branch_leaves_the_others():
     queues = [queue("x", 2), queue("y", 2), queue("z", 2)]
     teams = [queue("x1", 2, parent="x", request=1), queue("x2", parent="x", holds=2)]
     teams += [queue("y1", parent="y", holds=3), queue("z1", parent="z", holds=9)]
-    state = standing(6, *queues, *teams)
+    state = usage(6, *queues, *teams)
     assert allowed(state, "x1", 1, ("y1", 1), ("z1", 1)) == [False, True]
 
 
@@ -188,7 +190,7 @@ def test_pods_beyond_the_minimum_are_lost_one_by_one():
 
 def test_pods_that_are_evicted_already_do_not_count_as_surplus():
     cluster = gangs(4, 2)
-    asking = Asking(cluster, *stock_plugins(), Proportion())
+    asking = Asking(cluster, *default_plugins(), Proportion())
     session = asking.session
     with Statement(session) as statement:
         statement.evict(cluster.running["default/b-3"], "default/wants", "")
@@ -200,7 +202,7 @@ def test_what_the_job_was_given_in_the_same_search_is_not_asked_for_twice():
     pods = [pod(f"gang-{n}", 1, annotations={KAI_GROUP: "gang"}) for n in range(3)]
     cluster = scenario(plain("n", 4), *running("b", 1, 1, 1), *pods)
     add(cluster, team("a", 3), team("b", 1), kai_group("gang", 3, queue="a"))
-    asking = Asking(cluster, *stock_plugins(), Proportion())
+    asking = Asking(cluster, *default_plugins(), Proportion())
     assert asking.reclaimable("gang-0", "b-0", "b-1") == ["b-0", "b-1"]
     with Statement(asking.session) as statement:
         assert statement.place(cluster.waiting["default/gang-0"]).node == "n"

@@ -12,7 +12,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.pod import Container, Pod, ResourceRequirements
 from tonnage.model.selection import Taint
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
 
 FREE = {"quota": -1, "limit": -1}
@@ -268,7 +268,7 @@ def test_what_queues_hold_is_what_a_recount_finds(seed):
         placed = [d.task for d in outcome.decisions.values() if d.outcome == "placed" and d.job.queue == name]
         cards = sum(request.count for task in placed for demand in task.demands for request in demand.requests)
         assert shares(outcome, name, resource)[2] == str(cards)
-    with Session(cluster, [*stock_plugins(), Proportion()]) as session:
+    with Session(cluster, [*default_plugins(), Proportion()]) as session:
         assert [r.resources[resource].allocated for r in session.queue_records()] == [
             r.resources[resource].allocated for r in outcome.document.queues
         ]

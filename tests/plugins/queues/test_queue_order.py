@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.plugins.queues.tables import GPU, UNLIMITED, gpus, queue, standing, standing_of
+from tests.plugins.queues.tables import GPU, UNLIMITED, gpus, queue, standing_of, usage
 from tonnage.plugins.queues._dominantshare import dominant_share, drf_share, order_key
 from tonnage.plugins.queues._queuetable import Amounts, Dimension, QueueTerms
-from tonnage.plugins.queues._queueusage import Standing
+from tonnage.plugins.queues._queueusage import QueueUsage
 
 CPU = Dimension("cpu")
 
 
-def order(state: Standing, jobs: dict[str, Amounts] | None = None) -> list[str]:
+def order(state: QueueUsage, jobs: dict[str, Amounts] | None = None) -> list[str]:
     """Names of queues, the one that is served next first."""
     jobs, rows = jobs or {}, state.table.rows
     return sorted(rows, key=lambda name: order_key(state, rows[name], jobs.get(name)))
@@ -30,7 +30,7 @@ def test_something_that_the_cluster_has_none_of_counts_whole_and_nothing_of_it_n
 
 
 def test_the_share_of_what_a_queue_may_have() -> None:
-    state = standing(
+    state = usage(
         10,
         queue("within", 4, request=9, holds=3, weight=0),
         queue("beyond", 2, request=6, holds=4),
@@ -43,7 +43,7 @@ def test_the_share_of_what_a_queue_may_have() -> None:
 
 
 def test_a_queue_may_have_its_quota_even_if_its_share_is_less() -> None:
-    state = standing(10, queue("a", 4, request=1), queue("b", request=9, limit=7))
+    state = usage(10, queue("a", 4, request=1), queue("b", request=9, limit=7))
     row = state.table.rows
     assert state.fair[row["a"]] == [1000]
     assert state.allocatable[row["a"]] == [4000]
@@ -54,7 +54,7 @@ def test_a_queue_may_have_its_quota_even_if_its_share_is_less() -> None:
 
 
 def test_1_who_is_not_over_its_fair_share_comes_first() -> None:
-    state = standing(
+    state = usage(
         4, queue("over", 1, request=3, holds=3, priority=200, weight=0), queue("under", 3, request=8, holds=1)
     )
     assert order(state, {"over": gpus(1), "under": gpus(5)}) == ["under", "over"]
@@ -71,13 +71,13 @@ def test_1_over_means_over_in_every_resource() -> None:
 
 
 def test_2_who_stays_within_its_quota_with_the_job_comes_first() -> None:
-    state = standing(10, queue("beyond", 3, request=9, holds=3, priority=200), queue("within", 4, request=4, holds=3))
+    state = usage(10, queue("beyond", 3, request=9, holds=3, priority=200), queue("within", 4, request=4, holds=3))
     assert order(state, {"beyond": gpus(1), "within": gpus(1)}) == ["within", "beyond"]
     assert order(state, {"within": gpus(1)}) == ["beyond", "within"]
 
 
 def test_3_the_higher_priority_comes_first() -> None:
-    state = standing(10, queue("low", 5, request=5), queue("high", 5, request=5, holds=4, priority=200))
+    state = usage(10, queue("low", 5, request=5), queue("high", 5, request=5, holds=4, priority=200))
     assert order(state, {"low": gpus(1), "high": gpus(1)}) == ["high", "low"]
 
 
@@ -92,30 +92,30 @@ def test_4_who_uses_something_it_may_have_nothing_of_comes_last() -> None:
 
 
 def test_5_the_smaller_dominant_share_with_the_job_comes_first() -> None:
-    state = standing(10, queue("a", 5, request=5, holds=1), queue("b", 5, request=5, holds=2))
+    state = usage(10, queue("a", 5, request=5, holds=1), queue("b", 5, request=5, holds=2))
     assert order(state, {"a": gpus(1), "b": gpus(1)}) == ["a", "b"]
     assert order(state, {"a": gpus(3), "b": gpus(1)}) == ["b", "a"]
 
 
 def test_6_the_smaller_dominant_share_without_the_job_comes_next() -> None:
-    state = standing(10, queue("a", 5, request=5, holds=2, created="1"), queue("b", 5, request=5, holds=1, created="2"))
+    state = usage(10, queue("a", 5, request=5, holds=2, created="1"), queue("b", 5, request=5, holds=1, created="2"))
     assert order(state, {"a": gpus(1), "b": gpus(2)}) == ["b", "a"]
 
 
 def test_7_who_may_have_less_comes_next() -> None:
-    state = standing(12, queue("large", 8, request=8, holds=4, created="1"), queue("small", 4, holds=2, created="2"))
+    state = usage(12, queue("large", 8, request=8, holds=4, created="1"), queue("small", 4, holds=2, created="2"))
     assert order(state) == ["small", "large"]
 
 
 def test_8_the_older_comes_first_and_then_the_name_decides() -> None:
-    state = standing(9, queue("a", 3, created="2"), queue("b", 3, created="1"), queue("c", 3, created="2"))
+    state = usage(9, queue("a", 3, created="2"), queue("b", 3, created="1"), queue("c", 3, created="2"))
     assert order(state) == ["b", "a", "c"]
 
 
 # -- whole scenarios
 
 
-def serve(state: Standing, free: float, waiting: dict[str, list[float]]) -> list[str]:
+def serve(state: QueueUsage, free: float, waiting: dict[str, list[float]]) -> list[str]:
     """Serve jobs by the order of queues until no job of the next queue fits; the names of queues served."""
     served = []
     while waiting := {name: jobs for name, jobs in waiting.items() if jobs}:
@@ -131,7 +131,7 @@ def serve(state: Standing, free: float, waiting: dict[str, list[float]]) -> list
 
 @pytest.mark.parametrize("weight", [0, 1])
 def test_the_queue_that_holds_less_starts_and_then_they_take_turns(weight: int) -> None:
-    state = standing(
+    state = usage(
         4,
         queue("q0", 1, holds=1, request=2, weight=weight, created="0"),
         queue("q1", 1, request=3, weight=weight, created="1"),
@@ -140,12 +140,12 @@ def test_the_queue_that_holds_less_starts_and_then_they_take_turns(weight: int) 
 
 
 def test_of_two_that_both_fill_their_quota_the_one_that_holds_nothing_yet_runs() -> None:
-    state = standing(4, queue("q0", 3, holds=2, request=3, created="0"), queue("q1", 2, request=2, created="1"))
+    state = usage(4, queue("q0", 3, holds=2, request=3, created="0"), queue("q1", 2, request=2, created="1"))
     assert serve(state, 2, {"q0": [1], "q1": [2]}) == ["q1"]
 
 
 def test_parts_of_cards_of_a_gang_beyond_the_limit_wait() -> None:
-    state = standing(4, queue("q", 1, limit=1, request=1.5))
+    state = usage(4, queue("q", 1, limit=1, request=1.5))
     reason = state.why_over_limit(0, gpus(3 * 0.5))
     assert reason is not None
     assert reason.name == "QueueOverLimit"
@@ -157,7 +157,7 @@ def test_parts_of_cards_of_a_gang_beyond_the_limit_wait() -> None:
 
 
 def test_a_limit_holds_for_all_below_together() -> None:
-    state = standing(9, queue("top", 4, limit=4), queue("a", 4, parent="top", holds=2), queue("b", parent="top"))
+    state = usage(9, queue("top", 4, limit=4), queue("a", 4, parent="top", holds=2), queue("b", parent="top"))
     rows = state.table.rows
     assert state.why_over_limit(rows["b"], gpus(2)) is None
     state.charge(rows["b"], gpus(2))
@@ -169,7 +169,7 @@ def test_a_limit_holds_for_all_below_together() -> None:
 
 
 def test_jobs_that_must_not_be_stopped_stay_within_the_quota_at_every_level() -> None:
-    state = standing(
+    state = usage(
         9, queue("top", 3), queue("a", 3, parent="top", holds=2, fixed=1), queue("b", UNLIMITED, parent="top")
     )
     rows = state.table.rows

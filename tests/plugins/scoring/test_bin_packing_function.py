@@ -10,8 +10,8 @@ from tests.scenario import scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.plugins.scoring._fitarguments import FitArguments, Resource, ScoringStrategy
+from tonnage.plugins.defaults import default_plugins
+from tonnage.plugins.scoring._fitarguments import FitArguments, ScoredResource, ScoringStrategy
 from tonnage.plugins.scoring._fitscoring import broken_line
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit, from_policy
 
@@ -106,7 +106,7 @@ def test_three_jobs_all_run_if_the_small_one_goes_where_utilization_is_higher(ki
         *(host(f"node-{number}", cpu=8000, memory="8Gi", pods=10, intel__foo=4) for number in (1, 2, 3)),
         wants("x", {"cpu": 1000, "memory": "1Gi", FOO: 1}, on="node-3"),
     )
-    with Session(cluster, [*stock_plugins(), plugin(kind, [{"name": FOO, "weight": 5}])]) as session:
+    with Session(cluster, [*default_plugins(), plugin(kind, [{"name": FOO, "weight": 5}])]) as session:
         jobs = [wants(f"job-{i}", {"cpu": 1000, "memory": "1Gi", FOO: foo}) for i, foo in enumerate((2, 4, 4))]
         decisions = [session.place(make_task(job, cluster.vendors)) for job in jobs]
     assert [decision.node for decision in decisions] == expected
@@ -138,7 +138,7 @@ def test_pods_can_be_packed():
 
 
 def test_the_policy_of_the_proposal():
-    resources = (Resource(FOO, 5), Resource(BAR, 2), Resource("cpu", 1))
+    resources = (ScoredResource(FOO, 5), ScoredResource(BAR, 2), ScoredResource("cpu", 1))
     expected = FitArguments(scoring_strategy=ScoringStrategy(BIN_PACKING, resources), weight=5)
     assert from_policy(SEED) == expected
     assert (
@@ -151,7 +151,7 @@ def test_the_priority_among_others_and_the_key_that_kubernetes_came_to_use():
     document["priorities"].insert(0, {"name": "LeastRequestedPriority", "weight": 1})
     args = from_policy(document)
     assert args.weight == 1
-    assert args.scoring_strategy.resources == (Resource(FOO, 500),)
+    assert args.scoring_strategy.resources == (ScoredResource(FOO, 500),)
 
 
 def test_the_priority_multiplies_the_score():

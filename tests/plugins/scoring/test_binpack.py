@@ -10,7 +10,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring.binpack import Binpack
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
@@ -226,7 +226,7 @@ def test_a_weight_below_zero_unpacks():
 
 def test_a_weight_of_zero_switches_the_plugin_off():
     cluster = worked_example()
-    with Session(cluster, [*stock_plugins(), binpack(0, example__foo=1)]) as session:
+    with Session(cluster, [*default_plugins(), binpack(0, example__foo=1)]) as session:
         decision = session.decide(make_task(wants("p", {"cpu": 1000}), cluster.vendors))
         assert "binpack" not in decision.scores["node-a"]
         assert session.problems() == []
@@ -268,7 +268,7 @@ def test_it_packs_beside_the_stock_plugins_and_shows_in_the_scores():
         pod("y", on="c", cpu=6),
     )
     plugin = binpack(1, 1, 1, nvidia__gpu=10)
-    with Session(cluster, [*stock_plugins(node_policy="spread"), plugin]) as session:
+    with Session(cluster, [*default_plugins(node_policy="spread"), plugin]) as session:
         first = session.place(make_task(pod("p", 1, cpu=1, memory=50), cluster.vendors))
         assert first.node == "b"
         parts = first.scores["b"]

@@ -30,7 +30,7 @@ from tonnage.model.selection import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring.nodeorder import GPU, NodeOrder
 
 MIB = 2**20
@@ -175,7 +175,7 @@ def test_the_weights_of_the_terms_that_a_node_meets_count_as_a_share_of_the_high
 def test_the_highest_is_looked_for_among_the_nodes_that_the_pod_fits_on():
     full = node("a", labels={"zone": "1", "disk": "ssd"}, cpu="1m")
     cluster = scenario(full, *ZONES[1:])
-    with Session(cluster, [*stock_plugins(), order(node_affinity=1)]) as session:
+    with Session(cluster, [*default_plugins(), order(node_affinity=1)]) as session:
         wanted = make_task(prefers((1, "zone", "1"), (3, "disk", "ssd")), cluster.vendors)
         assert session.decide(wanted).scores["b"]["nodeorder"] == 100
         cluster.upsert_node(ZONES[0])

@@ -13,8 +13,15 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
 from tonnage.model.pod import Container, ResourceRequirements
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.plugins.scoring._fitarguments import CPU_AND_MEMORY, FitArguments, Point, Ratio, Resource, ScoringStrategy
+from tonnage.plugins.defaults import default_plugins
+from tonnage.plugins.scoring._fitarguments import (
+    CPU_AND_MEMORY,
+    FitArguments,
+    Ratio,
+    ScoredResource,
+    ScoringStrategy,
+    ShapePoint,
+)
 from tonnage.plugins.scoring._fitscoring import broken_line, least_allocated, most_allocated, shape_table
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
@@ -25,8 +32,8 @@ MIB = 2**20
 
 
 def fit(kind=LEAST, *, shape=None, weight=1, **resources):
-    named = [Resource(name.replace("__", ".com/"), value) for name, value in resources.items()]
-    ratio = Ratio(tuple(Point(*point) for point in shape)) if shape else None
+    named = [ScoredResource(name.replace("__", ".com/"), value) for name, value in resources.items()]
+    ratio = Ratio(tuple(ShapePoint(*point) for point in shape)) if shape else None
     strategy = ScoringStrategy(kind, tuple(named) or CPU_AND_MEMORY, ratio)
     return NodeResourcesFit(FitArguments(scoring_strategy=strategy, weight=weight))
 
@@ -269,7 +276,7 @@ def test_an_amount_that_a_node_does_not_state_is_left_out_there():
 
 def test_storage_counts_and_pods_do_not():
     cluster = scenario(host("n", cpu=1000, pods=4, **{"ephemeral-storage": 100}))
-    strategy = ScoringStrategy(MOST, (Resource("ephemeral-storage"), Resource("pods")))
+    strategy = ScoringStrategy(MOST, (ScoredResource("ephemeral-storage"), ScoredResource("pods")))
     plugin = NodeResourcesFit(FitArguments(scoring_strategy=strategy))
     assert scores(cluster, plugin, wants("p", {"ephemeral-storage": 30})) == {"n": 30}
 
@@ -281,7 +288,7 @@ def test_the_weight_multiplies():
 def test_it_scores_beside_the_stock_plugins():
     cluster = scenario(node("a", gpus=1, cpu=8), node("b", gpus=1, cpu=4))
     for kind, best in ((MOST, "b"), (LEAST, "a")):
-        with Session(cluster, [*stock_plugins(), fit(kind, cpu=1)]) as session:
+        with Session(cluster, [*default_plugins(), fit(kind, cpu=1)]) as session:
             decision = session.decide(make_task(pod("p", 1, cpu=2), cluster.vendors))
         assert decision.node == best
         assert decision.scores["b"]["noderesourcesfit"] == 50
@@ -307,8 +314,8 @@ def test_a_whole_document_of_kubernetes():
         },
         warned,
     )
-    ratio = Ratio((Point(0, 0), Point(100, 10)))
-    resources = (Resource("intel.com/foo", 3), Resource("cpu", 1))
+    ratio = Ratio((ShapePoint(0, 0), ShapePoint(100, 10)))
+    resources = (ScoredResource("intel.com/foo", 3), ScoredResource("cpu", 1))
     assert args == FitArguments(scoring_strategy=ScoringStrategy(RATIO, resources, ratio))
     assert not warned
 
@@ -326,7 +333,9 @@ def test_a_whole_document_of_kubernetes():
 def test_without_arguments_it_is_least_allocated_of_processors_and_memory(given):
     warned = Warnings()
     assert NodeResourcesFit.read_arguments(given, warned) == FitArguments()
-    assert FitArguments().scoring_strategy == ScoringStrategy(LEAST, (Resource("cpu", 1), Resource("memory", 1)))
+    assert FitArguments().scoring_strategy == ScoringStrategy(
+        LEAST, (ScoredResource("cpu", 1), ScoredResource("memory", 1))
+    )
     assert not warned
 
 
@@ -429,9 +438,9 @@ def test_shapes_that_kubernetes_takes(points):
     ("resources", "key"),
     [
         ((), "scoringStrategy.resources"),
-        ((Resource("memory", -1), Resource("cpu", 1)), "scoringStrategy.resources[0].weight"),
-        ((Resource("memory", 1), Resource("cpu", 0)), "scoringStrategy.resources[1].weight"),
-        ((Resource("memory", 101), Resource("cpu", 1)), "scoringStrategy.resources[0].weight"),
+        ((ScoredResource("memory", -1), ScoredResource("cpu", 1)), "scoringStrategy.resources[0].weight"),
+        ((ScoredResource("memory", 1), ScoredResource("cpu", 0)), "scoringStrategy.resources[1].weight"),
+        ((ScoredResource("memory", 101), ScoredResource("cpu", 1)), "scoringStrategy.resources[0].weight"),
     ],
 )
 def test_kubernetes_vectors_of_weights_without_defaults(resources, key):
@@ -506,8 +515,8 @@ def test_over_arrays_it_is_the_same_as_node_by_node(hosts, wanted, weights, kind
         objects += [wants(f"n{number}-{i}", one, on=f"n{number}") for i, one in enumerate(held)]
         used.append({name: sum(counted(one).get(name, 0) for one in held) for name in NAMES})
     cluster = scenario(*objects)
-    ratio = Ratio(tuple(Point(*point) for point in sorted(shape.items()))) if kind == RATIO else None
-    resources = tuple(Resource(*one) for one in weights.items())
+    ratio = Ratio(tuple(ShapePoint(*point) for point in sorted(shape.items()))) if kind == RATIO else None
+    resources = tuple(ScoredResource(*one) for one in weights.items())
     plugin = NodeResourcesFit(FitArguments(scoring_strategy=ScoringStrategy(kind, resources, ratio)))
     with Session(cluster, [plugin]) as session:
         for number, requests in enumerate(wanted * 2):

@@ -7,9 +7,9 @@ from tests.neighbours import HOST, ZONE, labelled, spread, term, wish, zoned
 from tests.scenario import decide, reasons, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring._podpreferences import PodAffinityScore, SpreadScore, add_part
-from tonnage.plugins.scoring.podaffinity import PodAffinity
+from tonnage.plugins.scoring.podaffinity import PreferredPodAffinity
 
 
 def zones(*pods):
@@ -75,7 +75,7 @@ def test_a_part_that_does_not_apply_says_so():
 
 def test_kais_plugin_counts_a_million_times_and_leaves_pods_without_wishes_alone():
     cluster = zones(labelled("w", "web", on="b1"))
-    session = Session(cluster, [*stock_plugins(), PodAffinity()])
+    session = Session(cluster, [*default_plugins(), PreferredPodAffinity()])
     wanted = make_task(labelled("p", "job", likes=[wish(1, term(ZONE, "web"))]), cluster.vendors)
     decision = session.decide(wanted)
     assert decision.node == "b1"
@@ -87,7 +87,7 @@ def test_kais_plugin_counts_a_million_times_and_leaves_pods_without_wishes_alone
 
 def test_scores_follow_what_is_placed():
     cluster = zones()
-    session = Session(cluster, [PodAffinity()])
+    session = Session(cluster, [PreferredPodAffinity()])
     group = [make_task(labelled(f"p{n}", "job", likes=[wish(1, term(HOST, "job"))]), cluster.vendors) for n in range(3)]
     assert [session.place(task).node for task in group] == ["a1", "a1", "a1"]
     apart = [
@@ -161,7 +161,7 @@ def test_pods_on_nodes_that_lack_a_label_of_another_constraint_do_not_count():
 def test_a_part_counts_with_its_weight():
     cluster = zones(labelled("w", "web", on="a1"))
 
-    class Weighted(PodAffinity):
+    class Weighted(PreferredPodAffinity):
         name = "weighted"
 
         def on_session_open(self, session):

@@ -10,7 +10,7 @@ from tests.scenario import scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring._strategyarguments import Strategy, StrategyArguments
 from tonnage.plugins.scoring.resourcestrategyfit import TYPE_ANNOTATION, WEIGHT_ANNOTATION, ResourceStrategyFit
 
@@ -254,7 +254,7 @@ def test_an_amount_that_a_node_does_not_state_is_missing_there():
 
 def test_a_weight_of_zero_switches_the_scores_off():
     cluster = used_host(500, 500)
-    with Session(cluster, [*stock_plugins(), fit(0, example__foo=(MOST, 1))]) as session:
+    with Session(cluster, [*default_plugins(), fit(0, example__foo=(MOST, 1))]) as session:
         decision = session.decide(make_task(wants("p", REQUEST), cluster.vendors))
         assert "resource-strategy-fit" not in decision.scores["n"]
         assert session.problems() == []

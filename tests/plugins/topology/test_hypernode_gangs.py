@@ -8,7 +8,7 @@ from tests.scenario import node, pod, scenario
 from tonnage.model.hypernode import HyperNode, HyperNodeSpec
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.pod import Container, ResourceRequirements
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 RACKS = {"r1": ("n1", "n4"), "r2": ("n2", "n5"), "r3": ("n3", "n6")}
@@ -134,7 +134,7 @@ def test_circles_of_hypernodes_are_said_and_the_rest_is_used():
 
 @pytest.mark.parametrize("normal_pods", [True, False])
 def test_pods_of_such_gangs_are_not_scored_as_normal_pods(normal_pods):
-    plugins = [plugin for plugin in stock_plugins() if plugin.name != "nodepolicy"]
+    plugins = [plugin for plugin in default_plugins() if plugin.name != "nodepolicy"]
     done = cycle(
         three_racks(*members("g", 1, cpu=1), pod("p", cpu=1), said=HARD1, minimum=1),
         aware(normal_pods=normal_pods),

@@ -13,7 +13,7 @@ from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
 from tonnage.plugins.filters.noderesources import NodeResources
-from tonnage.plugins.topology._domainusage import Domains
+from tonnage.plugins.topology._domainusage import DomainUsage
 from tonnage.plugins.topology.networktopologyaware import ROOT, NetworkTopologyAware
 
 GPU, FOO = "nvidia.com/gpu", "example.com/foo"
@@ -392,7 +392,7 @@ def test_over_arrays_it_is_the_same_as_one_by_one(hosts, groups, held, wanted, f
 def test_sums_stay_right_however_many_nodes_change_at_once():
     names = [f"n{i:03}" for i in range(100)]
     cluster = scenario(*(host(name, cpu=8000) for name in names))
-    domains = Domains(cluster, {"even": names[::2], "odd": names[1::2], "none": [], "all": [*names, "gone"]})
+    domains = DomainUsage(cluster, {"even": names[::2], "odd": names[1::2], "none": [], "all": [*names, "gone"]})
 
     def cpu(sums):
         return dict(zip(domains.names, sums[cluster.columns.resources["cpu"]].tolist(), strict=True))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.report.pages.heatmap import Column, heat_map
-from tonnage.report.pages.plot import Frame, Line, line_plot, spread_out
+from tonnage.report.pages.plot import Frame, PlotLine, line_plot, spread_out
 from tonnage.report.pages.scale import number_axis
 
 AXES = number_axis("x", 0, 10), number_axis("y", 0, 10)
@@ -13,20 +13,20 @@ AXES = number_axis("x", 0, 10), number_axis("y", 0, 10)
 
 def test_a_line_goes_through_its_points():
     frame = Frame(120, 120, left=10, right=10, top=10, bottom=10)
-    drawn = ET.fromstring(line_plot("p", "said", [Line("a", 0, [(0, 0), (5, 10), (10, 5)])], *AXES, frame))
+    drawn = ET.fromstring(line_plot("p", "said", [PlotLine("a", 0, [(0, 0), (5, 10), (10, 5)])], *AXES, frame))
     (line,) = [path for path in drawn.iter("path") if "line" in path.attrib.get("class", "")]
     assert line.attrib["d"] == "M10 110L60 10L110 60"
 
 
 def test_names_are_escaped():
     name = "<script>\"&'"
-    drawn = line_plot("p", name, [Line(name, 0, [(0, 0), (1, 1)])], *AXES, Frame(300, 100, right=100))
+    drawn = line_plot("p", name, [PlotLine(name, 0, [(0, 0), (1, 1)])], *AXES, Frame(300, 100, right=100))
     assert "<script>" not in drawn
     assert name in ET.fromstring(drawn).itertext()
 
 
 def test_a_line_of_one_point_and_a_plot_without_lines_are_drawn():
-    for lines in ([], [Line("a", 0, [(1, 1)])]):
+    for lines in ([], [PlotLine("a", 0, [(1, 1)])]):
         ET.fromstring(line_plot("p", "said", lines, *AXES, Frame(300, 100, right=100)))
 
 

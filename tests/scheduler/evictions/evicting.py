@@ -9,8 +9,8 @@ from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Eviction
 from tonnage.framework.plugin import Plugin
-from tonnage.scheduler.cyclerunner import Cycle, Deciding
-from tonnage.scheduler.evictions.plans import LEAVES, Plan, Victim
+from tonnage.scheduler.cyclerunner import CycleOutcome, CycleRunner
+from tonnage.scheduler.evictions.plans import LEAVES, EvictionPlan, Victim
 
 ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 
@@ -24,7 +24,7 @@ class Stage:
         self.actions = actions or ACTIONS
         self.evictions: list[Eviction] = []
         """All that were ever decided, also before a restart."""
-        self.plans: list[Plan] = []
+        self.plans: list[EvictionPlan] = []
         self.restart()
 
     def restart(self) -> None:
@@ -34,11 +34,11 @@ class Stage:
         for key in [*self.cluster.leaving]:
             if not self.cluster.running[key].pod.is_leaving:
                 self.cluster.restore(key)
-        self.deciding = Deciding(self.cluster, self._plugins(), make_actions(self.actions))
+        self.cycle_runner = CycleRunner(self.cluster, self._plugins(), make_actions(self.actions))
 
-    def cycle(self, *passed_over: str, now: float = 0.0) -> Cycle:
+    def cycle(self, *passed_over: str, now: float = 0.0) -> CycleOutcome:
         """A cycle; who got a place runs from then on."""
-        done = self.deciding.run({f"default/{name}" for name in passed_over}, now)
+        done = self.cycle_runner.run({f"default/{name}" for name in passed_over}, now)
         self.plans += done.plans
         self.evictions += [victim.eviction for plan in done.plans for victim in plan.victims]
         for decision in done.placed:
@@ -55,7 +55,7 @@ class Stage:
     @property
     def promised(self) -> dict[str, str | None]:
         """The places that are kept."""
-        return {d.task.name: d.node for _, d in self.deciding.promises.promised()}
+        return {d.task.name: d.node for _, d in self.cycle_runner.nominations.promised()}
 
     @property
     def places(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Stage:
 
     def nominate(self) -> None:
         """Pods say which node is made free for them."""
-        for _, decision in self.deciding.promises.promised():
+        for _, decision in self.cycle_runner.nominations.promised():
             pod = decision.task.pod
             self.cluster.upsert_pod(replace(pod, status=replace(pod.status, nominatedNodeName=decision.node)))
 
@@ -88,6 +88,6 @@ class Stage:
             self.cluster.remove_pod(f"default/{name}")
 
 
-def names(cycle: Cycle) -> dict[str, str | None]:
+def names(cycle: CycleOutcome) -> dict[str, str | None]:
     """The nodes of pods that a cycle placed."""
     return {decision.task.name: decision.node for decision in cycle.placed}

@@ -14,8 +14,8 @@ from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.pod import Pod
 from tonnage.scheduler.evictions import evictor as module
-from tonnage.scheduler.evictions.evictor import Evictions
-from tonnage.scheduler.evictions.plans import ASKED, Plan, Victim
+from tonnage.scheduler.evictions.evictor import Evictor
+from tonnage.scheduler.evictions.plans import ASKED, EvictionPlan, Victim
 from tonnage.scheduler.evictions.writer import EvictionWriter
 
 TOO_MANY, GONE, CONFLICT, FORBIDDEN = 429, 404, 409, 403
@@ -64,15 +64,15 @@ class Told:
     def evicted(self, victim: Victim, outcome: str) -> None:
         self.outcomes[victim.task.name] = outcome
 
-    def held_up(self, plan: Plan) -> None:
+    def held_up(self, plan: EvictionPlan) -> None:
         self.against.append(plan.against)
 
     def look_again(self) -> None:
         self.looks += 1
 
-    def give_up(self, plan: Plan, why: str, refused: Sequence[Victim]) -> None:
+    def give_up(self, plan: EvictionPlan, why: str, refused: Sequence[Victim]) -> None:
         self.given_up.append(why)
-        self.stage.deciding.give_up(plan, refused, 0.0)
+        self.stage.cycle_runner.give_up(plan, refused, 0.0)
 
 
 def carry_out(stage: Stage, api: Api, patience: float = 0.0, fence: Fence = always) -> Told:
@@ -82,7 +82,7 @@ def carry_out(stage: Stage, api: Api, patience: float = 0.0, fence: Fence = alwa
     async def main() -> None:
         writer = EvictionWriter(api, fence)  # type: ignore[arg-type]
         clock = asyncio.get_running_loop().time
-        made = Evictions(writer, stage.deciding.promises, told, told.give_up, told.look_again, clock, patience)
+        made = Evictor(writer, stage.cycle_runner.nominations, told, told.give_up, told.look_again, clock, patience)
         made.add(stage.cycle().plans)
         while len(made):
             await asyncio.sleep(0.01)
@@ -105,7 +105,7 @@ def test_a_node_is_named_again_after_it_was_taken_off_also_if_the_watch_is_behin
     async def main() -> None:
         clock = asyncio.get_running_loop().time
         writer, told = EvictionWriter(api), Told(stage)  # type: ignore[arg-type]
-        made = Evictions(writer, stage.deciding.promises, told, told.give_up, told.look_again, clock, 0.0)
+        made = Evictor(writer, stage.cycle_runner.nominations, told, told.give_up, told.look_again, clock, 0.0)
         made.add(stage.cycle().plans)
         stage.leave("other-0")
         made.add(stage.cycle().plans)
@@ -178,7 +178,7 @@ def test_a_refusal_that_lasts_ends_the_promise() -> None:
     assert told.outcomes == {"low-0": "refused"}
     assert told.given_up == ["default/low-0 cannot be evicted: it would violate the pod's disruption budget"]
     assert stage.cluster.waiting.keys() == {"default/high-0"}
-    assert [task.name for task in stage.deciding.promises.take_lost()] == ["high-0"]
+    assert [task.name for task in stage.cycle_runner.nominations.take_lost()] == ["high-0"]
 
 
 def test_without_the_right_to_evict_nothing_is_tried_twice() -> None:
@@ -234,9 +234,9 @@ def test_an_eviction_that_never_took_effect_is_forgotten_after_the_plan() -> Non
     stage.cycle()
     victim = stage.victim("low0-0")
     victim.state = ASKED
-    stage.deciding.give_up(stage.plans[0], [], 0.0)
+    stage.cycle_runner.give_up(stage.plans[0], [], 0.0)
     assert "default/low0-0" in stage.cluster.leaving, "nobody knows yet"
-    stage.deciding.promises.let_stay(victim)
+    stage.cycle_runner.nominations.let_stay(victim)
     assert stage.cluster.leaving == set()
 
 
@@ -250,7 +250,7 @@ def test_who_stays_although_others_may_have_counted_on_its_going_lets_everybody_
 
     def before(written: str) -> None:
         if written == "evict low0-0":
-            stage.deciding.give_up(stage.plans[0], [], 0.0)
+            stage.cycle_runner.give_up(stage.plans[0], [], 0.0)
 
     api.before = before
     told = carry_out(stage, api)

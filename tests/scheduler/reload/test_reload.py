@@ -22,10 +22,10 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.kube.client import connect
 from tonnage.observability.events import CONFIGURATION_REFUSED, WARNINGS, ObjectRef
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
-from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.reload.reloader import Configuration, Reloading
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.reload.reloader import Configuration, Reloader
 from tonnage.scheduler.reload.sources import ConfigMapSource, Content, FileSource, MapName, map_name
 
 BINPACK = "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n"
@@ -51,27 +51,27 @@ class FailsToOpen(NodePolicy):
 
 
 def test_new_plugins_decide_from_the_next_cycle_on_and_nothing_reserved_is_lost() -> None:
-    live = Watching(stock_plugins(), things=[node("a", gpus=1), node("b", gpus=1), pod("p", 1, memory=4000)])
+    live = Watching(default_plugins(), things=[node("a", gpus=1), node("b", gpus=1), pod("p", 1, memory=4000)])
     assert [decision.node for decision in live.decide()] == ["a"]
-    live.deciding.configure(stock_plugins(node_policy="spread"), make_actions(), NOW)
+    live.cycle_runner.configure(default_plugins(node_policy="spread"), make_actions(), NOW)
     assert live.cluster.reserved.keys() == {"default/p"}
     live.tell(pod("q", 1, memory=4000))
     assert [decision.node for decision in live.decide()] == ["b"], "packed, it would join the first"
-    live.deciding.release("default/p")
+    live.cycle_runner.release("default/p")
     assert live.cluster.waiting.keys() == {"default/p"}
 
 
 def test_new_actions_are_those_that_run() -> None:
-    live = Watching(stock_plugins(), things=[node("a", gpus=1), pod("p", 1, memory=4000)])
-    live.deciding.configure(stock_plugins(), make_actions(["backfill"]), NOW)
+    live = Watching(default_plugins(), things=[node("a", gpus=1), pod("p", 1, memory=4000)])
+    live.cycle_runner.configure(default_plugins(), make_actions(["backfill"]), NOW)
     (decision,) = live.decide()
     assert decision.why_not().startswith("NotConsidered")
 
 
 def test_plugins_that_cannot_be_opened_on_this_cluster_change_nothing() -> None:
-    live = Watching(stock_plugins(), things=[node("a", gpus=1), pod("p", 1, memory=4000)])
+    live = Watching(default_plugins(), things=[node("a", gpus=1), pod("p", 1, memory=4000)])
     with pytest.raises(SessionError, match="fails-to-open cannot be opened: ZeroDivisionError: no nodes, please"):
-        live.deciding.configure([*stock_plugins(), FailsToOpen()], make_actions(["backfill"]), NOW)
+        live.cycle_runner.configure([*default_plugins(), FailsToOpen()], make_actions(["backfill"]), NOW)
     assert FailsToOpen.closed == ["fails-to-open"]
     assert [decision.node for decision in live.decide()] == ["a"]
 
@@ -95,9 +95,9 @@ class Desk:
         self.told: list[tuple[ObjectRef, str, str]] = []
         self.configured: list[list[str]] = []
         self.cluster = Cluster(())
-        self.metrics = Metrics()
+        self.metrics = SchedulerMetrics()
         first = Configuration(BINPACK, (), ())
-        self.reloading = Reloading(first, None, load, self, self.metrics, pod)  # type: ignore[arg-type]
+        self.reloader = Reloader(first, None, load, self, self.metrics, pod)  # type: ignore[arg-type]
 
     def configure(self, plugins: list[Plugin], actions: object) -> None:
         if any(isinstance(plugin, FailsToOpen) for plugin in plugins):
@@ -109,7 +109,7 @@ class Desk:
 
     def look_at(self, *contents: Content) -> None:
         for content in contents:
-            self.reloading.look_at(content, self)  # type: ignore[arg-type]
+            self.reloader.look_at(content, self)  # type: ignore[arg-type]
 
     def counted(self, outcome: str) -> float | None:
         return self.metrics.registry.get_sample_value("tonnage_config_reloads_total", {"outcome": outcome})
@@ -131,7 +131,7 @@ def test_a_good_one_is_taken() -> None:
     desk.look_at(text, text)
     assert len(desk.configured) == 1
     assert "gang" in desk.configured[0]
-    assert desk.reloading.in_force.text == text
+    assert desk.reloader.in_force.text == text
     assert (desk.counted("taken"), desk.counted("refused")) == (1, 0)
     assert desk.taken_at is not None
     assert before is not None
@@ -150,7 +150,7 @@ def test_a_bad_one_is_refused_once_with_its_place(caplog: pytest.LogCaptureFixtu
     (line,) = caplog.messages
     assert message.partition(": ")[2] in line
     assert desk.configured == []
-    assert desk.reloading.in_force.text == BINPACK
+    assert desk.reloader.in_force.text == BINPACK
     assert (desk.counted("taken"), desk.counted("refused")) == (0, 1)
 
 
@@ -167,7 +167,7 @@ def test_plugins_that_fail_on_this_cluster_are_refused() -> None:
     desk.look_at("anything")
     (told,) = desk.told
     assert told[2] == "the configuration in force stays: config.yaml: plugin fails-to-open cannot be opened"
-    assert desk.reloading.in_force.text == BINPACK
+    assert desk.reloader.in_force.text == BINPACK
 
 
 def test_whatever_a_plugin_does_while_it_is_made_the_scheduler_goes_on(caplog: pytest.LogCaptureFixture) -> None:

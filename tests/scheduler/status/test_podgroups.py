@@ -18,12 +18,12 @@ from tonnage.kube.kinds import KAI_GROUPS, VOLCANO_GROUPS
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.pod import Pod
-from tonnage.plugins.defaults import stock_plugins
+from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.overcommit import Overcommit
-from tonnage.scheduler.cyclerunner import Deciding
-from tonnage.scheduler.messages import Sentences
+from tonnage.scheduler.cyclerunner import CycleRunner
+from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.status import podgroups, writer
-from tonnage.scheduler.status.podgroups import Statuses
+from tonnage.scheduler.status.podgroups import PodGroupStatuses
 
 PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
 
@@ -42,8 +42,10 @@ class World:
         self.cluster = cluster
         self.planned = list(planned)
         self.written: list[tuple[str, Any]] = []
-        self.deciding = Deciding(cluster, stock_plugins(), make_actions(actions))
-        self.statuses = Statuses(self, cluster, lambda pod: not pod.labels.get("other"), lambda: 0.0, leads())  # type: ignore[arg-type]
+        self.cycle_runner = CycleRunner(cluster, default_plugins(), make_actions(actions))
+        self.podgroup_statuses = PodGroupStatuses(
+            self, cluster, lambda pod: not pod.labels.get("other"), lambda: 0.0, leads()
+        )  # type: ignore[arg-type]
 
     async def request(self, method: str, path: str, *, body: Any, type_: str, timeout: float) -> bytes:
         self.written.append((path, body))
@@ -57,19 +59,19 @@ class World:
         for thing in things:
             kind = PODS if isinstance(thing, Pod) else KAI_GROUPS if isinstance(thing, KaiPodGroup) else VOLCANO_GROUPS
             (kind.drop(self.cluster, thing.key, thing) if gone else kind.put(self.cluster, thing))
-            self.statuses.seen(kind, [Change(thing.key, thing, gone)])
+            self.podgroup_statuses.seen(kind, [Change(thing.key, thing, gone)])
 
     def cycle(self) -> None:
-        found = self.deciding.run((), 0.0)
-        sentences = Sentences(found.waits)
-        waiting = [(decision, sentences.why_not(decision)) for decision in found.waiting]
-        self.statuses.cycle(found.let_in, found.placed, waiting)
+        found = self.cycle_runner.run((), 0.0)
+        messages = Messages(found.waits)
+        waiting = [(decision, messages.why_not(decision)) for decision in found.waiting]
+        self.podgroup_statuses.cycle(found.let_in, found.placed, waiting)
 
     def run(self, *steps: Callable[[], None]) -> None:
         """One step after another, each when all before it is written."""
 
         async def main() -> None:
-            running = asyncio.create_task(self.statuses.run())
+            running = asyncio.create_task(self.podgroup_statuses.run())
             for step in steps:
                 step()
                 await asyncio.sleep(0.08)
@@ -132,7 +134,7 @@ def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() ->
     world.run(
         world.cycle,
         lambda: world.shows(*bound),
-        world.statuses.forget_said,
+        world.podgroup_statuses.forget_said,
         lambda: world.shows(theirs),
     )
     assert [status["running"] for status in world.told if "running" in status] == [2, 2]
@@ -187,8 +189,8 @@ def test_a_gang_that_changes_all_the_time_is_written_about_twice_and_then_once_i
 ) -> None:
     monkeypatch.setattr(podgroups, "PAUSE", pause)
     world, _ = one()
-    (waits, *_), numbers = world.deciding.run((), 0.0).waiting, iter(range(6))
-    world.run(*[lambda: world.statuses.cycle((), (), [(waits, f"{next(numbers)} fit")])] * 6)
+    (waits, *_), numbers = world.cycle_runner.run((), 0.0).waiting, iter(range(6))
+    world.run(*[lambda: world.podgroup_statuses.cycle((), (), [(waits, f"{next(numbers)} fit")])] * 6)
     assert least <= len(world.written) <= most
 
 
@@ -226,7 +228,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
     world, thing = one(StatusError(404, "NotFound", ""), StatusError(404, "NotFound", ""))
     world.run(world.cycle, lambda: world.shows(thing, gone=True), world.cycle)
     assert len(world.written) == 2
-    assert world.statuses.queued == 0
+    assert world.podgroup_statuses.queued == 0
 
 
 # -- who is let in
@@ -236,9 +238,9 @@ def test_a_group_that_was_let_in_stays_so_before_the_api_server_says_so() -> Non
     cluster = scenario(node("a", cpu="1"), *members("g", 2, cpu=1))
     thing = group("g", 2, phase="Pending", created="1", minResources={"cpu": "1"})
     add(cluster, thing)
-    deciding = Deciding(cluster, stock_plugins(), make_actions(("enqueue", "allocate")))
-    assert deciding.run((), 0.0).let_in == ["default/g"]
-    assert deciding.run((), 0.0).let_in == []
+    cycle_runner = CycleRunner(cluster, default_plugins(), make_actions(("enqueue", "allocate")))
+    assert cycle_runner.run((), 0.0).let_in == ["default/g"]
+    assert cycle_runner.run((), 0.0).let_in == []
     add(cluster, thing)
     assert cluster.groups.groups["default/g"].phase == "Inqueue", "old news"
     add(cluster, group("g", 2, phase="Running", created="1"))
@@ -257,10 +259,10 @@ def test_groups_without_pods_take_their_part_of_what_may_be_let_in() -> None:
     cluster = scenario(node("a", cpu="2"), *members("late", 1, cpu=2))
     for number, name in enumerate(("early", "late")):
         add(cluster, group(name, 1, phase="Pending", created=str(number), minResources={"cpu": "2"}))
-    deciding = Deciding(cluster, [*stock_plugins(), Overcommit()], make_actions(("enqueue", "allocate")))
-    found = deciding.run((), 0.0)
+    cycle_runner = CycleRunner(cluster, [*default_plugins(), Overcommit()], make_actions(("enqueue", "allocate")))
+    found = cycle_runner.run((), 0.0)
     assert found.let_in == ["default/early"]
     assert [decision.why_not().partition(":")[0] for decision in found.waiting] == ["NotEnqueued"]
     cluster.groups.put_stranger(members("other", 1)[0])
     add(cluster, group("other", 1, phase="Pending"))
-    assert deciding.run((), 0.0).let_in == [], "its pods wait for another scheduler"
+    assert cycle_runner.run((), 0.0).let_in == [], "its pods wait for another scheduler"

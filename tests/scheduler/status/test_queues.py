@@ -12,7 +12,7 @@ from tests.scenario import node, part, plain, pod, scenario
 from tests.scheduler.watching import leads
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError
-from tonnage.kube.informer import NODES, PODS, Kind
+from tonnage.kube.informer import NODES, PODS, FollowedKind
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiQueue, VolcanoQueue
@@ -31,7 +31,7 @@ class World:
         self.pods = 0
         self.planned = list(planned)
         self.written: list[tuple[str, Any]] = []
-        self.statuses = QueueStatuses(self, cluster, leads(), every)  # type: ignore[arg-type]
+        self.podgroup_statuses = QueueStatuses(self, cluster, leads(), every)  # type: ignore[arg-type]
 
     async def request(self, method: str, path: str, *, body: Any, type_: str, timeout: float) -> bytes:
         self.written.append((path, body["status"]))
@@ -43,17 +43,17 @@ class World:
         for thing in queues:
             kind = KAI_QUEUES if isinstance(thing, KaiQueue) else VOLCANO_QUEUES
             add(self.cluster, thing)
-            self.statuses.seen(kind, [Change(thing.metadata.name, thing)])
+            self.podgroup_statuses.seen(kind, [Change(thing.metadata.name, thing)])
 
     def changes(self) -> None:
         """Some pod comes."""
         self.pods += 1
         coming = pod(f"any{self.pods}")
-        self.statuses.seen(PODS, [Change(coming.key, coming)])
+        self.podgroup_statuses.seen(PODS, [Change(coming.key, coming)])
 
     def run(self, *steps: Callable[[], None]) -> None:
         async def main() -> None:
-            running = asyncio.create_task(self.statuses.run())
+            running = asyncio.create_task(self.podgroup_statuses.run())
             for step in steps:
                 step()
                 await asyncio.sleep(0.05)
@@ -132,7 +132,7 @@ def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() ->
     world.run(
         lambda: world.shows(thing),
         lambda: world.shows(msgspec.structs.replace(thing, status=theirs)),
-        world.statuses.forget_said,
+        world.podgroup_statuses.forget_said,
     )
     assert world.told("team") == [{"allocated": {"cpu": "2"}}, {"allocated": {"cpu": "2"}}]
 
@@ -148,13 +148,13 @@ def test_pods_are_counted_at_most_so_often_and_what_came_to_nothing_is_tried_aga
 
 
 def test_what_changes_nothing_for_queues_is_no_reason_to_count() -> None:
-    statuses = World(scenario()).statuses
+    podgroup_statuses = World(scenario()).podgroup_statuses
     runs = pod("p", cpu=1, on="a", phase="Pending")
 
-    def counts_again(kind: Kind, thing: Any, gone: bool = False) -> bool:
-        statuses._changed.clear()
-        statuses.seen(kind, [Change(kind.resource.key(thing.metadata), thing, gone)])
-        return statuses._changed.is_set()
+    def counts_again(kind: FollowedKind, thing: Any, gone: bool = False) -> bool:
+        podgroup_statuses._changed.clear()
+        podgroup_statuses.seen(kind, [Change(kind.resource.key(thing.metadata), thing, gone)])
+        return podgroup_statuses._changed.is_set()
 
     assert not counts_again(NODES, node("a"))
     assert counts_again(PODS, runs)

@@ -23,11 +23,11 @@ from tonnage.kube.resource import Change
 from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
-from tonnage.plugins.defaults import stock_plugins
-from tonnage.scheduler.cyclerunner import Deciding
-from tonnage.scheduler.messages import Sentences
+from tonnage.plugins.defaults import default_plugins
+from tonnage.scheduler.cyclerunner import CycleRunner
+from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.status import podgroups, writer
-from tonnage.scheduler.status.podgroups import Statuses
+from tonnage.scheduler.status.podgroups import PodGroupStatuses
 from tonnage.scheduler.status.podgroupstatus import members_of, volcano_phase
 
 PODS_IN_ALL, MINIMUM = 3, 2
@@ -51,8 +51,10 @@ class Server:
         self.status: dict[str, Any] = {}
         self.writes = 0
         self.cluster = scenario(node("a", cpu="2"))
-        self.statuses = Statuses(self, self.cluster, lambda pod: True, lambda: 0.0, leads(), 1e9, 10**9)  # type: ignore[arg-type]
-        self.deciding = Deciding(self.cluster, stock_plugins(), make_actions(("enqueue", "allocate")))
+        self.podgroup_statuses = PodGroupStatuses(
+            self, self.cluster, lambda pod: True, lambda: 0.0, leads(), 1e9, 10**9
+        )  # type: ignore[arg-type]
+        self.cycle_runner = CycleRunner(self.cluster, default_plugins(), make_actions(("enqueue", "allocate")))
         self.failed: set[str] = set()
 
     async def request(self, method: str, path: str, *, body: Any, type_: str, timeout: float) -> bytes:
@@ -72,7 +74,7 @@ class Server:
     def show(self, thing: VolcanoPodGroup | Pod, gone: bool = False) -> None:
         kind = PODS if isinstance(thing, Pod) else VOLCANO_GROUPS
         (kind.drop(self.cluster, thing.key, thing) if gone else kind.put(self.cluster, thing))
-        self.statuses.seen(kind, [Change(thing.key, thing, gone)])
+        self.podgroup_statuses.seen(kind, [Change(thing.key, thing, gone)])
 
     def step(self, what: str, number: int) -> None:
         name = f"p{number}"
@@ -92,9 +94,9 @@ class Server:
             self.show(member(name, "g", cpu=1), gone=True)
 
     def cycle(self) -> None:
-        found = self.deciding.run((), 0.0)
-        words = Sentences(found.waits)
-        self.statuses.cycle(found.let_in, found.placed, [(one, words.why_not(one)) for one in found.waiting])
+        found = self.cycle_runner.run((), 0.0)
+        words = Messages(found.waits)
+        self.podgroup_statuses.cycle(found.let_in, found.placed, [(one, words.why_not(one)) for one in found.waiting])
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def at_once() -> Iterator[None]:
 async def quiet(server: Server) -> None:
     for _ in range(200):
         await asyncio.sleep(0)
-    while server.statuses.queued:
+    while server.podgroup_statuses.queued:
         await asyncio.sleep(0.001)
 
 
@@ -121,7 +123,7 @@ def test_the_status_comes_right_and_is_left_alone(
 ) -> None:
     async def main() -> None:
         server = Server(trouble)
-        running = asyncio.create_task(server.statuses.run())
+        running = asyncio.create_task(server.podgroup_statuses.run())
         server.watch()
         for what, number in steps:
             server.step(what, number)

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.simulator.studies.bound import MissingSolverError, NodeKind, PodKind, gpu_bound
+from tonnage.simulator.studies.bound import EqualNodes, EqualPods, MissingSolverError, gpu_bound
 
-ROOM = NodeKind(cpu=64_000, memory=262_144, cards=8)
+ROOM = EqualNodes(cpu=64_000, memory=262_144, cards=8)
 OPENB = Path(__file__).parents[4] / "shared/data/openb"
 
 
-def whole(gpus: int = 1, count: int = 1, cpu: int = 1000, **more: frozenset[str]) -> PodKind:
-    return PodKind(cpu, 1024, gpus, count=count, **more)
+def whole(gpus: int = 1, count: int = 1, cpu: int = 1000, **more: frozenset[str]) -> EqualPods:
+    return EqualPods(cpu, 1024, gpus, count=count, **more)
 
 
-def part(share: float, count: int = 1, cpu: int = 1000) -> PodKind:
-    return PodKind(cpu, 1024, 1, share, count=count)
+def part(share: float, count: int = 1, cpu: int = 1000) -> EqualPods:
+    return EqualPods(cpu, 1024, 1, share, count=count)
 
 
 # -- by hand
@@ -41,11 +41,11 @@ def test_processors_run_out_before_cards():
 
 
 def test_memory_runs_out_before_cards():
-    assert gpu_bound([ROOM], [PodKind(1000, 131_072, 1, count=100)]) == pytest.approx(2)
+    assert gpu_bound([ROOM], [EqualPods(1000, 131_072, 1, count=100)]) == pytest.approx(2)
 
 
 def test_the_pods_with_more_card_per_processor_are_chosen():
-    node = NodeKind(cpu=10_000, memory=10_000, cards=4)
+    node = EqualNodes(cpu=10_000, memory=10_000, cards=4)
     assert gpu_bound([node], [part(0.5, 8, cpu=5000), whole(count=1, cpu=5000)]) == pytest.approx(1.5)
 
 
@@ -70,7 +70,7 @@ def test_large_pods_stand_alone_on_their_nodes():
 
 
 def test_pods_larger_than_any_node_get_nothing():
-    assert gpu_bound([ROOM], [whole(9), whole(cpu=64_001), PodKind(0, 262_145, 1)]) == 0
+    assert gpu_bound([ROOM], [whole(9), whole(cpu=64_001), EqualPods(0, 262_145, 1)]) == 0
 
 
 def test_models_keep_pods_off_nodes():
@@ -80,7 +80,7 @@ def test_models_keep_pods_off_nodes():
 
 def test_pods_without_gpus_and_nodes_without_cards_count_nothing():
     assert gpu_bound([replace(ROOM, cards=0)], [whole()]) == 0
-    assert gpu_bound([ROOM], [PodKind(60_000, 0, 0), whole(8)]) == pytest.approx(8)
+    assert gpu_bound([ROOM], [EqualPods(60_000, 0, 0), whole(8)]) == pytest.approx(8)
 
 
 def test_nothing_is_bounded_by_nothing():
@@ -102,7 +102,7 @@ def test_without_the_solver_the_message_says_what_to_install(monkeypatch: pytest
 # -- against packings
 
 
-def packed(nodes: list[NodeKind], pods: list[PodKind]) -> float:
+def packed(nodes: list[EqualNodes], pods: list[EqualPods]) -> float:
     """GPUs that pods get when each takes the first node with room, and there the fullest cards that do."""
     rows = [[node.cpu, node.memory, [1000] * node.cards] for node in nodes for _ in range(node.count)]
     models = [node.model for node in nodes for _ in range(node.count)]
@@ -127,14 +127,19 @@ def packed(nodes: list[NodeKind], pods: list[PodKind]) -> float:
 MODELS = ("A", "B")
 some_nodes = st.lists(
     st.builds(
-        NodeKind, st.integers(0, 16), st.integers(0, 16), st.integers(0, 4), st.sampled_from(MODELS), st.integers(1, 3)
+        EqualNodes,
+        st.integers(0, 16),
+        st.integers(0, 16),
+        st.integers(0, 4),
+        st.sampled_from(MODELS),
+        st.integers(1, 3),
     ),
     max_size=3,
 )
 thousandths = st.one_of(st.sampled_from((1000, 500, 250, 333, 334, 200, 501)), st.integers(1, 1000))
 some_pods = st.lists(
     st.builds(
-        PodKind,
+        EqualPods,
         st.integers(0, 8),
         st.integers(0, 8),
         st.integers(0, 4),
@@ -146,7 +151,7 @@ some_pods = st.lists(
 
 
 @given(some_nodes, some_pods, st.randoms(use_true_random=False))
-def test_no_packing_gives_out_more(nodes: list[NodeKind], pods: list[PodKind], rng: random.Random):
+def test_no_packing_gives_out_more(nodes: list[EqualNodes], pods: list[EqualPods], rng: random.Random):
     rng.shuffle(pods)
     bound = gpu_bound(nodes, pods)
     assert packed(nodes, pods) <= bound + 1e-6
@@ -154,7 +159,7 @@ def test_no_packing_gives_out_more(nodes: list[NodeKind], pods: list[PodKind], r
 
 
 @given(some_nodes, some_pods)
-def test_the_bound_is_within_the_cards_and_the_demand(nodes: list[NodeKind], pods: list[PodKind]):
+def test_the_bound_is_within_the_cards_and_the_demand(nodes: list[EqualNodes], pods: list[EqualPods]):
     bound = gpu_bound(nodes, pods)
     assert bound <= sum(node.cards * node.count for node in nodes) + 1e-6
     assert bound <= sum(pod.gpus * pod.share for pod in pods) + 1e-6
@@ -164,11 +169,11 @@ def test_the_bound_is_within_the_cards_and_the_demand(nodes: list[NodeKind], pod
 def test_the_recorded_trace_cannot_be_placed_in_full():
     with (OPENB / "openb_node_list_gpu_node.csv").open() as file:
         rows = list(csv.DictReader(file))
-    nodes = [NodeKind(int(r["cpu_milli"]), int(r["memory_mib"]), int(r["gpu"]), r["model"]) for r in rows]
+    nodes = [EqualNodes(int(r["cpu_milli"]), int(r["memory_mib"]), int(r["gpu"]), r["model"]) for r in rows]
     with (OPENB / "openb_pod_list_default.csv").open() as file:
         rows = list(csv.DictReader(file))
     kinds = Counter((int(r["cpu_milli"]), int(r["memory_mib"]), int(r["num_gpu"]), int(r["gpu_milli"])) for r in rows)
-    pods = [PodKind(cpu, mem, gpus, share / 1000, count=count) for (cpu, mem, gpus, share), count in kinds.items()]
+    pods = [EqualPods(cpu, mem, gpus, share / 1000, count=count) for (cpu, mem, gpus, share), count in kinds.items()]
     demand = sum(pod.gpus * pod.share * pod.count for pod in pods)
     cards = sum(node.cards for node in nodes)
     bound = gpu_bound(nodes, pods)

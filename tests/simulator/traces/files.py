@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tonnage.simulator.policies import policy_named
 from tonnage.simulator.run import Run
-from tonnage.simulator.source import Source
-from tonnage.simulator.studies.sweep import Job, Manner, make_run
+from tonnage.simulator.source import SceneSource
+from tonnage.simulator.studies.sweep import Manner, PlannedRun, make_run
 from tonnage.simulator.traces.openb import read_trace
 from tonnage.simulator.workloads.workload import read_workload
 
@@ -23,15 +23,17 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def trace(folder: Path, nodes: str, pods: str, header: str = PODS) -> Source:
+def trace(folder: Path, nodes: str, pods: str, header: str = PODS) -> SceneSource:
     """A trace of these lines, without their first ones."""
-    return Source(trace=read_trace(write(folder, "nodes.csv", NODES + nodes), write(folder, "pods.csv", header + pods)))
+    return SceneSource(
+        trace=read_trace(write(folder, "nodes.csv", NODES + nodes), write(folder, "pods.csv", header + pods))
+    )
 
 
-def workload(text: str) -> Source:
-    return Source(workload=read_workload(textwrap.dedent(text), "workload.yaml"))
+def workload(text: str) -> SceneSource:
+    return SceneSource(workload=read_workload(textwrap.dedent(text), "workload.yaml"))
 
 
-def simulate(source: Source, policy: str = "binpack", seed: int = 1, **manner: object) -> Run:
+def simulate(source: SceneSource, policy: str = "binpack", seed: int = 1, **manner: object) -> Run:
     """What a policy makes of it."""
-    return make_run(source, Job(0, policy_named(policy), seed, Manner(**manner)))  # type: ignore[arg-type]
+    return make_run(source, PlannedRun(0, policy_named(policy), seed, Manner(**manner)))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tonnage.config.notes import SettingsError
-from tonnage.simulator.source import Setting, SettingError, Source
+from tonnage.simulator.source import SceneSource, Setting, SettingError
 from tonnage.simulator.workloads.drawn import scene_of
 from tonnage.simulator.workloads.example import EXAMPLE
 from tonnage.simulator.workloads.workload import Span, read_workload
@@ -94,8 +94,8 @@ def test_durations_are_drawn_as_described(span, mean, least, most):
 # -- changes of values
 
 
-def changed(path: str, value: str) -> Source:
-    return Source(workload=read_workload(GOOD, "w.yaml")).with_settings([Setting(path, value)])
+def changed(path: str, value: str) -> SceneSource:
+    return SceneSource(workload=read_workload(GOOD, "w.yaml")).with_settings([Setting(path, value)])
 
 
 def test_a_value_is_changed_by_its_path():

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonnage.actions.eviction.evictionaction import Evicting
+from tonnage.actions.eviction.evictionaction import EvictionAction
 from tonnage.actions.eviction.outlook import lacks_in_all
 from tonnage.actions.eviction.search import Allows
 from tonnage.cluster.jobs.job import Job
@@ -12,7 +12,7 @@ from tonnage.framework.session import Session
 from tonnage.model.resources import show
 
 
-class Consolidation(Evicting):
+class Consolidation(EvictionAction):
     """Makes room without anybody losing any: whoever has to go has another place in the same plan."""
 
     name = "consolidation"

@@ -12,7 +12,7 @@ from tonnage.actions.admission import why_held_back
 from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
 from tonnage.actions.eviction.victims import Victims
-from tonnage.actions.jobqueue import Turns
+from tonnage.actions.jobqueue import JobQueue
 from tonnage.cluster.jobs.job import WAITING, Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
@@ -28,7 +28,7 @@ NEVER = "Never"
 """The preemption policy of pods for which nobody is stopped."""
 
 
-class Evicting(Action):
+class EvictionAction(Action):
     """An action that stops pods so that others can start."""
 
     def run(self, session: Session) -> None:
@@ -40,8 +40,8 @@ class Evicting(Action):
         jobs = [job for job in waiting if attempts.is_open(job)]
         if not jobs:
             return
-        turns = Turns(session, jobs, mind_shares=False)
-        while (turn := turns.next()) is not None:
+        job_queue = JobQueue(session, jobs, mind_shares=False)
+        while (turn := job_queue.next()) is not None:
             attempts.make(*turn)
         for queue in session.cluster.queues:
             session.serve_next(queue, None)
@@ -70,7 +70,7 @@ class Evicting(Action):
 class _Attempts:
     """The attempts of one action in one session."""
 
-    def __init__(self, action: Evicting, session: Session) -> None:
+    def __init__(self, action: EvictionAction, session: Session) -> None:
         self._action, self._session = action, session
         self._victims: Victims | None = None
         self._prospects: Prospects

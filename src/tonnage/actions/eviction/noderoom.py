@@ -5,7 +5,7 @@ from tonnage.cluster.columns import FREE, Array
 from tonnage.cluster.task import Requests, Task
 
 
-class Room:
+class NodeRoom:
     """A node with batches of pods that could go."""
 
     def __init__(self, cluster: Cluster, node: str) -> None:

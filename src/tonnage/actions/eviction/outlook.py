@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.actions.eviction.victims import Batch, Victims
+from tonnage.actions.eviction.victims import VictimBatch, Victims
 from tonnage.cluster.columns import FREE, LARGEST, Array
 from tonnage.cluster.task import Requests, Task, asked
 from tonnage.framework.nodesets import NodeSet
@@ -55,7 +55,7 @@ class Prospects:
             found = [self._outlook(requests, count, free) for requests, count in counts.items()]
         return min(found)
 
-    def leave(self, batches: Sequence[Batch]) -> None:
+    def leave(self, batches: Sequence[VictimBatch]) -> None:
         """Pods are on their way out, so that what they hold is among what is free."""
         for batch in batches:
             for below, held in self._held.get(batch.job.queue, {}).items():
@@ -80,7 +80,7 @@ class Prospects:
                 self._add(known[below], batch, below, 1)
         return known[below]
 
-    def _add(self, held: Array, batch: Batch, below: int | None, sign: int) -> None:
+    def _add(self, held: Array, batch: VictimBatch, below: int | None, sign: int) -> None:
         if below is not None and batch.job.priority >= below:
             return
         cluster = self._session.cluster

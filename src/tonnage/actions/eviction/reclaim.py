@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonnage.actions.eviction.evictionaction import Evicting
+from tonnage.actions.eviction.evictionaction import EvictionAction
 from tonnage.actions.eviction.search import Allows
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
@@ -10,7 +10,7 @@ from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
 
 
-class Reclaim(Evicting):
+class Reclaim(EvictionAction):
     """Makes room across queues; who may reclaim from whom is up to the plugins that keep shares."""
 
     name = "reclaim"

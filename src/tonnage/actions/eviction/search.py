@@ -12,8 +12,8 @@ Those who have to go get another place if there is one; who does is not lost, an
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from tonnage.actions.eviction.noderoom import Room
-from tonnage.actions.eviction.victims import Batch
+from tonnage.actions.eviction.noderoom import NodeRoom
+from tonnage.actions.eviction.victims import VictimBatch
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
@@ -24,7 +24,7 @@ from tonnage.framework.statement import Statement
 
 Allows = Callable[[Job, Sequence[Task]], Sequence[Task]]
 """Of pods that would be lost to a job, those that may be."""
-Batches = dict[int, Batch]
+Batches = dict[int, VictimBatch]
 """By number, in the order in which they came."""
 
 
@@ -37,7 +37,7 @@ class Search:
         session: Session,
         queue: Queue,
         job: Job,
-        victims: Iterator[Batch],
+        victims: Iterator[VictimBatch],
         allows: Allows | None,
         reason: str,
         within: NodeSet | None = None,
@@ -56,7 +56,7 @@ class Search:
         """Their numbers, by job."""
         self._keeping: set[str] = set()
         """Jobs that must keep what they could spare, and so the rest too."""
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, NodeRoom] = {}
         """What is there and what they hold, by node."""
         self._seen = 0
         self._last: tuple[Hashable, str] | None = None
@@ -66,7 +66,7 @@ class Search:
         self._lost: set[int] = set()
         """Who may be lost of those who have to go, by their place in that list."""
         self.placed: list[Decision] = []
-        self.evicted: list[Batch] = []
+        self.evicted: list[VictimBatch] = []
         self.considered = 0
         """How many pods were looked at as victims."""
         self.refused: set[str] = set()
@@ -95,18 +95,18 @@ class Search:
             return True
         return any(self._try(task, node) for batch in self._victims for node in self._come(batch))
 
-    def _come(self, batch: Batch) -> list[str]:
+    def _come(self, batch: VictimBatch) -> list[str]:
         """Take note of a batch; the nodes that it is on. A job without its rest could not use what it keeps."""
         self.considered += len(batch.tasks)
         if batch.is_rest and batch.job.key in self._keeping:
             return []
         self._known[self._seen] = batch
         self._of_job.setdefault(batch.job.key, set()).add(self._seen)
-        rooms: dict[str, Room] = {}
+        rooms: dict[str, NodeRoom] = {}
         for task in batch.tasks:
             node = self._cluster.holders[task.key]
             if node not in self._rooms:
-                self._rooms[node] = Room(self._cluster, node)
+                self._rooms[node] = NodeRoom(self._cluster, node)
             self._rooms[node].add(self._seen, task)
             rooms[node] = self._rooms[node]
         self._seen += 1
@@ -132,7 +132,7 @@ class Search:
                 self._drop(number)
         return False
 
-    def _least(self, task: Task, node: str, room: Room) -> tuple[Decision, Batches] | None:
+    def _least(self, task: Task, node: str, room: NodeRoom) -> tuple[Decision, Batches] | None:
         """The place that a pod would get on a node, and the least that has to go for it."""
         session, among = self._session, self._cluster.mask((node,))
         needed = {number: self._known[number] for number in room.batches}
@@ -199,7 +199,7 @@ class Search:
             self._back(batch, tell)
         return decision is not None and self._take(decision, self._with_all_of(stopped, needed)) is None
 
-    def _away(self, batch: Batch, tell: bool = False) -> None:
+    def _away(self, batch: VictimBatch, tell: bool = False) -> None:
         """Take pods out of the picture, for the plugins too if they are told."""
         for task in batch.tasks:
             if tell:
@@ -207,7 +207,7 @@ class Search:
             else:
                 self._cluster.evict(task.key)
 
-    def _back(self, batch: Batch, tell: bool = False) -> None:
+    def _back(self, batch: VictimBatch, tell: bool = False) -> None:
         for task in batch.tasks:
             if tell:
                 self._session.restore(task)
@@ -235,7 +235,7 @@ class Search:
         for task in batch.tasks:
             self._rooms[self._cluster.holders[task.key]].drop(number)
 
-    def _keep(self, decision: Decision, batches: Sequence[Batch]) -> None:
+    def _keep(self, decision: Decision, batches: Sequence[VictimBatch]) -> None:
         for batch in batches:
             for task in batch.tasks:
                 self._statement.evict(task, self._job.key, self._reason)

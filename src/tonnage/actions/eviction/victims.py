@@ -17,7 +17,7 @@ from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 
 
-class Batch(NamedTuple):
+class VictimBatch(NamedTuple):
     """Pods of one job that are stopped together or not at all."""
 
     job: Job
@@ -38,20 +38,20 @@ class Victims:
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
             if job.preemptible or any(map(job.lets_go, job.tasks.values())):
                 self._by_queue.setdefault(job.queue, []).append(job)
-        self._sorted: dict[str, list[Batch]] = {}
+        self._sorted: dict[str, list[VictimBatch]] = {}
 
     def queues(self) -> list[str]:
         """Queues that have such jobs; pods of queues that do not exist stay."""
         return [name for name in self._by_queue if name in self._session.cluster.queues]
 
-    def of_queue(self, queue: str) -> list[Batch]:
+    def of_queue(self, queue: str) -> list[VictimBatch]:
         """The batches of one queue, in order."""
         known = self._sorted.get(queue)
         if known is None:
             known = self._sorted[queue] = self._in_order(self._by_queue.get(queue, ()))
         return known
 
-    def _in_order(self, jobs: Sequence[Job]) -> list[Batch]:
+    def _in_order(self, jobs: Sequence[Job]) -> list[VictimBatch]:
         key = cmp_to_key(self._compare)
         # Most often plugins order by importance and age; what is in their order already is sorted quickly.
         jobs = sorted(sorted(jobs, key=lambda job: (job.created, job.key), reverse=True), key=lambda job: job.priority)
@@ -65,11 +65,11 @@ class Victims:
             batch.job.move(batch.tasks[0].key, RUNNING)
         return sorted([*spare, *rest], key=lambda batch: batch.job.priority)
 
-    def _compare(self, one: Batch, other: Batch) -> int:
+    def _compare(self, one: VictimBatch, other: VictimBatch) -> int:
         """Below 0 if the job of the first goes before that of the second."""
         return 0 if one.job is other.job else self._session.compare_jobs(other.job, one.job)
 
-    def stream(self, names: Sequence[str], below: int | None) -> Iterator[Batch]:
+    def stream(self, names: Sequence[str], below: int | None) -> Iterator[VictimBatch]:
         """The batches of some queues, in order, of jobs below a priority if one is given."""
         queues = self._session.cluster.queues
         left = {name: self.present(name, below) for name in names}
@@ -78,7 +78,7 @@ class Victims:
             return
         order = self._session.victim_queues()
         # What a queue would give up next counts as given up, so that queues are compared by what they would be left.
-        following: dict[str, Batch] = {}
+        following: dict[str, VictimBatch] = {}
 
         def compare(one: str, other: str) -> int:
             """Below 0 if the first gives up its batch: by the plugins, then by importance, then the younger one."""
@@ -100,7 +100,7 @@ class Victims:
             taken = min(following, key=cmp_to_key(compare))
             yield following.pop(taken)
 
-    def present(self, queue: str, below: int | None = None) -> Iterator[Batch]:
+    def present(self, queue: str, below: int | None = None) -> Iterator[VictimBatch]:
         """The batches of a queue without pods that are leaving already, of jobs below a priority if one is given."""
         leaving = self._session.cluster.leaving
         for batch in self.of_queue(queue):
@@ -111,17 +111,17 @@ class Victims:
                 yield batch
 
 
-def _batches(session: Session, job: Job) -> list[Batch]:
+def _batches(session: Session, job: Job) -> list[VictimBatch]:
     """What a job would give up, step by step."""
     tasks = job.tasks_that(RUNNING)
     stays = session.must_stay
     if len(tasks) == 1 and job.preemptible and tasks[0].key not in stays:
-        return [Batch(job, tuple(tasks), job.started() <= job.minimum)]
+        return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.ordered(tasks)
     surplus = Surplus()
     may_go = [task for task in reversed(tasks) if job.lets_go(task) and task.key not in stays]
     spare = [task for task in may_go if surplus.take(job, task)]
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])
-    batches = [Batch(job, (task,), False) for task in spare]
-    return [*batches, Batch(job, rest, True)] if rest and len(may_go) == len(tasks) else batches
+    batches = [VictimBatch(job, (task,), False) for task in spare]
+    return [*batches, VictimBatch(job, rest, True)] if rest and len(may_go) == len(tasks) else batches

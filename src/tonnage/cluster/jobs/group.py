@@ -7,7 +7,7 @@ import msgspec
 
 from tonnage.cluster.jobs.grouptimes import GroupTimes, read_times
 from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
-from tonnage.cluster.jobs.topologyconstraint import Closeness, InNetwork, constrained, in_network
+from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelConstraint, constrained, in_network
 from tonnage.cluster.task import Task
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING
@@ -51,9 +51,9 @@ class Group(msgspec.Struct, gc=False, frozen=True):
     by_kai: bool = False
     fault: str = ""
     """Why it cannot be scheduled whatever its pods are like."""
-    near: Closeness | None = None
+    near: LabelConstraint | None = None
     """Within one value of which node label its pods are to be; nothing if it does not say."""
-    network: InNetwork | None = None
+    network: HyperNodeConstraint | None = None
     """Within which HyperNodes they are to be."""
     unread: tuple[str, ...] = ()
     """What it says and what has no effect."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tonnage.model.duration import seconds
-from tonnage.model.timestamp import known_moment
+from tonnage.model.timestamp import known_timestamp
 
 LAST_START = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
@@ -29,7 +29,7 @@ class GroupTimes(msgspec.Struct, gc=False, frozen=True):
 
 def read_times(annotations: Mapping[str, str], delay: str | None = None, grace: str | None = None) -> GroupTimes:
     """What annotations and durations say; the durations must be readable."""
-    said = {name: known_moment(annotations.get(name)) for name in (LAST_START, LAST_EVICTION, STALE_SINCE)}
+    said = {name: known_timestamp(annotations.get(name)) for name in (LAST_START, LAST_EVICTION, STALE_SINCE)}
     return GroupTimes(
         said[LAST_START],
         said[LAST_EVICTION],

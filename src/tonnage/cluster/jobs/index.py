@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.cluster.jobs.group import LET_IN, NEW, Group, Link, link_of, own_group, queue_named, read_group
 from tonnage.cluster.jobs.hierarchy import Hierarchy, hierarchy
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, WAITING, Job, Standing
+from tonnage.cluster.jobs.job import PIPELINED, PLACED, WAITING, Job, StatusOf
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.jobs.sources import Sources
 from tonnage.cluster.task import Task
@@ -31,11 +31,11 @@ _SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critic
 """What every cluster has."""
 
 
-class Groups:
+class JobIndex:
     """Jobs by their pods, queues, and priority classes."""
 
-    def __init__(self, standing: Standing) -> None:
-        self._standing = standing
+    def __init__(self, status: StatusOf) -> None:
+        self._status = status
         self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.groups: dict[str, Group] = {}
         self._given_groups = Sources[Group]((VolcanoPodGroup, KaiPodGroup, CoschedulingPodGroup))
@@ -173,7 +173,7 @@ class Groups:
 
     # -- pods
 
-    def put(self, task: Task, standing: int) -> None:
+    def put(self, task: Task, status: int) -> None:
         """A pod has come or changed."""
         link = link_of(task.pod)
         if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
@@ -183,7 +183,7 @@ class Groups:
         job = self._join(task.key, link)
         known = job.tasks.get(task.key)
         is_first = not job.tasks
-        job.put(task, standing)
+        job.put(task, status)
         if is_first or (known is not None and known.pod.metadata != task.pod.metadata) or self._says_more(task, job):
             self._refresh(link.key)
 
@@ -225,11 +225,11 @@ class Groups:
             return job
         pod = task.pod
         if not task.annotations and not pod.metadata.labels:
-            return Job(task.key, {task.key: task}, look=self._standing)
+            return Job(task.key, {task.key: task}, look=self._status)
         link = link_of(pod)
         if link is not None and link.key in self.jobs:
             return self.jobs[link.key]
-        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, look=self._standing)
+        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, look=self._status)
         if link is not None:
             job.key = link.key
             self._tell(job, link)

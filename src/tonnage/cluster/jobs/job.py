@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from tonnage.cluster.jobs.group import VOLCANO_GROUP, Group
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
-from tonnage.cluster.jobs.topologyconstraint import Closeness, said_by_pods
+from tonnage.cluster.jobs.topologyconstraint import LabelConstraint, said_by_pods
 from tonnage.cluster.task import Task
 from tonnage.model.pod import Pod
 
@@ -29,15 +29,15 @@ HAVE_PLACES = (PLACED, PIPELINED, RUNNING)
 _NOBODY = (0,) * 6
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
-_NOT_ASKED = Closeness()
-Standing = Callable[[str], int]
+_NOT_ASKED = LabelConstraint()
+StatusOf = Callable[[str], int]
 
 
 class Job:
     """Pods that start together or not at all."""
 
     __slots__ = (
-        "_closeness",
+        "_constraint",
         "_counts",
         "_created",
         "_facts",
@@ -60,7 +60,7 @@ class Job:
         tasks: dict[str, Task],
         queue: str = DEFAULT_QUEUE,
         group: Group | None = None,
-        look: Standing | None = None,
+        look: StatusOf | None = None,
     ) -> None:
         self.key = key
         """Namespace and name."""
@@ -83,7 +83,7 @@ class Job:
         self._priority: int | None = None
         self._created: str | None = None
         self._facts: Hashable = None
-        self._closeness: Closeness | None = _NOT_ASKED
+        self._constraint: LabelConstraint | None = _NOT_ASKED
 
     @property
     def namespace(self) -> str:
@@ -151,24 +151,24 @@ class Job:
         return self._facts
 
     @property
-    def closeness(self) -> Closeness | None:
+    def constraint(self) -> LabelConstraint | None:
         """Within one value of which node label its pods are to be: what its group says, else its pods."""
-        if self._closeness is _NOT_ASKED:
+        if self._constraint is _NOT_ASKED:
             said = self.group.near if self.group is not None else None
-            self._closeness = said_by_pods(self.tasks.values()) if said is None else said
-        return self._closeness
+            self._constraint = said_by_pods(self.tasks.values()) if said is None else said
+        return self._constraint
 
     @property
     def is_kept_together(self) -> bool:
         """Whether something is said about how near to each other its pods are to be."""
-        return self.closeness is not None or (self.group is not None and self.group.network is not None)
+        return self.constraint is not None or (self.group is not None and self.group.network is not None)
 
     # -- where its pods stand
 
-    def count(self, *standings: int, role: str | None = None) -> int:
+    def count(self, *statuses: int, role: str | None = None) -> int:
         """How many of its pods stand so, of one role or of all."""
         counts = self._counted(role)
-        return sum([counts[standing] for standing in standings])
+        return sum([counts[status] for status in statuses])
 
     def started(self, role: str | None = None) -> int:
         """How many of its pods have a place now, run, or have done their work."""
@@ -185,15 +185,15 @@ class Job:
         if self._places is not None:
             return self._counts.get(role, _NOBODY)
         counts = [0] * len(_NOBODY)
-        counts[self._plain_standing()] = len(self.tasks)
+        counts[self._plain_status()] = len(self.tasks)
         return counts
 
-    def tasks_that(self, *standings: int) -> list[Task]:
+    def tasks_that(self, *statuses: int) -> list[Task]:
         """Its pods that stand so."""
         if self._places is None:
-            return list(self.tasks.values()) if self._plain_standing() in standings else []
+            return list(self.tasks.values()) if self._plain_status() in statuses else []
         places = self._places
-        return [task for key, task in self.tasks.items() if places[key] in standings]
+        return [task for key, task in self.tasks.items() if places[key] in statuses]
 
     def lacking(self) -> dict[str | None, int]:
         """How many pods must still get a place before it can start: in all, and of each role; nothing if it can."""
@@ -217,12 +217,12 @@ class Job:
             for task in tasks:
                 self.move(task.key, WAITING)
 
-    def _plain_standing(self) -> int:
+    def _plain_status(self) -> int:
         return WAITING if self._look is None else self._look(self.key)
 
     # -- events
 
-    def put(self, task: Task, standing: int) -> None:
+    def put(self, task: Task, status: int) -> None:
         """A pod has come or changed."""
         key = task.key
         known = self.tasks.get(key)
@@ -231,7 +231,7 @@ class Job:
             self.finished.pop(key, None)
             self.tasks[key] = task
             self._forget()
-        self.move(key, standing)
+        self.move(key, status)
 
     def finish(self, pod: Pod) -> None:
         """A pod has done its work."""
@@ -249,14 +249,14 @@ class Job:
         self._forget()
         return not self._places
 
-    def move(self, key: str, standing: int) -> None:
+    def move(self, key: str, status: int) -> None:
         """A pod stands elsewhere now."""
         if self._places is None:
             self._places, self._counts = {}, {None: [0] * 6}
         before = self._places.get(key)
-        if before != standing:
-            self._places[key] = standing
-            self._tally(key, before, standing)
+        if before != status:
+            self._places[key] = status
+            self._tally(key, before, status)
 
     def know(self, group: Group | None, queue: str, priority: int | None) -> None:
         """Take over what is known of its group."""
@@ -265,8 +265,8 @@ class Job:
         self._forget()
         if self._places is not None and self.roles != roles:
             self._counts = {None: [0] * 6}
-            for key, standing in self._places.items():
-                self._tally(key, None, standing)
+            for key, status in self._places.items():
+                self._tally(key, None, status)
 
     def _take_off(self, key: str) -> None:
         if self._places is not None and key in self._places:
@@ -287,7 +287,7 @@ class Job:
 
     def _forget(self) -> None:
         self._priority = self._created = self._preemptible = self._facts = None
-        self._closeness = _NOT_ASKED
+        self._constraint = _NOT_ASKED
 
 
 def _is_preemptible(task: Task, otherwise: bool) -> bool:

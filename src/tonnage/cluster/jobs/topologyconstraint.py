@@ -16,7 +16,7 @@ KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
 SOFT = "soft"
 
 
-class Closeness(msgspec.Struct, gc=False, frozen=True):
+class LabelConstraint(msgspec.Struct, gc=False, frozen=True):
     """The node labels of which all pods of a job are to find one value."""
 
     required: str = ""
@@ -32,7 +32,7 @@ class Closeness(msgspec.Struct, gc=False, frozen=True):
         return bool(self.required or self.preferred)
 
 
-class InNetwork(msgspec.Struct, gc=False, frozen=True):
+class HyperNodeConstraint(msgspec.Struct, gc=False, frozen=True):
     """The HyperNodes of which all pods of a job are to find one."""
 
     hard: bool
@@ -43,33 +43,33 @@ class InNetwork(msgspec.Struct, gc=False, frozen=True):
     """The same by the name of the tier."""
 
 
-def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]) -> Closeness | None:
+def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]) -> LabelConstraint | None:
     """What a PodGroup says: in its specification, else in its annotations."""
     if given is not None:
         required, preferred = given.requiredTopologyLevel or "", given.preferredTopologyLevel or ""
-        said = Closeness(required, preferred, given.topology or "", "spec.topologyConstraint")
+        said = LabelConstraint(required, preferred, given.topology or "", "spec.topologyConstraint")
         if said.is_said:
             return said
     return annotated(annotations)
 
 
-def annotated(annotations: Mapping[str, str]) -> Closeness | None:
+def annotated(annotations: Mapping[str, str]) -> LabelConstraint | None:
     """What annotations say; Tonnage's own count first."""
     if REQUIRED in annotations or PREFERRED in annotations:
         field = annotation_field(REQUIRED if REQUIRED in annotations else PREFERRED)
-        said = Closeness(annotations.get(REQUIRED, ""), annotations.get(PREFERRED, ""), None, field)
+        said = LabelConstraint(annotations.get(REQUIRED, ""), annotations.get(PREFERRED, ""), None, field)
     elif KAI_REQUIRED in annotations or KAI_PREFERRED in annotations:
         field = annotation_field(KAI_REQUIRED if KAI_REQUIRED in annotations else KAI_PREFERRED)
         levels = annotations.get(KAI_REQUIRED, ""), annotations.get(KAI_PREFERRED, "")
-        said = Closeness(*levels, annotations.get(KAI_TOPOLOGY, ""), field)
+        said = LabelConstraint(*levels, annotations.get(KAI_TOPOLOGY, ""), field)
     else:
         return None
     return said if said.is_said else None
 
 
-def said_by_pods(tasks: Iterable[Task]) -> Closeness | None:
+def said_by_pods(tasks: Iterable[Task]) -> LabelConstraint | None:
     """What the first by name of the pods says that says anything."""
-    found: tuple[str, Closeness] | None = None
+    found: tuple[str, LabelConstraint] | None = None
     for task in tasks:
         said = annotated(task.annotations) if task.annotations else None
         if said is not None and (found is None or task.key < found[0]):
@@ -77,9 +77,9 @@ def said_by_pods(tasks: Iterable[Task]) -> Closeness | None:
     return None if found is None else found[1]
 
 
-def in_network(given: NetworkTopology | None) -> InNetwork | None:
+def in_network(given: NetworkTopology | None) -> HyperNodeConstraint | None:
     """What a PodGroup of Volcano's says; a tier counts before the name of one."""
     if given is None:
         return None
     tier = given.highestTierAllowed
-    return InNetwork(given.mode != SOFT, tier, (given.highestTierName or "") if tier is None else "")
+    return HyperNodeConstraint(given.mode != SOFT, tier, (given.highestTierName or "") if tier is None else "")

@@ -10,7 +10,17 @@ import msgspec
 
 from tonnage.devices.base import Admission, AdmissionError, Vendor
 from tonnage.extender.webhook.patch import Operation, Wanted, merged, pointer, with_variables
-from tonnage.extender.webhook.podview import INIT, MAIN, Json, OddityError, Place, items_at, map_at, places, text_at
+from tonnage.extender.webhook.podview import (
+    INIT,
+    MAIN,
+    ContainerView,
+    Json,
+    OddityError,
+    items_at,
+    map_at,
+    places,
+    text_at,
+)
 from tonnage.extender.webhook.quota import NoQuotas, QuotaBook, excess
 from tonnage.model.pod import Container
 
@@ -44,7 +54,7 @@ def left_alone(why: str) -> Verdict:
     return Verdict(True, message=why, warnings=(_short(f"Tonnage left this pod as it is: {why}"),))
 
 
-class Rules(msgspec.Struct, frozen=True):
+class AdmissionRules(msgspec.Struct, frozen=True):
     """What a user can choose about admission."""
 
     scheduler_name: str = ""
@@ -58,7 +68,7 @@ class Rules(msgspec.Struct, frozen=True):
 class PodAdmission:
     """Judges new pods by the rules of the vendors."""
 
-    def __init__(self, vendors: Sequence[Vendor], rules: Rules, quotas: QuotaBook | None = None) -> None:
+    def __init__(self, vendors: Sequence[Vendor], rules: AdmissionRules, quotas: QuotaBook | None = None) -> None:
         self._vendors = vendors
         self._rules = rules
         self._quotas = quotas or NoQuotas()
@@ -107,17 +117,17 @@ class PodAdmission:
             return True
         return scheduler == DEFAULT_SCHEDULER and self._rules.overwrite_default_scheduler
 
-    def _skips(self, place: Place) -> bool:
+    def _skips(self, place: ContainerView) -> bool:
         return place.is_privileged and not self._rules.deny_privileged
 
-    def _admissions(self, place: Place, annotations: Json) -> list[Admission]:
+    def _admissions(self, place: ContainerView, annotations: Json) -> list[Admission]:
         if self._skips(place):
             return []
         if not place.asks:
             return self._of_others
         return [vendor.admit(place.container, annotations) for vendor in self._vendors]
 
-    def _denied(self, spec: Json, annotations: Json, namespace: str, judged: list[Place]) -> Verdict | None:
+    def _denied(self, spec: Json, annotations: Json, namespace: str, judged: list[ContainerView]) -> Verdict | None:
         """Why a pod with devices must not be; nothing if it may."""
         privileged = next((place.container.name for place in judged if place.is_privileged), None)
         if self._rules.deny_privileged and privileged is not None:
@@ -128,7 +138,7 @@ class PodAdmission:
         over = excess(self._quotas, namespace or "default", self._vendors, init, main, annotations)
         return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.sentence}") if over is not None else None
 
-    def _patch(self, pod: Json, judged: list[Place], matched: bool) -> Iterator[Operation]:
+    def _patch(self, pod: Json, judged: list[ContainerView], matched: bool) -> Iterator[Operation]:
         spec: dict[str, str] = {}
         annotations: dict[str, str] = {}
         for change in (change for place in judged for change in place.changes):
@@ -145,7 +155,7 @@ class PodAdmission:
             yield from _container_patch(place)
 
 
-def _container_patch(place: Place) -> Iterator[Operation]:
+def _container_patch(place: ContainerView) -> Iterator[Operation]:
     wanted: dict[str, dict[str, str]] = {}
     for change in place.changes:
         wanted.setdefault(change.field, {})[change.key] = change.value
@@ -157,7 +167,7 @@ def _container_patch(place: Place) -> Iterator[Operation]:
         yield from with_variables(place.raw, wanted["env"], here)
 
 
-def _about_skipped(skipped: list[Place]) -> tuple[str, ...]:
+def _about_skipped(skipped: list[ContainerView]) -> tuple[str, ...]:
     """What the authors of privileged containers with devices must know."""
     shown = skipped[:_MOST_WARNINGS]
     warnings = [

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tonnage.devices.base import Change
+from tonnage.devices.base import AdmissionChange
 from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.model.wire import WireError, convert
 
@@ -21,7 +21,7 @@ class OddityError(ValueError):
     """Something in a pod that the API server never sends."""
 
 
-class Place(NamedTuple):
+class ContainerView(NamedTuple):
     """A container, where it stands, and what admission changes in it."""
 
     field: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     raw: Json
     container: Container
     """What vendors read of it: of its resources, only theirs."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AdmissionChange, ...] = ()
 
     @property
     def is_privileged(self) -> bool:
@@ -52,13 +52,13 @@ class Place(NamedTuple):
         return replace(self.container, resources=ResourceRequirements(requests, limits))
 
 
-def places(spec: Json, field: str, resources: Collection[str]) -> Iterator[Place]:
+def places(spec: Json, field: str, resources: Collection[str]) -> Iterator[ContainerView]:
     """The containers of one kind."""
     for number, raw in enumerate(items_at(spec, field, "spec")):
         path = f"spec.{field}[{number}]"
         if not isinstance(raw, Mapping):
             raise OddityError(f"{path} is no JSON object")
-        yield Place(field, number, raw, _container(raw, path, resources))
+        yield ContainerView(field, number, raw, _container(raw, path, resources))
 
 
 def _container(raw: Json, path: str, names: Collection[str]) -> Container:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 
-class Duties(msgspec.Struct, frozen=True):
+class LeaderCallbacks(msgspec.Struct, frozen=True):
     """What a door does for whoever finds out that it leads."""
 
     prepare: Callable[[], Awaitable[None]]

@@ -41,7 +41,7 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
 
-class Candidacy:
+class Candidate:
     """What one candidate knows of the Lease."""
 
     def __init__(self, identity: str, durations: Durations) -> None:

@@ -21,7 +21,7 @@ class FencedError(KubeError):
     """A write was not begun, because this replica does not lead."""
 
 
-class Fenced(Client):
+class FencedClient(Client):
     """Another client, whose writes are begun only while they are allowed and get no more time than that."""
 
     def __init__(self, client: Client, fence: Fence) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.kube.leaderelection.candidate import Candidacy, Durations
+from tonnage.kube.leaderelection.candidate import Candidate, Durations
 from tonnage.kube.leaderelection.lease import LeaseStore
 from tonnage.model.timestamp import rfc3339_micro
 
@@ -30,7 +30,7 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
     durations: Durations = Durations()
 
 
-class Keeper:
+class LeaderElector:
     """Takes and renews a Lease whenever that is possible, while `run` runs; the rest may be asked by any thread."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Keeper:
         self._now = now
         """Seconds since 1970, for what is written."""
         self._lock = threading.Lock()
-        self._candidacy = Candidacy(election.identity, election.durations)
+        self._candidate = Candidate(election.identity, election.durations)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._ends = self._gives_back = False
@@ -64,24 +64,24 @@ class Keeper:
     def holder(self) -> str:
         """Who holds the Lease as far as is known; empty if nobody does."""
         with self._lock:
-            return self._candidacy.holder
+            return self._candidate.holder
 
     @property
     def term(self) -> int:
         """The term in which this process may lead; 0 if it may not."""
         with self._lock:
-            return self._candidacy.term if self._candidacy.left(self._clock()) else 0
+            return self._candidate.term if self._candidate.left(self._clock()) else 0
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this process may still write, and the least for which a write is begun."""
         with self._lock:
-            return self._candidacy.may_write(self._clock()), self._election.durations.period
+            return self._candidate.may_write(self._clock()), self._election.durations.period
 
     def lead(self, term: int) -> bool:
         """Everything is ready for leading in that term; whether it still lasts."""
         with self._lock:
-            self._candidacy.lead(term)
-            return self._candidacy.may_write(self._clock()) > 0
+            self._candidate.lead(term)
+            return self._candidate.may_write(self._clock()) > 0
 
     def end(self, give_back: bool) -> None:
         """End `run`, with the Lease given back or left to run out."""
@@ -118,28 +118,28 @@ class Keeper:
         """Look at the Lease if that is needed, then renew or take it if it is ours or nobody's."""
         seconds = self._election.durations.deadline / 2
         try:
-            if self._candidacy.must_look:
+            if self._candidate.must_look:
                 seen = await lease.read(seconds)
                 with self._lock:
-                    self._candidacy.saw(seen, self._clock())
+                    self._candidate.saw(seen, self._clock())
             sent = self._clock()
-            wish = self._candidacy.wish(sent, self._stamp())
+            wish = self._candidate.wish(sent, self._stamp())
             if wish is not None:
                 with self._lock:
-                    self._candidacy.doubt()
-                written = await lease.write(wish, self._candidacy.version, seconds)
+                    self._candidate.doubt()
+                written = await lease.write(wish, self._candidate.version, seconds)
                 with self._lock:
-                    self._candidacy.wrote(written, sent, self._clock())
+                    self._candidate.wrote(written, sent, self._clock())
             self._complain("")
         except KubeError as error:
             if not (isinstance(error, StatusError) and error.status == _CONFLICT):
                 self._complain(f"the lease {self} cannot be held or looked at: {error}")
 
     async def _give_back(self, lease: LeaseStore) -> None:
-        if self._candidacy.must_look:
+        if self._candidate.must_look:
             return
         try:
-            await lease.write(self._candidacy.given_back(self._stamp()), self._candidacy.version, _GIVING_BACK)
+            await lease.write(self._candidate.given_back(self._stamp()), self._candidate.version, _GIVING_BACK)
             log.info("the lease %s is given back", self)
         except KubeError as error:
             log.warning("the lease %s could not be given back: %s", self, error)

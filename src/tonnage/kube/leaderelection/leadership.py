@@ -10,9 +10,9 @@ import time
 from contextlib import suppress
 from math import inf
 
-from tonnage.kube.leaderelection.callbacks import Duties
+from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import always
-from tonnage.kube.leaderelection.leaderelector import Keeper
+from tonnage.kube.leaderelection.leaderelector import LeaderElector
 
 log = logging.getLogger(__name__)
 
@@ -22,12 +22,12 @@ _LAST_SECONDS = 5.0
 _MOMENT = 0.02
 
 
-class Leading:
+class Leadership:
     """Whether this process leads, for as long as `run` runs; always, if there is no Lease to be kept."""
 
-    def __init__(self, keeper: Keeper | None, duties: Duties) -> None:
-        self._keeper = keeper
-        self._duties = duties
+    def __init__(self, elector: LeaderElector | None, callbacks: LeaderCallbacks) -> None:
+        self._elector = elector
+        self._callbacks = callbacks
         self._holder = ""
         self._term = 0
         """The term for which taking over was begun; 0 while this process may not lead."""
@@ -58,17 +58,17 @@ class Leading:
         """For how many seconds this process may still write, and the least for which a write is begun."""
         if not self.led.is_set():
             return 0.0, inf
-        return always() if self._keeper is None else self._keeper.fence()
+        return always() if self._elector is None else self._elector.fence()
 
     @property
     def trouble(self) -> str:
         """Why the Lease cannot be held or looked at; empty while all is well."""
-        return "" if self._keeper is None else self._keeper.trouble
+        return "" if self._elector is None else self._elector.trouble
 
     async def run(self) -> None:
         """Lead whenever that is possible, until told to resign."""
         try:
-            await (self._alone() if self._keeper is None else self._among_others(self._keeper))
+            await (self._alone() if self._elector is None else self._among_others(self._elector))
         finally:
             self._turn(None)
             self._ended.set()
@@ -92,41 +92,41 @@ class Leading:
             self._look_for_mistake()
         await self._are_writes_over()
 
-    async def _among_others(self, keeper: Keeper) -> None:
+    async def _among_others(self, elector: LeaderElector) -> None:
         loop = asyncio.get_running_loop()
 
         def changed() -> None:
             loop.call_soon_threadsafe(self._news.set)
 
-        keeping = asyncio.create_task(asyncio.to_thread(keeper.run, changed))
+        keeping = asyncio.create_task(asyncio.to_thread(elector.run, changed))
         keeping.add_done_callback(lambda _: self._news.set())
         try:
             while not self._is_resigning and not keeping.done():
                 await self._news.wait()
                 self._news.clear()
-                self._follow(keeper)
+                self._follow(elector)
             are_over = await self._are_writes_over()
             if not are_over:
                 log.warning("writes without an answer are left; the lease is not given back but runs out")
-            keeper.end(give_back=are_over)
+            elector.end(give_back=are_over)
             await keeping
         finally:
-            keeper.end(give_back=False)
+            elector.end(give_back=False)
 
-    def _follow(self, keeper: Keeper) -> None:
+    def _follow(self, elector: LeaderElector) -> None:
         """Change roles if the Lease says so."""
         self._look_for_mistake()
-        holder, term = keeper.holder, keeper.term
+        holder, term = elector.holder, elector.term
         self.has_looked.set()
         if holder != self._holder:
             self._holder = holder
-            log.info("the lease %s is held by %s", keeper, holder or "nobody")
+            log.info("the lease %s is held by %s", elector, holder or "nobody")
         if term == self._term:
             return
         if self._term:
             log.warning("this replica leads no longer%s", f": {self.trouble}" if self.trouble else "")
         self._term, self.since = term, time.monotonic()
-        self._turn(asyncio.create_task(self._take_over(keeper, term)) if term else None)
+        self._turn(asyncio.create_task(self._take_over(elector, term)) if term else None)
 
     def _look_for_mistake(self) -> None:
         """One in taking over ends the process, so that another leads."""
@@ -140,18 +140,18 @@ class Leading:
         self._turning = work
         if self.led.is_set():
             self.led.clear()
-            self._duties.cease()
+            self._callbacks.cease()
 
-    async def _take_over(self, keeper: Keeper | None, term: int) -> None:
+    async def _take_over(self, elector: LeaderElector | None, term: int) -> None:
         started = time.monotonic()
         await self._until_idle()
-        await self._duties.prepare()
-        if keeper is not None:
-            if not keeper.lead(term):
+        await self._callbacks.prepare()
+        if elector is not None:
+            if not elector.lead(term):
                 return
             log.info("this replica leads, %.1f s after it took the lease", time.monotonic() - started)
         self.led.set()
-        self._duties.begin()
+        self._callbacks.begin()
 
     async def _are_writes_over(self) -> bool:
         """Begin nothing more; whether everything that was begun ends soon."""
@@ -164,5 +164,5 @@ class Leading:
         return True
 
     async def _until_idle(self) -> None:
-        while not self._duties.is_idle():
+        while not self._callbacks.is_idle():
             await asyncio.sleep(_MOMENT)

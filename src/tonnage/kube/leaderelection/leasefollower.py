@@ -23,14 +23,14 @@ PERIOD = 1 / 15
 _SHORTEST, _WITHOUT_HOLDER = 0.1, 0.5
 
 
-class Term(NamedTuple):
+class LeaseTerm(NamedTuple):
     """An uninterrupted time in which one kube-scheduler holds the Lease."""
 
     holder: str
     transitions: int
 
 
-class Standing:
+class LeaseFollower:
     """What one replica knows of the Lease."""
 
     def __init__(self, host: str) -> None:
@@ -44,7 +44,7 @@ class Standing:
         """When the Lease was first seen as it is."""
         self._transitions: int | None = None
         """How often the Lease had changed hands when a holder was last seen."""
-        self._led: Term | None = None
+        self._led: LeaseTerm | None = None
         self.clear = -inf
         """From this time on nobody who led before writes any more."""
         self.before = ""
@@ -87,7 +87,7 @@ class Standing:
         return self._asked
 
     @property
-    def term(self) -> Term:
+    def term(self) -> LeaseTerm:
         """The present one; without a holder if nobody leads."""
         return term_of(self._lease or Lease())
 
@@ -108,7 +108,7 @@ class Standing:
             return _WITHOUT_HOLDER
         return max(_SHORTEST, self._lease.duration * PERIOD)
 
-    def lead(self, term: Term) -> bool:
+    def lead(self, term: LeaseTerm) -> bool:
         """Everything is ready for leading in that term; whether it is still the present one."""
         if self.is_own and term == self.term:
             self._led = term
@@ -132,9 +132,9 @@ class Standing:
         return host_of(lease.holder) == self._host
 
 
-def term_of(lease: Lease) -> Term:
+def term_of(lease: Lease) -> LeaseTerm:
     """The term that a Lease tells of."""
-    return Term(lease.holder, lease.lease_transitions or 0)
+    return LeaseTerm(lease.holder, lease.lease_transitions or 0)
 
 
 def host_of(identity: str) -> str:

@@ -13,16 +13,16 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.podindex import Meant, NodeCounts
-from tonnage.cluster.podrules import PodRules, Term
+from tonnage.cluster.podrules import PodRules, PodTerm
 from tonnage.cluster.task import Task
-from tonnage.plugins.helpers.labeldomains import Domains
+from tonnage.plugins.helpers.labeldomains import LabelDomains
 
 REASONS = ("PodAffinityMismatch", "PodAntiAffinityConflict", "RepelledByAntiAffinity")
 _APART, _TOGETHER, _REPELLED = 1, 2, 3
 _NONE = np.int64(0)
 
 
-class Neighbours:
+class InterPodAffinity:
     """Keeps pods where their neighbours are those that they, and the neighbours, accept."""
 
     reasons = REASONS
@@ -55,12 +55,12 @@ class Neighbours:
         codes[repelled & (codes == 0)] = _REPELLED
         return codes
 
-    def _near(self, term: Term, meant: Meant) -> Array | None:
+    def _near(self, term: PodTerm, meant: Meant) -> Array | None:
         """True for nodes with a pod in their domain that is meant; nothing if there is none anywhere."""
         counts = self._placed.counts(meant)
         if not counts:
             return None
-        return np.asarray(Domains(self._cluster, term.topology).spread_out(self._placed.column(counts)) > _NONE)
+        return np.asarray(LabelDomains(self._cluster, term.topology).spread_out(self._placed.column(counts)) > _NONE)
 
     def _accepted(self, task: Task, rules: PodRules) -> Array:
         """True for nodes on which the pod's affinity is met."""
@@ -71,7 +71,7 @@ class Neighbours:
             return np.asarray(np.logical_and.reduce(found))
         if found or not self._placed.means(meant, task):
             return np.zeros(self._cluster.columns.size, np.bool_)
-        inside = [Domains(self._cluster, term.topology).inside for term in rules.affinity]
+        inside = [LabelDomains(self._cluster, term.topology).inside for term in rules.affinity]
         return np.asarray(np.logical_and.reduce(inside))
 
     def _repelled(self, task: Task) -> Array | None:
@@ -84,7 +84,7 @@ class Neighbours:
             by_topology[wish.term.topology] = column if before is None else before + column
         repelled: Array | None = None
         for topology, column in by_topology.items():
-            here = Domains(self._cluster, topology).spread_out(column) > _NONE
+            here = LabelDomains(self._cluster, topology).spread_out(column) > _NONE
             repelled = here if repelled is None else repelled | here
         return repelled
 
@@ -119,9 +119,9 @@ class Neighbours:
                 return f"none of the pods that the pod must be near runs in {term.topology}={labels[term.topology]}"
         return "none of the pods that the pod must be near runs anywhere, and the pod is not one of them itself"
 
-    def _first_near(self, row: int, term: Term, counts: NodeCounts) -> NodeState | None:
+    def _first_near(self, row: int, term: PodTerm, counts: NodeCounts) -> NodeState | None:
         """The first node with a counted pod in the domain of a node."""
-        numbers = Domains(self._cluster, term.topology).numbers
+        numbers = LabelDomains(self._cluster, term.topology).numbers
         if not numbers[row]:
             return None
         rows = ((numbers == numbers[row]) & (self._placed.column(counts) > _NONE)).nonzero()[0]
@@ -132,6 +132,6 @@ class Neighbours:
         return [] if node is None else [spots[key][0] for key in node.holdings if key in spots]
 
     @staticmethod
-    def _where(node: NodeState | None, term: Term, other: Task) -> str:
+    def _where(node: NodeState | None, term: PodTerm, other: Task) -> str:
         assert node is not None
         return f"{term.topology}={node.node.labels.get(term.topology)} has {other.key} on {node.name}"

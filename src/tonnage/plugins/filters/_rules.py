@@ -23,7 +23,7 @@ class Rule(Protocol):
         """Why one node will not do."""
 
 
-class Rules:
+class RuleSet:
     """Rules that must all pass; the first that says no is the reason."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:

@@ -14,18 +14,18 @@ from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.podindex import Meant
 from tonnage.cluster.podrules import Spread
 from tonnage.cluster.task import Task
-from tonnage.plugins.helpers.labeldomains import Domains
+from tonnage.plugins.helpers.labeldomains import LabelDomains
 from tonnage.plugins.helpers.nodeterms import selected_nodes, tolerated_nodes
 
 REASONS = ("TopologyLabelMissing", "TopologySpreadExceeded")
 _MISSING, _EXCEEDED = 1, 2
 
 
-class Standing(NamedTuple):
+class SpreadCounts(NamedTuple):
     """How things stand with one constraint."""
 
     constraint: Spread
-    domains: Domains
+    domains: LabelDomains
     have: Array
     """Pods in the domain of each node."""
     least: int
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
         return np.asarray(self.have > np.float64(self.constraint.skew + self.least - self.itself))
 
 
-class Spreading:
+class TopologySpread:
     """Keeps pods off domains that have more than their share."""
 
     reasons = REASONS
@@ -52,19 +52,19 @@ class Spreading:
             return None
         codes = np.zeros(self._cluster.columns.size, np.uint8)
         # What is said first counts, so it is written last.
-        for standing in reversed(self._standings(task)):
-            codes[standing.exceeded] = _EXCEEDED
-            codes[~standing.domains.inside] = _MISSING
+        for counts in reversed(self._standings(task)):
+            codes[counts.exceeded] = _EXCEEDED
+            codes[~counts.domains.inside] = _MISSING
         return codes
 
     def sentence(self, task: Task, row: int, code: int) -> str:
         node = self._cluster.states[row].node
-        for standing in self._standings(task):
-            topology, skew = standing.constraint.topology, standing.constraint.skew
+        for counts in self._standings(task):
+            topology, skew = counts.constraint.topology, counts.constraint.skew
             if code == _MISSING and topology not in node.labels:
                 return f"{node.name}: has no label {topology}, over which the pod must be spread"
-            if code == _EXCEEDED and standing.exceeded[row]:
-                have, least, itself = int(standing.have[row]), standing.least, standing.itself
+            if code == _EXCEEDED and counts.exceeded[row]:
+                have, least, itself = int(counts.have[row]), counts.least, counts.itself
                 pods = "1 such pod" if have == 1 else f"{have} such pods"
                 return (
                     f"{node.name}: {topology}={node.labels.get(topology)} has {pods}; with this one the "
@@ -72,17 +72,17 @@ class Spreading:
                 )
         return f"{node.name}: the pod must be spread otherwise"
 
-    def _standings(self, task: Task) -> list[Standing]:
+    def _standings(self, task: Task) -> list[SpreadCounts]:
         assert task.rules is not None
         constraints = task.rules.must_spread
-        topologies = [Domains(self._cluster, constraint.topology) for constraint in constraints]
+        topologies = [LabelDomains(self._cluster, constraint.topology) for constraint in constraints]
         complete = np.logical_and.reduce([domains.inside for domains in topologies])
         return [
-            self._standing(task, constraint, domains, complete)
+            self._counts(task, constraint, domains, complete)
             for constraint, domains in zip(constraints, topologies, strict=True)
         ]
 
-    def _standing(self, task: Task, constraint: Spread, domains: Domains, complete: Array) -> Standing:
+    def _counts(self, task: Task, constraint: Spread, domains: LabelDomains, complete: Array) -> SpreadCounts:
         placed = self._cluster.placed
         meant = Meant((constraint.selector,), staying=True)
         counted = counted_nodes(self._cluster, task, constraint)
@@ -91,7 +91,7 @@ class Spreading:
         there = totals[domains.totals(counted) > 0]
         least = int(there.min()) if len(there) >= constraint.domains else 0
         itself = int(placed.means(Meant((constraint.selector,)), task))
-        return Standing(constraint, domains, totals.take(domains.numbers), least, itself)
+        return SpreadCounts(constraint, domains, totals.take(domains.numbers), least, itself)
 
 
 def counted_nodes(cluster: Cluster, task: Task, constraint: Spread) -> Array | None:

@@ -19,9 +19,9 @@ from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.plugins.filters._claims import Claims
 from tonnage.plugins.filters._hostports import HostPorts
-from tonnage.plugins.filters._interpodaffinity import Neighbours
-from tonnage.plugins.filters._rules import Rule, Rules
-from tonnage.plugins.filters._topologyspread import Spreading
+from tonnage.plugins.filters._interpodaffinity import InterPodAffinity
+from tonnage.plugins.filters._rules import Rule, RuleSet
+from tonnage.plugins.filters._topologyspread import TopologySpread
 from tonnage.plugins.filters._volumes import Volumes
 
 Warn = Callable[[str, str], None]
@@ -89,13 +89,13 @@ class Predicates(Plugin):
         self._claims = Claims(cluster)
         self._told: set[str] = set()
         self._repelling = cluster.placed.repelling
-        neighbours = Neighbours(cluster)
+        neighbours = InterPodAffinity(cluster)
         near: list[Rule] = [HostPorts(cluster)] if args.ports else []
         if args.volume_binding or args.volume_zones or args.volume_limits:
             near.append(Volumes(cluster, args.volume_binding, args.volume_zones, args.volume_limits))
         far: list[Rule] = [neighbours] if args.pod_affinity else []
-        far += [Spreading(cluster)] if args.spread else []
-        self._near, self._far = Rules(near), Rules(far)
+        far += [TopologySpread(cluster)] if args.spread else []
+        self._near, self._far = RuleSet(near), RuleSet(far)
         session.add_pre_predicate(self._makes_sense)
         session.add_batch_predicate(self._on_node, key=_rules_key, reasons=self._near.reasons, detail=self._near.detail)
         session.add_batch_predicate(

@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, NO_CARD
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, usual
+from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, typical
 from tonnage.plugins.helpers.cardshares import CardSize, share_of
 from tonnage.plugins.helpers.trial import cpu_of, lasting_requests, needs_of
 
@@ -62,7 +62,7 @@ def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Genera
         yield
         for task, age in zip(tasks[start : start + SLICE], ages[start : start + SLICE], strict=True):
             counts[kinds.of(task)] += 0.5 ** (age / half_life_days)
-    return usual(counts)
+    return typical(counts)
 
 
 def _tasks(cluster: Cluster) -> Iterator[Task]:

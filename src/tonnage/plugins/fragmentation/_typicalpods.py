@@ -36,17 +36,17 @@ class PodKind(NamedTuple):
         ]
 
 
-class UsualPod(msgspec.Struct, gc=False, frozen=True):
+class TypicalPod(msgspec.Struct, gc=False, frozen=True):
     """A kind of pods and its part of all usual pods."""
 
     kind: PodKind
     popularity: float
 
 
-Workload = tuple[UsualPod, ...]
+Workload = tuple[TypicalPod, ...]
 
 
-def usual(counts: Mapping[PodKind, float]) -> Workload:
+def typical(counts: Mapping[PodKind, float]) -> Workload:
     """The most popular kinds, with their parts of what they make up together."""
     wanted, covered = COVERED * sum(counts.values()), 0.0
     chosen: list[tuple[PodKind, float]] = []
@@ -55,7 +55,7 @@ def usual(counts: Mapping[PodKind, float]) -> Workload:
             break
         chosen.append((kind, count))
         covered += count
-    return tuple([UsualPod(kind, count / covered) for kind, count in chosen])
+    return tuple([TypicalPod(kind, count / covered) for kind, count in chosen])
 
 
 def kind_of(cpu: int, gpus: int, share: float, models: tuple[str, ...] = ()) -> PodKind:

@@ -7,7 +7,7 @@ import msgspec
 from tonnage.framework.plugin import ArgumentError, FileContent
 from tonnage.model.quantity import QuantityError, milli
 from tonnage.model.wire import WireError, convert
-from tonnage.plugins.fragmentation._typicalpods import PodKind, UsualPod, Workload, kind_of, usual
+from tonnage.plugins.fragmentation._typicalpods import PodKind, TypicalPod, Workload, kind_of, typical
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 _MILLI = 1_000
@@ -48,7 +48,7 @@ class WrittenPod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def workload_of(pods: Sequence[WrittenPod]) -> Workload:
     """The usual pods that are written down: all of them, with their parts of the whole."""
     total = sum(pod.popularity for pod in pods)
-    return tuple([UsualPod(pod.kind, pod.popularity / total) for pod in pods])
+    return tuple([TypicalPod(pod.kind, pod.popularity / total) for pod in pods])
 
 
 def written(workload: Workload) -> tuple[WrittenPod, ...]:
@@ -106,4 +106,4 @@ def traced_workload(rows: Sequence[Mapping[str, str]]) -> Workload:
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
         counts[kind] = counts.get(kind, 0.0) + 1.0
-    return usual(counts)
+    return typical(counts)

@@ -29,7 +29,7 @@ _MANY = 16
 """Requests of one pod for which a sum over the node is cheaper than trying them one after another."""
 
 
-class Plan:
+class DevicePlan:
     """A task's requests, prepared."""
 
     __slots__ = ("alone", "asks", "by_demand", "different", "lasting", "together")
@@ -59,8 +59,8 @@ class Devices(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._plans: Memo[Hashable, Plan] = Memo()
-        self._planned: tuple[Task | None, Plan | None] = (None, None)
+        self._plans: Memo[Hashable, DevicePlan] = Memo()
+        self._planned: tuple[Task | None, DevicePlan | None] = (None, None)
         number = session.add_batch_predicate(
             self._fits,
             key=self._key,
@@ -74,7 +74,7 @@ class Devices(Plugin):
     def _key(self, task: Task) -> Hashable:
         return (task.demands, task.constraints, self._session.gpu_key(task)) if task.demands else ()
 
-    def _plan(self, task: Task) -> Plan:
+    def _plan(self, task: Task) -> DevicePlan:
         last, plan = self._planned
         if task is last and plan is not None:
             return plan
@@ -86,7 +86,7 @@ class Devices(Plugin):
                 tuple(CardAsk(r, task, vendors[numbers[r.vendor]], numbers[r.vendor]) for r in demand.requests)
                 for demand in task.demands
             )
-            known = self._plans.keep(key, Plan(by_demand, [demand.kind for demand in task.demands]))
+            known = self._plans.keep(key, DevicePlan(by_demand, [demand.kind for demand in task.demands]))
         self._planned = (task, known)
         return known
 
@@ -176,7 +176,7 @@ class Devices(Plugin):
         elif self._cluster.columns.plain and not ask.request.shares:
             result[concerned & ask.plain(cards).any(axis=0)] = cardrules.SHARED
 
-    def _mark_too_little(self, plan: Plan, cards: Cards, result: Array) -> None:
+    def _mark_too_little(self, plan: DevicePlan, cards: Cards, result: Array) -> None:
         """Turn down nodes on which less is free in all than is asked for in all; cards cut into instances aside."""
         columns = self._cluster.columns
         for number in {ask.number for ask in plan.lasting}:
@@ -329,7 +329,7 @@ class Devices(Plugin):
         node, devices = state.name, state.devices
         return lambda: f"{node}: {describe(failure.ask.request, code, failure.codes, devices, failure.free, held)}"
 
-    def _failure(self, task: Task, row: int, plan: Plan) -> "Failure | None":
+    def _failure(self, task: Task, row: int, plan: DevicePlan) -> "Failure | None":
         """What stops a pod of several requests on a node: one that fails by itself, or one after the others took."""
         cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards.copy()
         for ask in plan.asks:
@@ -367,8 +367,8 @@ def _meet(slices: Sequence[Slice], ask: CardAsk, cards: Cards) -> None:
     """Let the pod's next containers find the one that was given these slices."""
     columns = cards.nodes.columns
     for card, _ in slices:
-        others = columns.companies[int(cards.company[card, 0])]
-        cards.company[card, 0] = columns.company_id(others | {ask.company})
+        others = columns.companies[int(cards.tenancy[card, 0])]
+        cards.tenancy[card, 0] = columns.company_id(others | {ask.tenancy})
 
 
 def _take(slices: Sequence[Slice], cards: Cards, taken: Taken) -> None:

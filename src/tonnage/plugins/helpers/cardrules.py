@@ -75,7 +75,7 @@ class CardAsk:
         needs = {SLOTS: 1, MEMORY: request.memory, CORES: self.cores or 1}
         self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
         self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
-        self.company = vendor.company(request.memory, task.annotations) if vendor.is_choosy else ""
+        self.tenancy = vendor.tenancy(request.memory, task.annotations) if vendor.is_choosy else ""
         self._unwelcome = np.zeros(0, np.bool_)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
@@ -117,13 +117,13 @@ class CardAsk:
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         if self.vendor.is_choosy and len(columns.companies) > 1:
-            mark(codes, self._not_welcome(columns).take(cards.company), COMPANY)
+            mark(codes, self._not_welcome(columns).take(cards.tenancy), COMPANY)
         return codes
 
     def _not_welcome(self, columns: Columns) -> Array:
         """Which companies the request may not join."""
         if len(self._unwelcome) < len(columns.companies):
-            refused = [not self.vendor.may_join(self.company, others) for others in columns.companies]
+            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.companies]
             self._unwelcome = np.array(refused, np.bool_)
         return self._unwelcome
 

@@ -6,7 +6,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 
 
-class Domains:
+class LabelDomains:
     """The nodes by the values of one label; the first domain is that of nodes without the label."""
 
     __slots__ = ("label", "numbers")

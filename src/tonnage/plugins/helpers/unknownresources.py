@@ -18,7 +18,7 @@ class Named(NamedTuple):
     effect: str
 
 
-class Unoffered:
+class UnknownResources:
     """Reports once, as soon as there are nodes."""
 
     def __init__(self, session: Session, plugin: str, named: Iterable[Named]) -> None:

@@ -12,7 +12,7 @@ from tonnage.cluster.task import Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.duration import DurationError, seconds
-from tonnage.model.timestamp import known_moment
+from tonnage.model.timestamp import known_timestamp
 
 _STARTED = "Running"
 
@@ -111,7 +111,7 @@ def _age(job: Job, now: float) -> float:
 def _start(task: Task, now: float) -> float | None:
     """When a pod was started; one that has a node and was not started yet begins now."""
     status = task.pod.status
-    start = known_moment(status.startTime)
+    start = known_timestamp(status.startTime)
     if start is not None:
         return start
-    return known_moment(task.created) if status.phase == _STARTED else now
+    return known_timestamp(task.created) if status.phase == _STARTED else now

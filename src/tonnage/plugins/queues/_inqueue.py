@@ -12,7 +12,7 @@ from tonnage.plugins.queues._queuetable import Amounts, plus
 _RUNNING = "Running"
 
 
-class Promises:
+class InqueueResources:
     """By queue: what groups still lack of what they start with, and what they hold beyond it.
 
     Groups are gone through once; those that are let in later in the session are added when somebody asks.

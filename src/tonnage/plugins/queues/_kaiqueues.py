@@ -13,7 +13,7 @@ from tonnage.plugins.queues._fairshare import divide
 from tonnage.plugins.queues._kaireclaim import reclaimable, why_beyond_fair_share
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, plus
-from tonnage.plugins.queues._queueusage import Standing
+from tonnage.plugins.queues._queueusage import QueueUsage
 
 
 class KaiQueues:
@@ -24,7 +24,7 @@ class KaiQueues:
     def __init__(
         self, table: QueueTable, counts: Counts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
     ) -> None:
-        self._standing = Standing(table, divide(table, counts.total), counts.total)
+        self._usage = QueueUsage(table, divide(table, counts.total), counts.total)
         self._counts = counts
         self._next_jobs = next_jobs
         self._saturation_multiplier = saturation_multiplier
@@ -34,22 +34,22 @@ class KaiQueues:
         self._keys: dict[int, tuple[QueueKey, Amounts | None]] = {}
         """For each queue what it is compared by, and the request of the job that it would run next."""
         self.table = table
-        self.deserved, self.fair = self._standing.deserved, self._standing.fair
+        self.deserved, self.fair = self._usage.deserved, self._usage.fair
 
     @property
     def allocated(self) -> list[list[int]]:
         """What each queue holds, by row."""
-        return self._standing.allocated
+        return self._usage.allocated
 
     def apart(self) -> Self:
         """The same rules about what queues hold now; no queue has a next job."""
         other = copy(self)
-        other._standing, other._next_jobs, other._keys = self._standing.apart(), {}, {}
+        other._usage, other._next_jobs, other._keys = self._usage.apart(), {}, {}
         return other
 
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
         """A job of the queue gets something, or gives it up if the amounts are below 0."""
-        self._standing.charge(row, amounts, fixed=fixed)
+        self._usage.charge(row, amounts, fixed=fixed)
         self.forget(row)
 
     def forget(self, row: int) -> None:
@@ -67,7 +67,7 @@ class KaiQueues:
         known = self._keys.get(row)
         if known is None:
             job = self._next_request(row)
-            known = self._keys[row] = order_key(self._standing, row, job), job
+            known = self._keys[row] = order_key(self._usage, row, job), job
         return known
 
     def _next_request(self, row: int) -> Amounts | None:
@@ -90,18 +90,18 @@ class KaiQueues:
 
     def why_not_allocatable(self, row: int, amounts: Amounts, *, fixed: bool) -> Reason | None:
         """Why a queue must not get what a pod asks for."""
-        reason = self._standing.why_over_limit(row, amounts)
-        return reason or (self._standing.why_over_quota(row, amounts) if fixed else None)
+        reason = self._usage.why_over_limit(row, amounts)
+        return reason or (self._usage.why_over_quota(row, amounts) if fixed else None)
 
     def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
         """Why a queue must not take back from others what a job asks for."""
-        reason = why_beyond_fair_share(self._standing, row, request)
-        return reason or (self._standing.why_over_quota(row, request) if fixed else None)
+        reason = why_beyond_fair_share(self._usage, row, request)
+        return reason or (self._usage.why_over_quota(row, request) if fixed else None)
 
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
         """For each loss whether it may be taken for a job of the queue."""
         following = self._next_request(row) or request
-        return reclaimable(self._standing, row, request, following, losses, self._saturation_multiplier)
+        return reclaimable(self._usage, row, request, following, losses, self._saturation_multiplier)
 
     def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
         """KAI lets all jobs in."""

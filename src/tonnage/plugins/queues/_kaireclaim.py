@@ -17,25 +17,25 @@ from tonnage.framework.decision import Reason
 from tonnage.plugins.queues._dominantshare import order_key
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Amounts, plus
-from tonnage.plugins.queues._queueusage import Standing, first_above
+from tonnage.plugins.queues._queueusage import QueueUsage, first_above
 
 
-def why_beyond_fair_share(standing: Standing, queue: int, request: Amounts) -> Reason | None:
+def why_beyond_fair_share(usage: QueueUsage, queue: int, request: Amounts) -> Reason | None:
     """Why a queue must not take back that much; those above it are looked at once it is known who gives it up."""
-    held, fair = standing.allocated[queue], standing.fair[queue]
+    held, fair = usage.allocated[queue], usage.fair[queue]
     place = first_above(plus(held, request), fair, request)
     if place is None:
         return None
     return Reason(
         "QueueBeyondFairShare",
-        f"queue {standing.name(queue)} holds {standing.show(place, held[place])} of its share of "
-        f"{standing.show(place, fair[place])} {standing.dimensions[place].name}; "
-        f"the job asks for {standing.show(place, request[place])} more",
+        f"queue {usage.name(queue)} holds {usage.show(place, held[place])} of its share of "
+        f"{usage.show(place, fair[place])} {usage.dimensions[place].name}; "
+        f"the job asks for {usage.show(place, request[place])} more",
     )
 
 
 def reclaimable(
-    standing: Standing,
+    usage: QueueUsage,
     queue: int,
     request: Amounts,
     following: Amounts,
@@ -49,11 +49,11 @@ def reclaimable(
     """
     allowed = [True] * len(losses)
     while True:
-        reclaim = _Reclaim(standing, queue, request)
+        reclaim = _Reclaim(usage, queue, request)
         taken = [may and reclaim.take(loss) for may, loss in zip(allowed, losses, strict=True)]
         spared = set(reclaim.less_saturated(multiplier))
         allowed = [
-            may and not reclaim.would_come_back(loss, following) and spared.isdisjoint(standing.table.path(loss.row))
+            may and not reclaim.would_come_back(loss, following) and spared.isdisjoint(usage.table.path(loss.row))
             for may, loss in zip(taken, losses, strict=True)
         ]
         if allowed == taken:
@@ -63,8 +63,8 @@ def reclaimable(
 class _Reclaim:
     """What queues have left while losses are taken one after another."""
 
-    def __init__(self, standing: Standing, queue: int, request: Amounts) -> None:
-        self._standing, self._queue, self._request = standing, queue, request
+    def __init__(self, usage: QueueUsage, queue: int, request: Amounts) -> None:
+        self._usage, self._queue, self._request = usage, queue, request
         self._wanted = [place for place, amount in enumerate(request) if amount > 0]
         self._involved = set(self._wanted)
         self._left: dict[int, list[int]] = {}
@@ -73,18 +73,18 @@ class _Reclaim:
 
     def take(self, loss: Loss) -> bool:
         """Take a loss if that is allowed."""
-        standing = self._standing
-        mine, other = standing.table.branches(self._queue, loss.row)
-        left = self._left.get(other, standing.allocated[other])
+        usage = self._usage
+        mine, other = usage.table.branches(self._queue, loss.row)
+        left = self._left.get(other, usage.allocated[other])
         given = [place for place, lost in enumerate(loss.amounts) if lost]
         if mine == other or not (
-            _is_above(left, standing.allocatable[other], given)
-            or (self._is_starved(mine) and _is_above(left, standing.deserved[other], given))
+            _is_above(left, usage.allocatable[other], given)
+            or (self._is_starved(mine) and _is_above(left, usage.deserved[other], given))
         ):
             return False
-        for row in standing.table.path(loss.row):
+        for row in usage.table.path(loss.row):
             if row not in self._left:
-                self._left[row] = list(standing.allocated[row])
+                self._left[row] = list(usage.allocated[row])
             left = self._left[row]
             for place in given:
                 left[place] -= loss.amounts[place]
@@ -93,29 +93,29 @@ class _Reclaim:
 
     def would_come_back(self, loss: Loss, following: Amounts) -> bool:
         """Whether what is lost would be given out before the queue's next job has its turn, so that nothing is won."""
-        standing = self._standing
-        mine, other = standing.table.branches(self._queue, loss.row)
-        back = order_key(standing, other, loss.amounts, self._left[other])
-        return back < order_key(standing, mine, following)
+        usage = self._usage
+        mine, other = usage.table.branches(self._queue, loss.row)
+        back = order_key(usage, other, loss.amounts, self._left[other])
+        return back < order_key(usage, mine, following)
 
     def _is_starved(self, branch: int) -> bool:
         known = self._starved.get(branch)
         if known is None:
-            held, deserved = self._standing.allocated[branch], self._standing.deserved[branch]
+            held, deserved = self._usage.allocated[branch], self._usage.deserved[branch]
             known = all(held[place] + self._request[place] <= deserved[place] for place in self._wanted)
             self._starved[branch] = known
         return known
 
     def less_saturated(self, multiplier: float) -> Iterator[int]:
         """Queues that give something up and would have a smaller part of their share left than one with the job."""
-        standing, parent = self._standing, self._standing.table.parent
-        for row in standing.table.path(self._queue):
-            held = plus(self._left.get(row, standing.allocated[row]), self._request)
-            fair = standing.fair[row]
+        usage, parent = self._usage, self._usage.table.parent
+        for row in usage.table.path(self._queue):
+            held = plus(self._left.get(row, usage.allocated[row]), self._request)
+            fair = usage.fair[row]
             over = [place for place in self._involved if held[place] > fair[place]]
             siblings = [one for one in self._left if parent[one] == parent[row] and one != row] if over else ()
             for sibling in siblings:
-                left, share = self._left[sibling], standing.fair[sibling]
+                left, share = self._left[sibling], usage.fair[sibling]
                 # A queue without any share has no part of it that could be too small.
                 if any(
                     share[place] and held[place] * multiplier * share[place] >= left[place] * fair[place]

@@ -17,7 +17,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import VictimQueues
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers.queuecounts import Counts
-from tonnage.plugins.queues._inqueue import Promises
+from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuerules import Loss, QueueRules
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, QueueTerms, plus
 
@@ -46,7 +46,7 @@ class QueueShares(Plugin):
         self._session = session
         self._rules: QueueRules | None = None
         self._counts: Counts
-        self._promises: Promises | None = None
+        self._promises: InqueueResources | None = None
         self._pods: dict[str, PodCount] = {}
         self._requests: dict[str, Amounts] = {}
         """What each job that was asked about asks for, until one of its pods is placed or stopped."""
@@ -147,7 +147,7 @@ class QueueShares(Plugin):
         if rules is None or row is None:
             return None
         if self._promises is None:
-            self._promises = Promises(self._session, self._counts)
+            self._promises = InqueueResources(self._session, self._counts)
         promised: dict[int, Amounts] = {}
         for queue, amounts in self._promises.net().items():
             for above in rules.table.path(rules.table.rows[queue]) if queue in rules.table.rows else ():

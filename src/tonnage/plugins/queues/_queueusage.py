@@ -17,7 +17,7 @@ from tonnage.plugins.queues._queuetable import Amounts, QueueTable, plus, whole_
 LastResort = tuple[tuple[int, ...], str, str]
 
 
-class Standing:
+class QueueUsage:
     """All queues by row: amounts per resource as plain numbers, which are quickest for one queue at a time."""
 
     def __init__(self, table: QueueTable, shares: Array, total: Amounts) -> None:

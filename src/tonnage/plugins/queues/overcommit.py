@@ -12,7 +12,7 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers.queuecounts import Counts
-from tonnage.plugins.queues._inqueue import Promises
+from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._waterfill import too_much
 
@@ -54,7 +54,7 @@ class Overcommit(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
-        self._promises: Promises | None = None
+        self._promises: InqueueResources | None = None
         self._room: list[float] = []
         session.add_job_enqueueable(self.may_enqueue)
 
@@ -62,7 +62,7 @@ class Overcommit(Plugin):
         """Whether there is room for what the job starts with, beside what was promised to others."""
         if self._promises is None:
             counts = Counts(self._session.cluster, by_kai=False)
-            self._promises = Promises(self._session, counts)
+            self._promises = InqueueResources(self._session, counts)
             self._room = self._free(counts)
         start = wanted = self._promises.start_of(job)
         for lacking in self._promises.lacking().values():

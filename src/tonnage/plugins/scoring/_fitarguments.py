@@ -33,14 +33,14 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something written in a configuration."""
 
 
-class Resource(_Part, frozen=True):
+class ScoredResource(_Part, frozen=True):
     """A resource that is scored, and how much it counts."""
 
     name: str
     weight: int = 1
 
 
-class Point(_Part, frozen=True):
+class ShapePoint(_Part, frozen=True):
     """Where a shape is known: the percentage in use, and the score from 0 to 10."""
 
     utilization: int = 0
@@ -50,17 +50,17 @@ class Point(_Part, frozen=True):
 class Ratio(_Part, frozen=True):
     """The shape that RequestedToCapacityRatio follows."""
 
-    shape: tuple[Point, ...] = ()
+    shape: tuple[ShapePoint, ...] = ()
 
 
-CPU_AND_MEMORY = (Resource(CPU), Resource(MEMORY))
+CPU_AND_MEMORY = (ScoredResource(CPU), ScoredResource(MEMORY))
 
 
 class ScoringStrategy(_Part, frozen=True, rename="camel"):
     """How nodes are scored, and by which resources."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio", "ResourceBinPacking"]
-    resources: tuple[Resource, ...] = CPU_AND_MEMORY
+    resources: tuple[ScoredResource, ...] = CPU_AND_MEMORY
     requested_to_capacity_ratio: Ratio | None = None
 
 
@@ -138,7 +138,7 @@ def from_policy(document: Mapping[str, Any]) -> FitArguments:
         if bool(entry.resource) == bool(entry.name):
             raise ArgumentError(f"{place}[{number}]", "expects the resource's name, as `resource`")
         _check_weight(f"{place}[{number}].weight", entry.weight, _LARGEST)
-        resources.append(Resource(entry.resource or entry.name, entry.weight))
+        resources.append(ScoredResource(entry.resource or entry.name, entry.weight))
     return FitArguments(scoring_strategy=ScoringStrategy(BIN_PACKING, tuple(resources)), weight=priority.weight or 1)
 
 
@@ -191,9 +191,9 @@ def _check_header(document: dict[str, Any]) -> None:
         raise ArgumentError("apiVersion", f"expects a version of {_GROUP.rstrip('/')}, not {version!r}")
 
 
-def _defaulted(strategy: ScoringStrategy, warn: Warn) -> tuple[Resource, ...]:
+def _defaulted(strategy: ScoringStrategy, warn: Warn) -> tuple[ScoredResource, ...]:
     """The strategy's resources: processors and memory if there are none, and 1 for a weight of 0."""
-    result: list[Resource] = []
+    result: list[ScoredResource] = []
     for number, resource in enumerate(strategy.resources):
         key = f"{_STRATEGY}.resources[{number}]"
         if not is_scored(resource.name, strategy.type):

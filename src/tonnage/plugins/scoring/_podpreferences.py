@@ -18,12 +18,12 @@ from tonnage.cluster.podrules import HOSTNAME, Spread
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 from tonnage.plugins.filters._topologyspread import counted_nodes
-from tonnage.plugins.helpers.labeldomains import Domains
+from tonnage.plugins.helpers.labeldomains import LabelDomains
 
 HIGHEST = np.float64(100.0)
 
 
-class Part(Protocol):
+class ScorePart(Protocol):
     """A score that depends on the pods of all nodes."""
 
     def key(self, task: Task) -> Hashable:
@@ -36,7 +36,7 @@ class Part(Protocol):
         """From 0 to 100 for each node, given which of them the pod fits on; what others get does not matter."""
 
 
-def add_part(session: Session, part: Part, weight: float) -> None:
+def add_part(session: Session, part: ScorePart, weight: float) -> None:
     """Let a part count with its weight."""
 
     def evaluate(task: Task, nodes: Nodes) -> Array | None:
@@ -93,7 +93,7 @@ class PodAffinityScore:
                 by_topology[wish.term.topology] = part if before is None else before + part
         sums = np.zeros(self._cluster.columns.size)
         for topology, column in by_topology.items():
-            sums += Domains(self._cluster, topology).spread_out(column)
+            sums += LabelDomains(self._cluster, topology).spread_out(column)
         return sums
 
 
@@ -113,7 +113,7 @@ class SpreadScore:
     def scores(self, task: Task, fits: Array) -> Array:
         assert task.rules is not None
         constraints = task.rules.should_spread
-        topologies = [Domains(self._cluster, constraint.topology) for constraint in constraints]
+        topologies = [LabelDomains(self._cluster, constraint.topology) for constraint in constraints]
         complete = np.logical_and.reduce([domains.inside for domains in topologies])
         scored = fits & complete
         if not scored.any():
@@ -127,7 +127,7 @@ class SpreadScore:
             return np.where(scored, HIGHEST, 0.0)
         return np.where(scored, np.floor(HIGHEST * (highest + lowest - total) / highest), 0.0)
 
-    def _costs(self, task: Task, constraint: Spread, domains: Domains, complete: Array, scored: Array) -> Array:
+    def _costs(self, task: Task, constraint: Spread, domains: LabelDomains, complete: Array, scored: Array) -> Array:
         """What one constraint says against each node."""
         placed = self._cluster.placed
         pods = placed.column(placed.counts(Meant((constraint.selector,), staying=True)))

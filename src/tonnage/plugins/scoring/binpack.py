@@ -20,7 +20,7 @@ from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY
-from tonnage.plugins.helpers.unknownresources import Named, Unoffered
+from tonnage.plugins.helpers.unknownresources import Named, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, check_keys, integer, resource_weights, weight_in
 from tonnage.plugins.scoring import _singlenode
 
@@ -33,7 +33,7 @@ _MOST = 100
 _OWN = {CPU: CPU_KEY, MEMORY: MEMORY_KEY}
 
 
-class Weighted(NamedTuple):
+class BinpackRequest(NamedTuple):
     """What of a pod's requests is scored."""
 
     parts: list[tuple[int, int, float]]
@@ -96,10 +96,10 @@ class Binpack(Plugin):
         if self.args.weight == 0:
             return
         self._cluster = session.cluster
-        self._known: Memo[Requests, Weighted | None] = Memo()
+        self._known: Memo[Requests, BinpackRequest | None] = Memo()
         effect = "its weight {} only lowers the score of pods that request it"
         named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight]
-        self._unoffered = Unoffered(session, self.name, named)
+        self._unoffered = UnknownResources(session, self.name, named)
         session.add_batch_node_order(self._score, key=requests_of)
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
@@ -114,11 +114,11 @@ class Binpack(Plugin):
             return np.array([_singlenode.binpack(node, *wanted) * factor + 0.0 for node in few])
         return _shares(nodes, *wanted) * factor + 0.0
 
-    def _weighted(self, requests: Requests) -> Weighted | None:
+    def _weighted(self, requests: Requests) -> BinpackRequest | None:
         memo = self._known.at(self._cluster.columns.layout)
         return memo[requests] if requests in memo else memo.keep(requests, self._work_out(requests))
 
-    def _work_out(self, requests: Requests) -> Weighted | None:
+    def _work_out(self, requests: Requests) -> BinpackRequest | None:
         resources = self._cluster.columns.resources
         weighted = [(name, weight) for name, _ in requests if (weight := self.weights.get(name, 0))]
         scored = [(resources[name], float(weight)) for name, weight in weighted if name in resources]
@@ -126,7 +126,7 @@ class Binpack(Plugin):
             return None
         vector = self._cluster.vector(requests)
         parts = [(row, int(vector[row]), weight) for row, weight in scored]
-        return Weighted(parts, float(sum(weight for _, weight in weighted)))
+        return BinpackRequest(parts, float(sum(weight for _, weight in weighted)))
 
 
 def _shares(nodes: Nodes, parts: list[tuple[int, int, float]], weight_sum: float) -> Array:

@@ -50,7 +50,7 @@ _CPU_AND_MEMORY = slice(0, 2)
 _EQUALLY = np.array([[1], [1]])
 
 
-class Wanted(NamedTuple):
+class OrderRequest(NamedTuple):
     """What of a pod the scores of resources look at."""
 
     counted: list[tuple[int, int, int]]
@@ -105,7 +105,7 @@ class NodeOrder(Plugin):
     def on_session_open(self, session: Session) -> None:
         args, cluster = self.args, session.cluster
         self._cluster = cluster
-        self._known: Memo[tuple[Requests, Additions], Wanted] = Memo()
+        self._known: Memo[tuple[Requests, Additions], OrderRequest] = Memo()
         if args.least_requested or args.most_requested or args.balanced_resource:
             session.add_batch_node_order(self._score, key=counted_of)
         if args.image_locality:
@@ -136,12 +136,12 @@ class NodeOrder(Plugin):
             return np.array([_score_one(node, wanted, *weights) for node in few])
         return _score_all(nodes, wanted, *weights)
 
-    def _wanted(self, task: Task) -> Wanted:
+    def _wanted(self, task: Task) -> OrderRequest:
         memo, key = self._known.at(self._cluster.columns.layout), (task.requests, task.unstated)
         known = memo.get(key)
         return memo.keep(key, self._work_out(*key)) if known is None else known
 
-    def _work_out(self, requests: Requests, additions: Additions) -> Wanted:
+    def _work_out(self, requests: Requests, additions: Additions) -> OrderRequest:
         resources, vector, asked = self._cluster.columns.resources, self._cluster.vector(requests), dict(requests)
         amounts = [int(vector[row]) + more for row, more in enumerate(additions)]
         names = [name for name in (CPU, MEMORY, GPU) if name in resources and (name != GPU or name in asked)]
@@ -149,10 +149,10 @@ class NodeOrder(Plugin):
         requested = [int(vector[row]) for row in rows]
         counted = [(row, amount, 1) for row, amount in enumerate(amounts)]
         asks = any(name in asked for name in (CPU, MEMORY, GPU))
-        return Wanted(counted, rows if asks else [], requested)
+        return OrderRequest(counted, rows if asks else [], requested)
 
 
-def _score_one(node: _singlenode.Node, wanted: Wanted, least: int, most: int, even: int) -> float:
+def _score_one(node: _singlenode.Node, wanted: OrderRequest, least: int, most: int, even: int) -> float:
     score = 0
     if least:
         score += _singlenode.least_allocated(node, wanted.counted) * least
@@ -163,7 +163,7 @@ def _score_one(node: _singlenode.Node, wanted: Wanted, least: int, most: int, ev
     return float(score)
 
 
-def _score_all(nodes: Nodes, wanted: Wanted, least: int, most: int, even: int) -> Array:
+def _score_all(nodes: Nodes, wanted: OrderRequest, least: int, most: int, even: int) -> Array:
     score = np.zeros(len(nodes))
     if least or most:
         amounts = np.array([amount for _, amount, _ in wanted.counted])[:, None]

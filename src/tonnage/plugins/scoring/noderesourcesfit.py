@@ -59,7 +59,7 @@ _NOTHING = (0, 0)
 _FOR_ONE = {LEAST: _singlenode.least_allocated, MOST: _singlenode.most_allocated}
 
 
-class Wanted(NamedTuple):
+class FitRequest(NamedTuple):
     """What of a pod is scored: row, amount and weight of each resource; and the same as columns."""
 
     parts: list[tuple[int, int, int]]
@@ -99,7 +99,7 @@ class NodeResourcesFit(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
-        self._known: Memo[tuple[Requests, Additions], Wanted | None] = Memo()
+        self._known: Memo[tuple[Requests, Additions], FitRequest | None] = Memo()
         session.add_batch_node_order(self._score, key=counted_of if self._raises else requests_of)
 
     def _function(self, name: str) -> Callable[[Array, Array, Array], Array]:
@@ -122,11 +122,11 @@ class NodeResourcesFit(Plugin):
         requested = nodes.amounts[self._kind, wanted.rows] + wanted.amounts
         return self._strategy(requested, nodes.amounts[OFFERED, wanted.rows], wanted.weights) * weight
 
-    def _wanted(self, key: tuple[Requests, Additions]) -> Wanted | None:
+    def _wanted(self, key: tuple[Requests, Additions]) -> FitRequest | None:
         memo = self._known.at(self._cluster.columns.layout)
         return memo[key] if key in memo else memo.keep(key, self._work_out(*key))
 
-    def _work_out(self, requests: Requests, additions: Additions) -> Wanted | None:
+    def _work_out(self, requests: Requests, additions: Additions) -> FitRequest | None:
         columns, vector = self._cluster.columns, self._cluster.vector(requests)
         more = dict(zip(UNSTATED, additions, strict=True))
         scored = [
@@ -139,4 +139,4 @@ class NodeResourcesFit(Plugin):
             return None
         parts = [(row, int(vector[row]) + more.get(one.name, 0), one.weight) for row, one in scored]
         rows, amounts, weights = zip(*parts, strict=True)
-        return Wanted(parts, list(rows), np.array(amounts)[:, None], np.array(weights)[:, None])
+        return FitRequest(parts, list(rows), np.array(amounts)[:, None], np.array(weights)[:, None])

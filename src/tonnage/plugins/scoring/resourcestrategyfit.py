@@ -24,7 +24,7 @@ from tonnage.framework.plugin import Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.wire import WireError, decode
-from tonnage.plugins.helpers.unknownresources import ANY, Named, Unoffered
+from tonnage.plugins.helpers.unknownresources import ANY, Named, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, names_in
 from tonnage.plugins.scoring._scarcity import REASONS, Avoidance, Reserve
 from tonnage.plugins.scoring._strategyarguments import (
@@ -43,7 +43,7 @@ _EXPECTED_WEIGHTS = 'weights as whole numbers from 0 up, such as {"cpu": 1, "nvi
 _Key = tuple[Requests, str | None, str | None]
 
 
-class Weighted(NamedTuple):
+class StrategyRequest(NamedTuple):
     """What of a pod's requests is scored: rows of resources that nodes know, as columns; and the sum of all weights."""
 
     rows: Array
@@ -82,8 +82,8 @@ class ResourceStrategyFit(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._known: Memo[_Key, Weighted] = Memo()
-        self._unoffered = Unoffered(session, self.name, self._named())
+        self._known: Memo[_Key, StrategyRequest] = Memo()
+        self._unoffered = UnknownResources(session, self.name, self._named())
         args = self.args
         if args.proportional.enable and names_in(args.proportional.resources):
             reserve = Reserve(session.cluster, args.proportional)
@@ -158,7 +158,7 @@ class ResourceStrategyFit(Plugin):
         score *= float(_MOST * self.args.resource_strategy_fit_weight)
         return score
 
-    def _weighted(self, key: _Key) -> Weighted:
+    def _weighted(self, key: _Key) -> StrategyRequest:
         memo = self._known.at(self._cluster.columns.layout)
         known = memo.get(key)
         if known is None:
@@ -174,7 +174,7 @@ class ResourceStrategyFit(Plugin):
             weight_sum = sum(strategy.weight for _, strategy in weighted) if scored else 0
             amounts = self._cluster.vector(requests).take(rows)
             columns = amounts[:, None], weights[:, None], least[:, None]
-            known = memo.keep(key, Weighted(rows, *columns, weight_sum))
+            known = memo.keep(key, StrategyRequest(rows, *columns, weight_sum))
         return known
 
     def _strategy(self, name: str, wanted: str, own: Mapping[str, int] | None) -> Strategy | None:

@@ -14,7 +14,7 @@ _FEW = 32
 """Up to so many changed rows are added one by one; for more it is faster to count everything."""
 
 
-class Domains:
+class DomainUsage:
     """Membership as (domains, nodes), and sums over the members as (resources, domains), kept current row by row.
 
     Good for one layout of the columns and one membership.

@@ -12,13 +12,13 @@ import numpy as np
 
 from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import HAVE_PLACES, Job
-from tonnage.cluster.jobs.topologyconstraint import InNetwork
+from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session
 from tonnage.model.hypernode import HyperNode
 from tonnage.plugins.topology._fillorder import filling_order, filling_scores
-from tonnage.plugins.topology._jobroom import Room
+from tonnage.plugins.topology._jobroom import JobRoom
 
 
 class Tiers(NamedTuple):
@@ -31,7 +31,7 @@ class Tiers(NamedTuple):
     """By tier, the place of the HyperNode that each node is in; one beyond all if it is in none."""
 
 
-def highest_tier(said: InNetwork, hypernodes: Mapping[str, HyperNode]) -> int | str | None:
+def highest_tier(said: HyperNodeConstraint, hypernodes: Mapping[str, HyperNode]) -> int | str | None:
     """The highest tier that will do, nothing if any does; or what is wrong."""
     if not said.tier_name:
         return said.tier
@@ -42,7 +42,7 @@ def highest_tier(said: InNetwork, hypernodes: Mapping[str, HyperNode]) -> int | 
 class HyperNodeSearch:
     """Looks for HyperNodes that may hold some pods of one job."""
 
-    def __init__(self, session: Session, tiers: Tiers, scores: Mapping[str, float], job: Job, room: Room) -> None:
+    def __init__(self, session: Session, tiers: Tiers, scores: Mapping[str, float], job: Job, room: JobRoom) -> None:
         """`scores` say how good each HyperNode is for the job."""
         self._tiers = tiers
         self._scores = scores

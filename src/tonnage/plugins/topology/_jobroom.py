@@ -69,7 +69,7 @@ class Kinds:
         return list(alike.values())
 
 
-class Room:
+class JobRoom:
     """What there is room for, of the pods that a job asks places for."""
 
     def __init__(self, session: Session, kinds: Kinds, job: Job, tasks: Sequence[Task]) -> None:

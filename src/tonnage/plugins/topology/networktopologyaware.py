@@ -30,11 +30,11 @@ from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.model.resources import CPU, MEMORY
-from tonnage.plugins.helpers.unknownresources import Named, Unoffered
+from tonnage.plugins.helpers.unknownresources import Named, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, check_keys, integer, resource_weights, weight_in
-from tonnage.plugins.topology._domainusage import Domains
+from tonnage.plugins.topology._domainusage import DomainUsage
 from tonnage.plugins.topology._hypernodesets import HyperNodeSearch, Tiers, highest_tier
-from tonnage.plugins.topology._jobroom import Kinds, Room
+from tonnage.plugins.topology._jobroom import JobRoom, Kinds
 
 WEIGHT_KEY = "weight"
 CPU_KEY = "hypernode.binpack.cpu"
@@ -65,7 +65,7 @@ class _Weighted(NamedTuple):
 class _Around(NamedTuple):
     """The HyperNodes around nodes: for each tier and each set of nodes in the same ones, the place of its domain."""
 
-    domains: Domains
+    domains: DomainUsage
     tiers: list[int]
     """The tier of each domain."""
     levels: list[int]
@@ -148,7 +148,7 @@ class NetworkTopologyAware(Plugin):
         self._factor = float(_MOST * self.args.weight)
         effect = "its weight {} makes every HyperNode full for pods that request it"
         named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.args.resources.items()]
-        self._unoffered = Unoffered(session, self.name, named)
+        self._unoffered = UnknownResources(session, self.name, named)
         if self.args.weight and self.args.normal_pods:
             session.add_batch_node_order(self._score, key=self._key, fresh=True)
         if self.args.weight:
@@ -165,7 +165,7 @@ class NetworkTopologyAware(Plugin):
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
         """The HyperNodes of which one is to hold a job that says so."""
         said = job.group.network if job.group is not None else None
-        if said is None or job.closeness is not None:
+        if said is None or job.constraint is not None:
             return None
         highest = highest_tier(said, self._cluster.hypernodes)
         around = self._hypernodes()
@@ -180,7 +180,7 @@ class NetworkTopologyAware(Plugin):
             around.domains.member,
             dict(zip(around.levels, around.places.take(around.sets, axis=1), strict=True)),
         )
-        room = Room(self._session, self._kinds, job, tasks)
+        room = JobRoom(self._session, self._kinds, job, tasks)
         scores = self.hypernode_scores(tasks[: room.needed], placed=job.tasks_that(*HAVE_PLACES))
         search = HyperNodeSearch(self._session, tiers, scores, job, room)
         return search.node_sets(highest if said.hard else None)
@@ -234,7 +234,7 @@ class NetworkTopologyAware(Plugin):
         message = "there are no HyperNodes, so that the plugin scores nothing"
         self._session.report(Problem(f"Plugin/{self.name}", "hypernodes", "", "HyperNode objects", message))
 
-    def _shares(self, domains: Domains, requests: Requests) -> Array:
+    def _shares(self, domains: DomainUsage, requests: Requests) -> Array:
         """The share of each domain that would be in use; 0 where something would overflow."""
         wanted = self._weighted(requests)
         if wanted.lost or not wanted.weight_sum:
@@ -276,7 +276,7 @@ class NetworkTopologyAware(Plugin):
     def _look_around(self) -> _Around:
         hypernodes = self._cluster.hypernodes
         nodes = dict(self._cluster.membership().nodes) | {ROOT: frozenset(self._cluster.nodes)}
-        domains = Domains(self._cluster, nodes)
+        domains = DomainUsage(self._cluster, nodes)
         tiers = [hypernodes[name].spec.tier for name in domains.names[:-1]]
         tiers.append(max(tiers) + 1)
         levels = sorted(set(tiers))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import HAVE_PLACES, Job
-from tonnage.cluster.jobs.topologyconstraint import Closeness
+from tonnage.cluster.jobs.topologyconstraint import LabelConstraint
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
@@ -23,7 +23,7 @@ from tonnage.framework.points import NODE_SETS
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.plugins.topology._fillorder import filling_order, filling_scores
-from tonnage.plugins.topology._jobroom import Kinds, Room
+from tonnage.plugins.topology._jobroom import JobRoom, Kinds
 from tonnage.plugins.topology._levels import Levels
 
 NETWORK = "network-topology-aware"
@@ -40,7 +40,7 @@ class _Plan(NamedTuple):
     """Whether the narrowest is only preferred, so that wider domains are filled by those of it."""
 
 
-class Topology(Plugin):
+class JobTopology(Plugin):
     """Keeps the pods of a job together, by labels of nodes."""
 
     name = "topology"
@@ -53,22 +53,22 @@ class Topology(Plugin):
         session.add_node_sets(self._node_sets)
 
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
-        closeness = job.closeness
+        constraint = job.constraint
         if job.group is not None and job.group.network is not None:
-            self._tell_of_network(job, closeness)
-        if closeness is None:
+            self._tell_of_network(job, constraint)
+        if constraint is None:
             return None
-        plan = self._plan(job, closeness)
+        plan = self._plan(job, constraint)
         if isinstance(plan, Reason):
             return NodeSets((), plan)
         if plan is None:
             return None
-        return _Search(self._session, plan, job, Room(self._session, self._kinds, job, tasks)).node_sets()
+        return _Search(self._session, plan, job, JobRoom(self._session, self._kinds, job, tasks)).node_sets()
 
-    def _tell_of_network(self, job: Job, closeness: Closeness | None) -> None:
+    def _tell_of_network(self, job: Job, constraint: LabelConstraint | None) -> None:
         """Say so if nobody looks at what a group says about HyperNodes."""
-        if closeness is not None:
-            message = f"has no effect beside {closeness.field}"
+        if constraint is not None:
+            message = f"has no effect beside {constraint.field}"
         elif (NETWORK, NODE_SETS.name) not in self._session.registered:
             message = f"has no effect: the configuration does not name the plugin {NETWORK}, or switches it off"
         else:
@@ -77,7 +77,7 @@ class Topology(Plugin):
 
     # -- what a job asks for
 
-    def _plan(self, job: Job, said: Closeness) -> _Plan | Reason | None:
+    def _plan(self, job: Job, said: LabelConstraint) -> _Plan | Reason | None:
         """The levels that a job means; a reason if the required one means nothing, nothing if only the preferred."""
         labels = self._labels(said)
         if isinstance(labels, str):
@@ -105,7 +105,7 @@ class Topology(Plugin):
         narrowest = labels.index(preferred or required)
         return _Plan(levels, narrowest, widest, bool(preferred))
 
-    def _labels(self, said: Closeness) -> tuple[str, ...] | str:
+    def _labels(self, said: LabelConstraint) -> tuple[str, ...] | str:
         """All labels by which domains are told apart, the widest first; or what is wrong."""
         if said.topology is None:
             return tuple(dict.fromkeys(label for label in (said.required, said.preferred) if label))
@@ -120,14 +120,14 @@ class Topology(Plugin):
         known = memo.get(key)
         return memo.keep(key, Levels(self._cluster, labels)) if known is None else known
 
-    def _refuse(self, job: Job, said: Closeness, fault: str) -> Reason | None:
+    def _refuse(self, job: Job, said: LabelConstraint, fault: str) -> Reason | None:
         if not said.required:
             self._report(job, said, f"{fault}; nothing is preferred")
             return None
         self._report(job, said, f"{fault}; the pods wait")
         return Reason("InvalidTopology", f"{job.key}: {fault}")
 
-    def _report(self, job: Job, said: Closeness, message: str) -> None:
+    def _report(self, job: Job, said: LabelConstraint, message: str) -> None:
         by_group = job.group is not None and job.group.near is not None
         name = f"PodGroup/{job.key}" if by_group else f"Pod/{min(job.tasks, default=job.key)}"
         self._session.report(Problem(name, said.field, "", "a level of a Topology, or a label of nodes", message))
@@ -136,7 +136,7 @@ class Topology(Plugin):
 class _Search:
     """Looks for domains that may hold some pods of one job."""
 
-    def __init__(self, session: Session, plan: _Plan, job: Job, room: Room) -> None:
+    def __init__(self, session: Session, plan: _Plan, job: Job, room: JobRoom) -> None:
         self._plan = plan
         self._levels = plan.levels
         self._job = job

@@ -16,7 +16,7 @@ _LABEL_GAP = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """What one plot shows of one series."""
 
     name: str
@@ -53,7 +53,7 @@ def room_for(names: Sequence[str]) -> float:
 
 
 def line_plot(
-    name: str, described: str, lines: Sequence[Line], x: Axis, y: Axis, frame: Frame, bound: Line | None = None
+    name: str, described: str, lines: Sequence[PlotLine], x: Axis, y: Axis, frame: Frame, bound: PlotLine | None = None
 ) -> Markup:
     """A plot; with room on its right the lines are named there."""
     view = Markup("").join(
@@ -111,7 +111,7 @@ def _axes(x: Axis, y: Axis, frame: Frame) -> Markup:
     return element("g", element("path", class_="ticks", d=ticks or "M0 0"), *words, class_="axes")
 
 
-def _placed(line: Line, x: Axis, y: Axis, frame: Frame, shift: float = 0.0) -> list[Point]:
+def _placed(line: PlotLine, x: Axis, y: Axis, frame: Frame, shift: float = 0.0) -> list[Point]:
     spreads = line.spread or [0.0] * len(line.points)
     return [
         (x.place(at, frame.left, frame.end), y.place(value + shift * spread, frame.floor, frame.top))
@@ -119,23 +119,23 @@ def _placed(line: Line, x: Axis, y: Axis, frame: Frame, shift: float = 0.0) -> l
     ]
 
 
-def _line(line: Line, x: Axis, y: Axis, frame: Frame) -> Markup:
+def _line(line: PlotLine, x: Axis, y: Axis, frame: Frame) -> Markup:
     path = polyline(_placed(line, x, y, frame))
     look = {"stroke": line_colour(line.look), "stroke_dasharray": line_dash(line.look)}
     return element("path", class_=f"line series-{line.look}", d=path, **look)
 
 
-def _band(line: Line, x: Axis, y: Axis, frame: Frame) -> Markup:
+def _band(line: PlotLine, x: Axis, y: Axis, frame: Frame) -> Markup:
     upper, lower = _placed(line, x, y, frame, 1.0), _placed(line, x, y, frame, -1.0)
     path = polyline([*upper, *reversed(lower)]) + "Z"
     return element("path", class_=f"band series-{line.look}", d=path, fill=line_colour(line.look))
 
 
-def _bound(line: Line, x: Axis, y: Axis, frame: Frame) -> Markup:
+def _bound(line: PlotLine, x: Axis, y: Axis, frame: Frame) -> Markup:
     return element("path", class_="bound", d=polyline(_placed(line, x, y, frame)))
 
 
-def _names(lines: Sequence[Line], bound: Line | None, x: Axis, y: Axis, frame: Frame) -> list[Markup]:
+def _names(lines: Sequence[PlotLine], bound: PlotLine | None, x: Axis, y: Axis, frame: Frame) -> list[Markup]:
     """The name of each line beside its end, moved apart where ends are close."""
     shown = [line for line in (*lines, bound) if line and line.points]
     ends = [_placed(line, x, y, frame)[-1] for line in shown]

@@ -29,7 +29,7 @@ class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
     disruptions_allowed: int = 0
 
 
-class Budget(msgspec.Struct, frozen=True):
+class DisruptionBudget(msgspec.Struct, frozen=True):
     """As much of a PodDisruptionBudget as is needed."""
 
     metadata: ObjectMeta
@@ -50,10 +50,10 @@ class Budget(msgspec.Struct, frozen=True):
 class BudgetList(msgspec.Struct, frozen=True):
     """The budgets of a namespace."""
 
-    items: list[Budget] = []
+    items: list[DisruptionBudget] = []
 
 
-def exceeded(budgets: Sequence[Budget], victims: Sequence[Victim]) -> tuple[str, list[Victim]]:
+def exceeded(budgets: Sequence[DisruptionBudget], victims: Sequence[Victim]) -> tuple[str, list[Victim]]:
     """Which of these pods of one namespace must not all go, and why not; nothing if all may."""
     for budget in budgets:
         covered = [victim for victim in victims if budget.covers(victim)]

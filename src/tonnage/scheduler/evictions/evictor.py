@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from tonnage.cluster.task import Task
-from tonnage.scheduler.evictions.plans import ASKED, LEAVES, SPARED, STAYS, Plan, Victim
+from tonnage.scheduler.evictions.plans import ASKED, LEAVES, SPARED, STAYS, EvictionPlan, Victim
 from tonnage.scheduler.evictions.writer import EvictionError, EvictionWriter
-from tonnage.scheduler.nominations import Promises
+from tonnage.scheduler.nominations import Nominations
 
 log = logging.getLogger(__name__)
 
@@ -31,22 +31,22 @@ class EvictionOutcomes(Protocol):
 
     def evicted(self, victim: Victim, outcome: str) -> None: ...
 
-    def held_up(self, plan: Plan) -> None:
+    def held_up(self, plan: EvictionPlan) -> None:
         """Somebody may not be evicted yet."""
         ...
 
 
-GiveUp = Callable[[Plan, str, Sequence[Victim]], None]
+GiveUp = Callable[[EvictionPlan, str, Sequence[Victim]], None]
 """Ends a plan: why, and who could not be evicted."""
 
 
-class Evictions:
+class Evictor:
     """Evicts pods while `run` runs."""
 
     def __init__(
         self,
         writer: EvictionWriter,
-        promises: Promises,
+        nominations: Nominations,
         outcomes: EvictionOutcomes,
         give_up: GiveUp,
         look_again: Callable[[], None],
@@ -54,7 +54,7 @@ class Evictions:
         patience: float = PATIENCE,
     ) -> None:
         self._writer = writer
-        self._promises = promises
+        self._nominations = nominations
         self._outcomes = outcomes
         self._give_up = give_up
         self._look_again = look_again
@@ -70,17 +70,17 @@ class Evictions:
         """How much has not come to its end."""
         return len(self._background)
 
-    def add(self, plans: Sequence[Plan]) -> None:
+    def add(self, plans: Sequence[EvictionPlan]) -> None:
         """Carry out new plans, and say on pods what has changed for them."""
-        for plan, decision in self._promises.promised():
+        for plan, decision in self._nominations.promised():
             if decision.task.key in self._clearing:
                 plan.nominated[decision.task.key] = ""
         for plan in plans:
             self._later(self._carry_out(plan))
-        for plan in self._promises.plans:
+        for plan in self._nominations.plans:
             if plan not in plans and self._unsaid(plan):
                 self._later(self._once(self._nominate(plan)))
-        for task in self._promises.take_lost():
+        for task in self._nominations.take_lost():
             self._clearing[task.key] = self._later(self._once(self._writer.nominate(task, "")))
             asyncio.get_running_loop().call_later(_LATE_SECONDS, self._clearing.pop, task.key, None)
 
@@ -109,7 +109,7 @@ class Evictions:
 
     # -- one plan
 
-    async def _carry_out(self, plan: Plan) -> None:
+    async def _carry_out(self, plan: EvictionPlan) -> None:
         """Nobody is evicted before it is written down for whom."""
         if not plan.decisions or await self._insist(plan, lambda: self._prepare(plan), lambda: not plan.is_over):
             await asyncio.gather(*[self._evict(plan, victim) for victim in plan.victims])
@@ -117,17 +117,17 @@ class Evictions:
             if victim.state == SPARED:
                 self._tell(victim, NOT_NEEDED)
 
-    async def _prepare(self, plan: Plan) -> None:
+    async def _prepare(self, plan: EvictionPlan) -> None:
         if len(plan.victims) > 1:
             await self._writer.check_budgets([victim for victim in plan.victims if self._is_due(victim)])
         await self._nominate(plan)
 
-    async def _evict(self, plan: Plan, victim: Victim) -> None:
+    async def _evict(self, plan: EvictionPlan, victim: Victim) -> None:
         await self._insist(plan, lambda: self._write(victim), lambda: not plan.is_over and self._is_open(victim))
         if victim.state == ASKED:
             # Nobody needs it to go any more; whether it does will have shown by then.
             await asyncio.sleep(_LATE_SECONDS)
-            self._promises.let_stay(victim)
+            self._nominations.let_stay(victim)
             self._look_again()
 
     async def _write(self, victim: Victim) -> None:
@@ -150,15 +150,17 @@ class Evictions:
         return victim.state in (STAYS, ASKED)
 
     def _is_due(self, victim: Victim) -> bool:
-        return self._is_open(victim) and self._promises.is_there(victim)
+        return self._is_open(victim) and self._nominations.is_there(victim)
 
-    async def _insist(self, plan: Plan, attempt: Callable[[], Awaitable[None]], is_wanted: Callable[[], bool]) -> bool:
+    async def _insist(
+        self, plan: EvictionPlan, attempt: Callable[[], Awaitable[None]], is_wanted: Callable[[], bool]
+    ) -> bool:
         """Try until it is done or not wanted any more; a plan for which something is refused too long is given up."""
         end, pause = self._clock() + self._patience, _FIRST_PAUSE
         while is_wanted():
             async with self._free:
                 # Meanwhile a cycle may have decided otherwise.
-                if is_wanted() and self._promises.stands(plan):
+                if is_wanted() and self._nominations.stands(plan):
                     try:
                         await attempt()
                         plan.against = ""
@@ -178,14 +180,14 @@ class Evictions:
             victim.outcome = outcome
             self._outcomes.evicted(victim, outcome)
 
-    def _refused(self, plan: Plan, error: EvictionError) -> None:
+    def _refused(self, plan: EvictionPlan, error: EvictionError) -> None:
         for victim in error.refused:
             self._tell(victim, REFUSED)
         self._give_up(plan, str(error), error.refused)
 
     # -- nominated nodes
 
-    def _unsaid(self, plan: Plan) -> list[tuple[Task, str]]:
+    def _unsaid(self, plan: EvictionPlan) -> list[tuple[Task, str]]:
         """Pods that name another node than the one that is made free for them."""
         return [
             (decision.task, decision.node)
@@ -193,7 +195,7 @@ class Evictions:
             if decision.node is not None and plan.nominated.get(key) != decision.node
         ]
 
-    async def _nominate(self, plan: Plan) -> None:
+    async def _nominate(self, plan: EvictionPlan) -> None:
         """Say on all pods of a plan which node is made free for them."""
         for task, node in self._unsaid(plan):
             clearing = self._clearing.pop(task.key, None)

@@ -28,7 +28,7 @@ class Victim:
         return self.task.key
 
 
-class Plan:
+class EvictionPlan:
     """Victims for one job. A plan without promised places is for the sake of the victims' own job."""
 
     __slots__ = ("against", "decisions", "is_over", "known", "nominated", "number", "seen", "victims")

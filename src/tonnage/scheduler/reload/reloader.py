@@ -15,9 +15,9 @@ from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import SessionError
 from tonnage.observability.events import CONFIGURATION_REFUSED, ObjectRef
-from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.reload.sources import Content, Source
-from tonnage.scheduler.service import Service
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.reload.sources import ConfigSource, Content
+from tonnage.scheduler.service import SchedulerService
 
 log = logging.getLogger(__name__)
 
@@ -33,16 +33,16 @@ class Configuration(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-class Reloading:
+class Reloader:
     """Takes over new configurations while `run` runs; without a source there are none."""
 
     def __init__(
         self,
         first: Configuration,
-        source: Source | None,
+        source: ConfigSource | None,
         load: Callable[[str, str], Configuration],
-        service: Service,
-        metrics: Metrics,
+        service: SchedulerService,
+        metrics: SchedulerMetrics,
         pod: str = "",
     ) -> None:
         self.in_force = first
@@ -68,7 +68,7 @@ class Reloading:
             async for content in contents:
                 self.look_at(content, self._source)
 
-    def look_at(self, content: Content, source: Source) -> None:
+    def look_at(self, content: Content, source: ConfigSource) -> None:
         """Take over what the source holds now, if that is new and can be used."""
         seen = (content, "") if isinstance(content, str) else ("", str(content))
         if seen == self._seen:
@@ -98,7 +98,7 @@ class Reloading:
                 log.warning("%s", warning)
             log.info("%s: the new configuration is in force", source.name)
 
-    def _refuse(self, why: str, source: Source) -> None:
+    def _refuse(self, why: str, source: ConfigSource) -> None:
         self._metrics.config_reloads.labels(REFUSED).inc()
         log.error("the new configuration is refused, the one in force stays: %s", why)
         about = source.about or self._own_pod()

@@ -16,7 +16,7 @@ from tonnage.config.source import text_of_file
 from tonnage.kube.client import Client
 from tonnage.kube.configmap import ConfigMap, one_config_map
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.kube.watch import NOT_FOUND, Follower, Pace
+from tonnage.kube.watch import NOT_FOUND, Backoff, Reflector
 from tonnage.model.wire import WireError, decode_object
 from tonnage.observability.events import ObjectRef
 
@@ -27,7 +27,7 @@ Content = str | SettingsError
 """The text of a configuration, or why there is none."""
 
 
-class Source(Protocol):
+class ConfigSource(Protocol):
     """Something that holds a configuration."""
 
     @property
@@ -109,12 +109,12 @@ def map_name(text: str) -> MapName | None:
 class ConfigMapSource:
     """A ConfigMap of the API server."""
 
-    def __init__(self, client: Client, name: MapName, pace: Pace) -> None:
+    def __init__(self, client: Client, name: MapName, backoff: Backoff) -> None:
         self.name = str(name)
         self._client = client
         self._named = name
         self._resource = one_config_map(name.namespace, name.map)
-        self._pace = pace
+        self._backoff = backoff
         self._uid = ""
 
     @property
@@ -134,7 +134,7 @@ class ConfigMapSource:
             raise self._wrong(f"{error.path}: {error.message}") from error
 
     async def contents(self) -> AsyncGenerator[Content, None]:
-        async with aclosing(Follower(self._client, self._resource, self._pace).batches()) as batches:
+        async with aclosing(Reflector(self._client, self._resource, self._backoff).batches()) as batches:
             async for batch in batches:
                 for change in batch.changes:
                     if change.is_gone:

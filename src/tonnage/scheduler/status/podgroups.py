@@ -16,9 +16,9 @@ from tonnage.cluster.jobs.group import link_of
 from tonnage.cluster.jobs.job import WAITING
 from tonnage.framework.decision import UNSCHEDULABLE, Decision
 from tonnage.kube.client import Client
-from tonnage.kube.informer import PODS, Kind
+from tonnage.kube.informer import PODS, FollowedKind
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
-from tonnage.kube.ratelimit import Allowance
+from tonnage.kube.ratelimit import RateLimit
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import PodGroup
 from tonnage.model.pod import Pod
@@ -39,7 +39,7 @@ _GROUPS = {kind.resource.path: kind.resource for kind in (VOLCANO_GROUPS, KAI_GR
 """In the order in which they count where several have one name."""
 
 
-class Statuses:
+class PodGroupStatuses:
     """Writes while `run` runs."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Statuses:
         self._is_ours = is_ours
         self._now = now
         self._led = led
-        self._allowance = Allowance(per_second, burst)
+        self._allowance = RateLimit(per_second, burst)
         self._writer = StatusWriter(client)
         self._things: dict[str, dict[str, PodGroup]] = {path: {} for path in _GROUPS}
         """PodGroups as the API server shows them, by the path of their kind and by name."""
@@ -98,7 +98,7 @@ class Statuses:
             self._why[key] = why
             self._note(key)
 
-    def seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows."""
         if kind.resource.path in _GROUPS:
             for change in changes:

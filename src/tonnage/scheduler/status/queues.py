@@ -16,7 +16,7 @@ from tonnage.cluster.jobs.queue import GPU
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
 from tonnage.kube.informer import PODS as POD_KIND
-from tonnage.kube.informer import Kind
+from tonnage.kube.informer import FollowedKind
 from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import KaiQueue, VolcanoQueue
@@ -43,7 +43,7 @@ Amounts = Counter[str]
 Fields = dict[str, dict[str, str]]
 
 
-class Held(NamedTuple):
+class QueueHolding(NamedTuple):
     """What the pods of a queue come to, by resource."""
 
     allocated: Amounts
@@ -70,7 +70,7 @@ class QueueStatuses:
         """What was last heard of everything that counts, by kind and name."""
         self._changed = asyncio.Event()
 
-    def seen(self, kind: Kind, changes: Sequence[Change]) -> None:
+    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows, and note whether queues may hold something else now."""
         if kind.resource.kind not in _COUNTED:
             return
@@ -138,11 +138,11 @@ class QueueStatuses:
 
     # -- counting
 
-    async def _count(self, by_kai: bool) -> Mapping[str, Held]:
+    async def _count(self, by_kai: bool) -> Mapping[str, QueueHolding]:
         """What each queue holds, with what those below it hold."""
         cluster = self._cluster
         of_task: Callable[[Task], Mapping[str, int]] = _kai_amounts(cluster) if by_kai else _plain_amounts
-        own: dict[str, Held] = {}
+        own: dict[str, QueueHolding] = {}
         running = [task for key, task in cluster.running.items() if key not in cluster.leaving]
         asking = list(cluster.waiting.values()) if by_kai else []
         for tasks, holds in (([*running, *cluster.reserved.values()], True), (asking, False)):
@@ -151,19 +151,21 @@ class QueueStatuses:
                     self._add(own, task, of_task(task), holds, by_kai)
                 await asyncio.sleep(0)
         tree = cluster.groups.hierarchy()
-        found: dict[str, Held] = {}
+        found: dict[str, QueueHolding] = {}
         for name, held in own.items():
             for above in tree.upwards(name):
-                sums = found.setdefault(above, Held(Counter(), Counter(), Counter()))
+                sums = found.setdefault(above, QueueHolding(Counter(), Counter(), Counter()))
                 for total, amounts in zip(sums, held, strict=True):
                     total.update(amounts)
         return found
 
-    def _add(self, own: dict[str, Held], task: Task, amounts: Mapping[str, int], holds: bool, by_kai: bool) -> None:
+    def _add(
+        self, own: dict[str, QueueHolding], task: Task, amounts: Mapping[str, int], holds: bool, by_kai: bool
+    ) -> None:
         job = self._cluster.groups.job_of(task)
         held = own.get(job.queue)
         if held is None:
-            held = own[job.queue] = Held(Counter(), Counter(), Counter())
+            held = own[job.queue] = QueueHolding(Counter(), Counter(), Counter())
         if holds:
             _plus(held.allocated, amounts)
         if by_kai:
@@ -172,12 +174,12 @@ class QueueStatuses:
                 _plus(held.fixed, amounts)
 
     @staticmethod
-    def _volcano(held: Held | None) -> Fields:
+    def _volcano(held: QueueHolding | None) -> Fields:
         return {"allocated": _shown(held.allocated, (CPU,)) if held is not None else {}}
 
     @staticmethod
-    def _kai(held: Held | None) -> Fields:
-        parts = held or Held(Counter(), Counter(), Counter())
+    def _kai(held: QueueHolding | None) -> Fields:
+        parts = held or QueueHolding(Counter(), Counter(), Counter())
         return {
             "allocated": _shown(parts.allocated, (CPU, KAI_GPU)),
             "allocatedNonPreemptible": _shown(parts.fixed, (CPU, KAI_GPU)),

@@ -11,7 +11,7 @@ from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
 from tonnage.kube.leaderelection.fence import Fence, always
-from tonnage.model.timestamp import known_moment
+from tonnage.model.timestamp import known_timestamp
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _KINDS = (VOLCANO_GROUPS, KAI_GROUPS, COSCHEDULING_GROUPS)
 """In the order in which they count where several have a group of one name."""
 
 
-class Stale:
+class StaleGangs:
     """Writes annotations while `run` runs, and calls `wake` when the time of a gang has come."""
 
     def __init__(self, client: Client, cluster: Cluster, wake: Callable[[], None], fence: Fence = always) -> None:
@@ -84,4 +84,4 @@ class Stale:
 
 
 def _since(gang: StaleGang) -> float:
-    return known_moment(gang.since) or 0.0
+    return known_timestamp(gang.since) or 0.0

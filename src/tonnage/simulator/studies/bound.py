@@ -27,7 +27,7 @@ class MissingSolverError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeKind:
+class EqualNodes:
     """Nodes that do not differ."""
 
     cpu: int
@@ -40,7 +40,7 @@ class NodeKind:
 
 
 @dataclass(frozen=True, slots=True)
-class PodKind:
+class EqualPods:
     """Pods that do not differ."""
 
     cpu: int
@@ -54,16 +54,16 @@ class PodKind:
     """Models of cards that will do; empty if all will."""
     count: int = 1
 
-    def goes_on(self, node: NodeKind) -> bool:
+    def goes_on(self, node: EqualNodes) -> bool:
         """Whether a node that is empty has room."""
         suits = not self.models or node.model in self.models
         return suits and self.cpu <= node.cpu and self.memory <= node.memory and self.gpus <= node.cards
 
 
-Kind = TypeVar("Kind", NodeKind, PodKind)
+Kind = TypeVar("Kind", EqualNodes, EqualPods)
 
 
-def gpu_bound(nodes: Sequence[NodeKind], pods: Sequence[PodKind]) -> float:
+def gpu_bound(nodes: Sequence[EqualNodes], pods: Sequence[EqualPods]) -> float:
     """GPUs that no policy can give out more of, to whichever of the pods it chooses."""
     offered = _merged([node for node in nodes if node.cards > 0])
     wanted = _merged([pod for pod in pods if pod.gpus > 0 and any(pod.goes_on(node) for node in offered)])
@@ -124,7 +124,7 @@ class _Programme:
             self.limits.append(limit)
 
 
-def _relaxation(nodes: list[NodeKind], pods: list[PodKind]) -> _Programme:
+def _relaxation(nodes: list[EqualNodes], pods: list[EqualPods]) -> _Programme:
     """A column for every kind of pod on every kind of node it goes on: how many of the pods are there."""
     fits = np.array([[pod.goes_on(node) for node in nodes] for pod in pods])
     column = np.where(fits, np.cumsum(fits).reshape(fits.shape) - 1, -1)
@@ -141,7 +141,7 @@ def _relaxation(nodes: list[NodeKind], pods: list[PodKind]) -> _Programme:
     return programme
 
 
-def _sizes(node: NodeKind, pods: list[PodKind]) -> Iterator[tuple[Integers, int, Integers, int]]:
+def _sizes(node: EqualNodes, pods: list[EqualPods]) -> Iterator[tuple[Integers, int, Integers, int]]:
     """Per resource: what each pod takes at a time, of how much, how many times, and how often there is as much."""
     # Shares are rounded down, which keeps the bound above the truth; the little that is added is for binary fractions.
     shares = np.array([int(pod.share * SHARES + 1e-3) for pod in pods], np.int64)

@@ -8,7 +8,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.model.resources import CPU, MEMORY, amount
 from tonnage.simulator.measure import percent
 from tonnage.simulator.scene import Scene, Shape
-from tonnage.simulator.studies.bound import NodeKind, PodKind, gpu_bound
+from tonnage.simulator.studies.bound import EqualNodes, EqualPods, gpu_bound
 
 STEP = 10
 """Percent of arrived demand between two checkpoints that have a bound."""
@@ -43,18 +43,18 @@ def _bound(scene: Scene, seed: int, demand: int) -> dict[str, float]:
     return found
 
 
-def _nodes(scene: Scene) -> list[NodeKind]:
+def _nodes(scene: Scene) -> list[EqualNodes]:
     cluster = scene.cluster(default_vendors())
     resources, amounts = cluster.columns.resources, cluster.all_nodes().allocatable
     found = []
     for row, state in enumerate(cluster.states):
         cpu, memory = (int(amounts[resources[name], row]) for name in (CPU, MEMORY))
         model = state.devices[0].type if state.devices else ""
-        found.append(NodeKind(cpu, memory // _MEBIBYTE, len(state.devices), model))
+        found.append(EqualNodes(cpu, memory // _MEBIBYTE, len(state.devices), model))
     return found
 
 
-def _pod(shape: Shape, count: int) -> PodKind:
+def _pod(shape: Shape, count: int) -> EqualPods:
     requests = shape.spec.containers[0].resources.requests or {}
     cpu, memory = (amount(name, requests.get(name, 0)) for name in (CPU, MEMORY))
-    return PodKind(cpu, memory // _MEBIBYTE, shape.cards, shape.share, frozenset(shape.models), count)
+    return EqualPods(cpu, memory // _MEBIBYTE, shape.cards, shape.share, frozenset(shape.models), count)

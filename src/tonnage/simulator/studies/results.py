@@ -6,17 +6,17 @@ Checkpoint = str
 """Where on the axis something was measured: percent of arrived demand, or virtual seconds, as text."""
 
 
-class Spread(msgspec.Struct, frozen=True):
+class SeedSpread(msgspec.Struct, frozen=True):
     """A measure over several seeds."""
 
     mean: float
     sd: float = 0.0
 
 
-Curve = dict[Checkpoint, Spread]
+Curve = dict[Checkpoint, SeedSpread]
 
 
-class NodePicture(msgspec.Struct, frozen=True):
+class NodeFrame(msgspec.Struct, frozen=True):
     """A node at one moment: how much of each card is in use, from 0 to 1."""
 
     name: str
@@ -25,11 +25,11 @@ class NodePicture(msgspec.Struct, frozen=True):
     cpu: float = 0.0
 
 
-class Picture(msgspec.Struct, frozen=True):
+class ClusterFrame(msgspec.Struct, frozen=True):
     """The cluster at one moment of the first seed's run."""
 
     checkpoint: Checkpoint
-    nodes: list[NodePicture]
+    nodes: list[NodeFrame]
 
 
 class PolicyResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,13 +47,13 @@ class PolicyResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Cards of which nothing is in use."""
     cpu_stranded: Curve = {}
     """Processors on nodes whose cards are full, in percent of all."""
-    failures: dict[str, Spread] = {}
+    failures: dict[str, SeedSpread] = {}
     """Pods that failed or still wait at the end, by reason."""
-    waiting_time: dict[str, Spread] = {}
+    waiting_time: dict[str, SeedSpread] = {}
     """Seconds from arrival to start, by percentile."""
-    completion_time: dict[str, Spread] = {}
+    completion_time: dict[str, SeedSpread] = {}
     """Seconds from arrival to end, by percentile."""
-    picture: Picture | None = None
+    picture: ClusterFrame | None = None
 
 
 class Results(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,7 +9,7 @@ import numpy as np
 
 import tonnage
 from tonnage.simulator.run import Run
-from tonnage.simulator.studies.results import Curve, PolicyResult, Results, Spread
+from tonnage.simulator.studies.results import Curve, PolicyResult, Results, SeedSpread
 
 _DIGITS = 4
 
@@ -61,7 +61,7 @@ def _curve(runs: Sequence[Run], name: str) -> Curve:
     return {place: spread(values) for place, values in zip(runs[0].checkpoints, columns, strict=True)}
 
 
-def _by_name(found: Sequence[Mapping[str, float]], missing: float | None = None) -> dict[str, Spread]:
+def _by_name(found: Sequence[Mapping[str, float]], missing: float | None = None) -> dict[str, SeedSpread]:
     """Figures by name; one that a run lacks is left out of the mean, or counts as what is given."""
     names = dict.fromkeys(name for figures in found for name in figures)
     result = {}
@@ -71,8 +71,8 @@ def _by_name(found: Sequence[Mapping[str, float]], missing: float | None = None)
     return result
 
 
-def spread(values: Iterable[float]) -> Spread:
+def spread(values: Iterable[float]) -> SeedSpread:
     """Mean and standard deviation of a sample."""
     known = list(values)
     deviation = statistics.stdev(known) if len(known) > 1 else 0.0
-    return Spread(round(statistics.fmean(known), _DIGITS), round(deviation, _DIGITS))
+    return SeedSpread(round(statistics.fmean(known), _DIGITS), round(deviation, _DIGITS))

@@ -17,7 +17,7 @@ from tonnage.simulator.fill import fill
 from tonnage.simulator.policies import Policy
 from tonnage.simulator.run import Run
 from tonnage.simulator.scene import Scene
-from tonnage.simulator.source import Source
+from tonnage.simulator.source import SceneSource
 from tonnage.simulator.studies.cache import Cache, code_digest
 from tonnage.simulator.studies.distributed import run_on_dask
 from tonnage.simulator.timedrun import replay
@@ -38,7 +38,7 @@ class Manner(msgspec.Struct, frozen=True):
     """At which percent of arrived demand, or of the time, the cluster is shown."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class PlannedRun(msgspec.Struct, frozen=True):
     """One run that is to be made."""
 
     source: int
@@ -51,7 +51,9 @@ class Job(msgspec.Struct, frozen=True):
 class Sweep:
     """Runs jobs on some sources."""
 
-    def __init__(self, sources: Sequence[Source], cache: Cache | None, processes: int, dask: str | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[SceneSource], cache: Cache | None, processes: int, dask: str | None = None
+    ) -> None:
         self._sources = sources
         self._digests = [source.digest() for source in sources]
         self._cache = cache
@@ -59,7 +61,7 @@ class Sweep:
         self._dask = dask
         """The address of a Dask cluster that runs jobs instead of processes here."""
 
-    def run(self, jobs: Sequence[Job], progress: Callable[[int], None] = lambda done: None) -> list[Run]:
+    def run(self, jobs: Sequence[PlannedRun], progress: Callable[[int], None] = lambda done: None) -> list[Run]:
         """The runs of all jobs, in their order; `progress` is told how many more are done."""
         keys = [self._key(job) for job in jobs]
         found: dict[int, Run] = {}
@@ -84,7 +86,7 @@ class Sweep:
                 done(place, run)
         return [found[number] for number in range(len(jobs))]
 
-    def _key(self, job: Job) -> str:
+    def _key(self, job: PlannedRun) -> str:
         """A name for everything that the result depends on."""
         files = [sha256(Path(path).read_bytes()).hexdigest() for path in job.policy.plugin_files]
         content = [
@@ -98,7 +100,7 @@ class Sweep:
         ]
         return sha256(encode(content)).hexdigest()
 
-    def _runs(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Run]]:
+    def _runs(self, jobs: Sequence[PlannedRun]) -> Iterator[tuple[int, Run]]:
         """The jobs' places and runs, as they are made."""
         if self._processes <= 1 or len(jobs) <= 1:
             for number, job in enumerate(jobs):
@@ -115,7 +117,7 @@ class Sweep:
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
-def make_run(source: Source, job: Job) -> Run:
+def make_run(source: SceneSource, job: PlannedRun) -> Run:
     """Run a job."""
     scene, manner = _scene(source), job.manner
     if manner.mode == REPLAY:
@@ -123,10 +125,10 @@ def make_run(source: Source, job: Job) -> Run:
     return fill(scene, job.policy, job.seed, manner.demand, manner.keep, manner.picture)
 
 
-_scenes: dict[int, tuple[Source, Scene]] = {}
+_scenes: dict[int, tuple[SceneSource, Scene]] = {}
 
 
-def _scene(source: Source) -> Scene:
+def _scene(source: SceneSource) -> Scene:
     """The scene of a source, made once while the source is in use."""
     known = _scenes.get(id(source))
     if known is None or known[0] is not source:
@@ -134,10 +136,10 @@ def _scene(source: Source) -> Scene:
     return known[1]
 
 
-_received: Sequence[Source] = ()
+_received: Sequence[SceneSource] = ()
 
 
-def _receive(sources: Sequence[Source]) -> None:
+def _receive(sources: Sequence[SceneSource]) -> None:
     """What a process is told when it starts, so that sources are sent once."""
     global _received
     _received = sources
@@ -145,9 +147,9 @@ def _receive(sources: Sequence[Source]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _run(job: Job) -> Run:
+def _run(job: PlannedRun) -> Run:
     return _run_of(_received, job)
 
 
-def _run_of(sources: Sequence[Source], job: Job) -> Run:
+def _run_of(sources: Sequence[SceneSource], job: PlannedRun) -> Run:
     return make_run(sources[job.source], job)

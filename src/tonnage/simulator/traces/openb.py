@@ -21,7 +21,7 @@ from tonnage.simulator.objects import (
     make_spec,
 )
 from tonnage.simulator.scene import Entry, Scene, Shape, in_time, popularity, shuffled
-from tonnage.simulator.traces.table import Line, Table
+from tonnage.simulator.traces.table import CsvLine, CsvTable
 
 WHOLE = 1000
 """Thousandths of a card, which are its memory and its places for pods."""
@@ -73,7 +73,7 @@ def read_trace(nodes: str, pods: str) -> Trace:
 def read_nodes(path: str) -> list[NodeLine]:
     """The list of nodes."""
     found: dict[str, NodeLine] = {}
-    for line in Table(path, _NODES):
+    for line in CsvTable(path, _NODES):
         node = NodeLine(
             line.text("sn"), line.amount("cpu_milli"), line.amount("memory_mib"), line.amount("gpu"), line.text("model")
         )
@@ -94,7 +94,7 @@ def read_nodes(path: str) -> list[NodeLine]:
 def read_pods(path: str) -> list[PodLine]:
     """The list of pods."""
     found: dict[str, PodLine] = {}
-    for line in Table(path, _PODS):
+    for line in CsvTable(path, _PODS):
         pod = _pod(line)
         if pod.name in found:
             line.wrong("name", f"there is a pod {pod.name} already")
@@ -104,7 +104,7 @@ def read_pods(path: str) -> list[PodLine]:
     return list(found.values())
 
 
-def _pod(line: Line) -> PodLine:
+def _pod(line: CsvLine) -> PodLine:
     gpus, milli = line.amount("num_gpu"), line.amount("gpu_milli")
     if gpus > 1 and milli != WHOLE:
         line.wrong("gpu_milli", f"{gpus} GPUs of {milli} thousandths; several GPUs are whole ones, {WHOLE} each")
@@ -119,7 +119,7 @@ def _pod(line: Line) -> PodLine:
     return PodLine(name, cpu, memory, gpus, milli if gpus else 0, models if gpus else (), *_times(line), place)
 
 
-def _times(line: Line) -> tuple[float | None, float | None]:
+def _times(line: CsvLine) -> tuple[float | None, float | None]:
     """When a pod came and for how long it ran: from its start if that is known, else from when it came."""
     created, deleted, started = line.time("creation_time"), line.time("deletion_time"), line.time("scheduled_time")
     if created is None or deleted is None:

@@ -12,12 +12,12 @@ from tonnage.manifests.written import TextError
 _LARGEST = 2**40
 
 
-class Line:
+class CsvLine:
     """One line of a table."""
 
     __slots__ = ("_cells", "_table", "number")
 
-    def __init__(self, table: "Table", number: int, cells: Sequence[str]) -> None:
+    def __init__(self, table: "CsvTable", number: int, cells: Sequence[str]) -> None:
         self._table = table
         self._cells = cells
         self.number = number
@@ -54,7 +54,7 @@ class Line:
         raise TextError(self._table.source, *self.place(name), f"{name}: {message}")
 
 
-class Table:
+class CsvTable:
     """A table whose first line names its columns."""
 
     def __init__(self, source: str, required: Sequence[str]) -> None:
@@ -77,12 +77,12 @@ class Table:
             raise TextError(source, 1, 1, f"no column {', '.join(missing)}; there are {', '.join(header)}{near}")
         self._width = len(header)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[CsvLine]:
         try:
             for cells in self._lines:
                 if not any(cells):
                     continue
-                line = Line(self, self._lines.line_num, cells)
+                line = CsvLine(self, self._lines.line_num, cells)
                 if len(cells) != self._width:
                     message = f"{len(cells)} values where the first line names {self._width} columns"
                     raise TextError(self.source, line.number, 1, message)

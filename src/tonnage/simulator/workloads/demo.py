@@ -37,7 +37,7 @@ _SHORTEST, _LONGEST = 3 * _MINUTE, 12 * 60 * _MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DemoPool:
     """Nodes of one kind."""
 
     name: str
@@ -55,15 +55,15 @@ class Pool:
 
 RESERVED = Taint(key="dedicated", value="inference", effect="NoSchedule")
 POOLS = (
-    Pool("h100", "NVIDIA H100 80GB HBM3", 81559, 0.45, 24, 240),
-    Pool("a100", "NVIDIA A100-SXM4-40GB", 40960, 0.30, 16, 120),
-    Pool("v100", "NVIDIA-Tesla V100-SXM2-32GB", 32768, 0.15, 12, 90),
-    Pool("t4", "NVIDIA-Tesla T4", 15360, 0.10, 8, 48, RESERVED),
+    DemoPool("h100", "NVIDIA H100 80GB HBM3", 81559, 0.45, 24, 240),
+    DemoPool("a100", "NVIDIA A100-SXM4-40GB", 40960, 0.30, 16, 120),
+    DemoPool("v100", "NVIDIA-Tesla V100-SXM2-32GB", 32768, 0.15, 12, 90),
+    DemoPool("t4", "NVIDIA-Tesla T4", 15360, 0.10, 8, 48, RESERVED),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DemoPods:
     """Pods of one kind; `frequency` is relative to the other kinds, a duration's logarithm is normally distributed."""
 
     name: str
@@ -74,12 +74,12 @@ class Kind:
     priority: int
 
 
-NOTEBOOK = Kind("notebook", 34, 35, 0.8, 0)
-INFERENCE = Kind("infer", 26, 60, 0.7, 1000)
-TUNING = Kind("tune", 16, 40, 0.8, 100)
-TRAINING = Kind("train", 14, 50, 0.9, 100)
-PRETRAINING = Kind("pretrain", 4, 75, 0.7, 500)
-BATCH = Kind("batch", 5, 15, 0.8, 0)
+NOTEBOOK = DemoPods("notebook", 34, 35, 0.8, 0)
+INFERENCE = DemoPods("infer", 26, 60, 0.7, 1000)
+TUNING = DemoPods("tune", 16, 40, 0.8, 100)
+TRAINING = DemoPods("train", 14, 50, 0.9, 100)
+PRETRAINING = DemoPods("pretrain", 4, 75, 0.7, 500)
+BATCH = DemoPods("batch", 5, 15, 0.8, 0)
 KINDS = (NOTEBOOK, INFERENCE, TUNING, TRAINING, PRETRAINING, BATCH)
 TEAMS = ("team-a", "team-b", "team-c", "team-d", "team-e")
 
@@ -97,7 +97,7 @@ class Arrival:
 class _Shape:
     """What a pod of some kind asks for."""
 
-    kind: Kind
+    kind: DemoPods
     duration: float
     cards: float
     """How many average cards the pod keeps busy."""
@@ -105,7 +105,7 @@ class _Shape:
     type: str | None = None
 
 
-def pool_sizes(count: int) -> list[tuple[Pool, int]]:
+def pool_sizes(count: int) -> list[tuple[DemoPool, int]]:
     """How many of the nodes each pool gets: its share, the largest remainders first; pools without nodes left out."""
     exact = [pool.share * count for pool in POOLS]
     sizes = [math.floor(size) for size in exact]
@@ -129,7 +129,7 @@ def invent_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
     ]
 
 
-def _node(pool: Pool, name: str, zone: str, gpus: int, rng: random.Random) -> Node:
+def _node(pool: DemoPool, name: str, zone: str, gpus: int, rng: random.Random) -> Node:
     cards = [
         make_card(f"GPU-{_uuid(rng)}", index, pool.card, pool.memory, SHARES_PER_CARD, index * 2 // gpus)
         for index in range(gpus)
@@ -149,7 +149,7 @@ def target(time: float) -> float:
     return MIDDLE + SWING * math.sin(2 * math.pi * time / PERIOD)
 
 
-def _shape(kind: Kind, pools: list[tuple[Pool, int]], gpus: int, rng: random.Random) -> _Shape:
+def _shape(kind: DemoPods, pools: list[tuple[DemoPool, int]], gpus: int, rng: random.Random) -> _Shape:
     duration = min(max(rng.lognormvariate(math.log(kind.minutes * _MINUTE), kind.spread), _SHORTEST), _LONGEST)
     if kind is BATCH or gpus < 1:
         return _Shape(kind, duration, 0.0, {"cpu": str(rng.choice((1, 2, 4))), "memory": f"{rng.choice((2, 4, 8))}Gi"})
@@ -199,7 +199,7 @@ def _pod(shape: _Shape, number: int, time: float, rng: random.Random) -> Pod:
     )
 
 
-def _mean_work(pools: list[tuple[Pool, int]], gpus: int) -> float:
+def _mean_work(pools: list[tuple[DemoPool, int]], gpus: int) -> float:
     """Card-seconds of an average pod, from a sample of its own so that the caller's random numbers stay untouched."""
     rng = random.Random(0)
     kinds = rng.choices(KINDS, [kind.frequency for kind in KINDS], k=4000)

@@ -24,7 +24,7 @@ from tonnage.simulator.objects import (
 )
 from tonnage.simulator.scene import Entry, Scene, Shape
 from tonnage.simulator.traces.openb import model_annotations
-from tonnage.simulator.workloads.workload import PodClass, Pool, Workload, choices, in_seconds
+from tonnage.simulator.workloads.workload import NodePool, Workload, WorkloadClass, choices, in_seconds
 
 SHARES_PER_CARD = 100
 _WHOLE = 100
@@ -54,7 +54,7 @@ def scene_of(workload: Workload, nodes: Sequence[Node] = ()) -> Scene:
     )
 
 
-def _nodes(pool: Pool) -> Iterator[Node]:
+def _nodes(pool: NodePool) -> Iterator[Node]:
     offered: Amounts = {"cpu": pool.cpu, "memory": pool.memory, "pods": "1000"}
     offered |= {GPU: pool.gpus * SHARES_PER_CARD} if pool.gpus else {}
     width = max(3, len(str(pool.count)))
@@ -109,7 +109,7 @@ class _Classes:
         duration = pod.duration.draw(rng)
         return Entry(f"{pod.name}-{number:06d}", self._shape(pod, gpus, memory), time, duration, size)
 
-    def _shape(self, pod: PodClass, gpus: int, memory: int) -> Shape:
+    def _shape(self, pod: WorkloadClass, gpus: int, memory: int) -> Shape:
         key = (pod.name, gpus, memory)
         known = self._known.get(key)
         if known is None:

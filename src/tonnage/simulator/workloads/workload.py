@@ -32,7 +32,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
 Seconds = str | float
 
 
-class Pool(msgspec.Struct, frozen=True, rename="camel"):
+class NodePool(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes of one kind."""
 
     name: _Name
@@ -72,7 +72,7 @@ class Span(msgspec.Struct, frozen=True):
         return min(max(drawn, low), high)
 
 
-class PodClass(msgspec.Struct, frozen=True, rename="camel"):
+class WorkloadClass(msgspec.Struct, frozen=True, rename="camel"):
     """Pods of one kind."""
 
     name: _Name
@@ -108,10 +108,10 @@ class QueueSection(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True):
     """What the file says."""
 
-    pods: list[PodClass]
+    pods: list[WorkloadClass]
     arrivals: Span
     """The time between two pods, or gangs."""
-    nodes: list[Pool] = []
+    nodes: list[NodePool] = []
     queues: list[QueueSection] = []
     duration: Seconds = "24h"
     """How long pods come."""
@@ -159,7 +159,7 @@ class _Check:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
 
-    def names(self, part: Part, things: Sequence[Pool | PodClass | QueueSection], what: str) -> None:
+    def names(self, part: Part, things: Sequence[NodePool | WorkloadClass | QueueSection], what: str) -> None:
         names = [thing.name for thing in things]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -167,7 +167,7 @@ class _Check:
         if not names and what == "pods":
             self._notes.error(part.position, "pods: there are none")
 
-    def pods(self, part: Part, pod: PodClass, workload: Workload) -> None:
+    def pods(self, part: Part, pod: WorkloadClass, workload: Workload) -> None:
         fields = part.fields() or {}
         self.amounts(part, {"cpu": pod.cpu, "memory": pod.memory})
         if "duration" in fields:
@@ -231,7 +231,7 @@ def choices(value: int | list[int]) -> list[int]:
     return value if isinstance(value, list) else [value]
 
 
-def _can_take(pool: Pool, pod: PodClass) -> bool:
+def _can_take(pool: NodePool, pod: WorkloadClass) -> bool:
     try:
         room = all(amount(name, getattr(pool, name)) >= amount(name, getattr(pod, name)) for name in ("cpu", "memory"))
     except QuantityError:
