@@ -24,7 +24,7 @@ class Busy:
 
     def __init__(self):
         self.cluster = scenario(*[node(f"n{number}", gpus=8) for number in range(NODES)])
-        self.parts = parts_of(self.cluster, Node=reflector(), Pod=follower())
+        self.parts = parts_of(self.cluster, Node=reflector(), Pod=reflector())
         self.metrics = ExtenderMetrics()
         self.events = EventRecorder(Api(), lambda: 0.0, count=self.metrics.event)
         self.recorder = ExtenderRecorder(self.metrics, self.events)

@@ -218,5 +218,5 @@ def test_a_plugin_that_fails_is_counted_and_the_pod_is_placed_without_it():
 
 
 def test_the_silence_of_the_api_server_is_told_by_kind():
-    parts = parts_of(scenario(), Node=reflector(heard=95.0), Pod=follower(heard=100.0))
+    parts = parts_of(scenario(), Node=reflector(heard=95.0), Pod=reflector(heard=100.0))
     assert values(told(parts, now=100.5)["tonnage_picture_silence_seconds"], "kind") == {("Node",): 5.5, ("Pod",): 0.5}
