@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.browser import system
+from tests.paths import KAI_CASES, OPENB
 from tonnage.lab import parts
 
 settings.register_profile("tonnage", derandomize="TONNAGE_EXAMPLES" not in os.environ, deadline=None)
@@ -27,33 +28,52 @@ def missing_parts() -> str | None:
     return None
 
 
+def missing_cases() -> str | None:
+    return None if KAI_CASES.is_file() else f"there is no file {KAI_CASES}"
+
+
+def missing_traces() -> str | None:
+    return None if OPENB.is_dir() else f"there is no folder {OPENB}"
+
+
 @dataclass(frozen=True)
 class Need:
-    """What the tests in a folder cannot do without."""
+    """What the tests in a folder, or those with the marker of that name, cannot do without."""
 
-    folder: Path
+    name: str
     missing: Callable[[], str | None]
     """Why they cannot run."""
     headline: str
     what: str
+    is_slow: bool = False
+
+    def concerns(self, item: pytest.Item) -> bool:
+        return HERE / self.name in item.path.parents or item.get_closest_marker(self.name) is not None
 
 
 HERE = Path(__file__).parent
 NEEDS = (
-    Need(HERE / "e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts"),
-    Need(HERE / "browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser"),
+    Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
+    Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),
+    Need("kai_cases", missing_cases, "NOT TESTED ON PEERS' CASES", "tests on KAI's own cases"),
+    Need("openb", missing_traces, "NOT TESTED ON RECORDED TRACES", "tests on the openb traces"),
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs real parts takes longest and comes first."""
+def pytest_configure(config: pytest.Config) -> None:
     for need in NEEDS:
-        concerned = [item for item in items if need.folder in item.path.parents]
+        config.addinivalue_line("markers", f"{need.name}: {need.what}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start programs take longest and come first."""
+    for need in NEEDS:
+        concerned = [item for item in items if need.concerns(item)]
         reason = need.missing() if concerned else None
         if reason:
             for item in concerned:
                 item.add_marker(pytest.mark.skip(reason=f"{need.what}: {reason.splitlines()[0]}"))
-    items.sort(key=lambda item: not any(need.folder in item.path.parents for need in NEEDS))
+    items.sort(key=lambda item: not any(need.is_slow and need.concerns(item) for need in NEEDS))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,11 +5,15 @@ Nothing here knows the name of a case, so another file of the same form can be r
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from tests.config.texts import KAI_DEFAULT
 from tests.groups import add, kai_group, kai_queue, priority_class
+from tests.paths import KAI_CASES
 from tests.scenario import node, part, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
@@ -26,7 +30,6 @@ from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import convert
 from tonnage.plugins.catalog import plugin_class
 
-FILE = Path(__file__).parents[2] / "shared" / "vectors" / "kai_cases.json"
 NON_PREEMPTIBLE = 100
 NOW = 1_800_000_000.0
 NODE_CPU, NODE_MEMORY = "20", "20G"
@@ -34,12 +37,20 @@ POD_CPU = 1000
 """What pods ask for that say nothing about processors, in thousandths."""
 STUCK = "StuckInReleasing"
 Case = dict[str, Any]
+Test = TypeVar("Test", bound=Callable[..., None])
 
 
-def read_cases(path: Path = FILE) -> list[Case]:
+def read_cases(path: Path = KAI_CASES) -> list[Case]:
     """All cases of a file; none if it is not at hand."""
     cases: list[Case] = json.loads(path.read_text())["cases"] if path.exists() else []
     return cases
+
+
+def on_cases(cases: list[Case], at_least: int) -> Callable[[Test], Test]:
+    """Run a test on each of the cases; without them that many tests are skipped, so that their number is seen."""
+    parameters = cases or [pytest.param({}, id=f"missing{number}") for number in range(at_least)]
+    each = pytest.mark.parametrize("case", parameters, ids=None if not cases else (lambda case: case["id"]))
+    return lambda test: pytest.mark.kai_cases(each(test))
 
 
 def node_of(name: str, given: dict[str, Any]) -> Node:

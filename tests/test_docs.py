@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT, tonnage
+from tests.cli.command import tonnage
+from tests.paths import ROOT
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.guard import FAILED
 

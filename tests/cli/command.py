@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from tests.paths import ROOT
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 CLUSTER = EXAMPLES / "cluster.yaml"
 PROBLEMS = EXAMPLES / "problems.yaml"

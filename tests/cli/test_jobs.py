@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.cli.command import ROOT, tonnage
+from tests.cli.command import tonnage
+from tests.paths import ROOT
 
 GANG = ROOT / "examples" / "gang.yaml"
 

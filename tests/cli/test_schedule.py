@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.command import CLUSTER, COMMAND, PROBLEMS, ROOT, cycle, decided, manifest, places, schedule, tonnage
+from tests.cli.command import CLUSTER, COMMAND, PROBLEMS, cycle, decided, manifest, places, schedule, tonnage
+from tests.paths import ROOT
 from tests.scenario import container, gpu, node, part, plain, pod, running
 
 SHARED = manifest(node("a", gpus=1), pod("p", 1, memory=1000))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import ROOT, tonnage
+from tests.cli.command import tonnage
+from tests.paths import ROOT
 from tonnage.model.timestamp import timestamp
 
 STALE = ROOT / "examples" / "stale-gang.yaml"

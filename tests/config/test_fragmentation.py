@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT
 from tests.config.texts import errors, load, with_plugin
+from tests.paths import OPENB
 from tonnage.config.argumentfiles import file_content
 from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
@@ -90,10 +90,9 @@ def test_usual_pods_may_be_those_of_a_trace(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.openb
 def test_the_usual_pods_of_the_recorded_trace_are_as_many_as_published() -> None:
-    trace = ROOT.parent / "shared/data/openb/openb_pod_list_default.csv"
-    if not trace.exists():
-        pytest.skip(f"needs {trace}")
+    trace = OPENB / "openb_pod_list_default.csv"
     rows = file_content("workload_file", str(trace), Path()).value
     assert len({traced_kind(row) for row in rows}) == 91
     assert len(traced_workload(rows)) == 35

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.command import ROOT, tonnage
+from tests.cli.command import tonnage
 from tests.e2e.extending import SCHEDULER, Extender, configuration, extended, until
 from tests.e2e.player import playing
 from tests.e2e.replicating import pair, until_leading
 from tests.e2e.test_extender import wanted
 from tests.e2e.test_replicas import bind_by_hand
+from tests.paths import ROOT
 from tests.scenario import node, pod
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane

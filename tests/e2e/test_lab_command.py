@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import COMMAND, ROOT
+from tests.cli.command import COMMAND
 from tests.lab.test_program import is_alive
+from tests.paths import ROOT
 
 
 def children(pid: int) -> list[int]:

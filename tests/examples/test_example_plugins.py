@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT, manifest, tonnage
+from tests.cli.command import manifest, tonnage
+from tests.paths import ROOT
 from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session

@@ -2,7 +2,7 @@
 
 import yaml
 
-from tests.cli.command import ROOT
+from tests.paths import ROOT
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.options import ExtenderOptions
 from tonnage.extender.vendors import configured_vendors

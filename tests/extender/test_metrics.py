@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.cli.command import ROOT
 from tests.extender.recording import Api, ask, described, parsed, scraped, values
 from tests.extender.test_reservations import asked, named, reservations
+from tests.paths import ROOT
 from tests.plugins.gpus.test_mig_instances import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
 from tests.scheduler.test_metrics import of_the_batch_scheduler

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT
+from tests.paths import ROOT
 from tonnage.lab import parts
 
 PLAYED_GO = """#!/bin/sh

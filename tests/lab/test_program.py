@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import ROOT
+from tests.paths import ROOT
 from tonnage.lab.program import LabError, Program, free_ports
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.kai_cases import FILE, NON_PREEMPTIBLE, gpus_of, node_of, read_cases
+from tests.kai_cases import NON_PREEMPTIBLE, gpus_of, node_of, on_cases, read_cases
 from tests.plugins.scoring.test_kai_placement import kai, session
 from tests.scenario import part, pod, scenario
 from tonnage.cluster.task import make_task
@@ -51,12 +51,12 @@ def pod_of(job: dict[str, Any]) -> Pod:
     return part(job["Name"], fraction, memory=memory, on=on, group=group, annotations=notes, **more)
 
 
-@pytest.mark.skipif(not FILE.exists(), reason="KAI's cases are not at hand")
+@pytest.mark.kai_cases
 def test_there_are_such_cases():
     assert len(CASES) >= 15
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+@on_cases(CASES, at_least=15)
 def test_pods_land_where_kai_puts_them(case):
     jobs = sorted(case["jobs"], key=lambda job: -job["Priority"])
     cluster = scenario(*[node_of(name, given) for name, given in case["nodes"].items()])

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from tests.kai_cases import FILE, Case, cluster_of, expected, plugins_of, read_cases, task_name
+from tests.kai_cases import Case, cluster_of, expected, on_cases, plugins_of, read_cases, task_name
 from tests.plugins.eviction import Asking
 
 STARTED, STOPPED = ("Pipelined", "Binding", "Running"), ("Releasing", "Pending")
@@ -46,12 +46,12 @@ CASES = [case for given in read_cases() if given["run"] in ("reclaim", "cycle") 
 CASES = [case for case in CASES if reclaims(case)]
 
 
-@pytest.mark.skipif(not FILE.exists(), reason="KAI's cases are not at hand")
+@pytest.mark.kai_cases
 def test_there_are_such_cases():
     assert len(CASES) >= 20
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+@on_cases(CASES, at_least=20)
 def test_what_kai_stops_may_be_stopped(case):
     ((pod, victims),) = reclaims(case).items()
     asking = Asking(cluster_of(case), *plugins_of(case))

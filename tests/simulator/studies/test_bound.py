@@ -5,16 +5,15 @@ import random
 import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.paths import OPENB
 from tonnage.simulator.studies.bound import EqualNodes, EqualPods, MissingSolverError, gpu_bound
 
 ROOM = EqualNodes(cpu=64_000, memory=262_144, cards=8)
-OPENB = Path(__file__).parents[4] / "shared/data/openb"
 
 
 def whole(gpus: int = 1, count: int = 1, cpu: int = 1000, **more: frozenset[str]) -> EqualPods:
@@ -165,7 +164,7 @@ def test_the_bound_is_within_the_cards_and_the_demand(nodes: list[EqualNodes], p
     assert bound <= sum(pod.gpus * pod.share for pod in pods) + 1e-6
 
 
-@pytest.mark.skipif(not OPENB.exists(), reason=f"the openb trace is not at {OPENB}")
+@pytest.mark.openb
 def test_the_recorded_trace_cannot_be_placed_in_full():
     with (OPENB / "openb_node_list_gpu_node.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -10,10 +10,10 @@ import dask
 import pytest
 from distributed import LocalCluster
 
+from tests.paths import ROOT
 from tests.simulator.tasks import Sources, deadly, fail, product, slow_product, unpacked
 from tonnage.simulator.studies.distributed import DaskError, run_on_dask
 
-ROOT = Path(__file__).parents[3]
 SOURCES = Sources(7)
 
 

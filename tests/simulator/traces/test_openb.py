@@ -1,14 +1,12 @@
 """Traces: both sets of columns, and a message with file, line and column for everything that is wrong."""
 
-from pathlib import Path
-
 import pytest
 
+from tests.paths import OPENB
 from tests.simulator.traces.files import NODES, PODS, TIMED, write
 from tonnage.manifests.written import ManifestError
 from tonnage.simulator.traces.openb import Trace, model_annotations, read_nodes, read_pods, read_trace, unplaceable
 
-SHARED = Path(__file__).parents[4] / "shared" / "data" / "openb"
 GOOD_NODE = "a,8000,1000,2,T4\n"
 
 
@@ -86,11 +84,11 @@ def test_models_whose_names_contain_a_wanted_one_are_refused():
     }
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the openb traces are not in {SHARED}")
+@pytest.mark.openb
 def test_the_openb_traces_are_read_whole():
-    nodes = SHARED / "openb_node_list_gpu_node.csv"
+    nodes = OPENB / "openb_node_list_gpu_node.csv"
     sizes = {}
-    for file in sorted(SHARED.glob("openb_pod_list_*.csv")):
+    for file in sorted(OPENB.glob("openb_pod_list_*.csv")):
         trace = read_trace(str(nodes), str(file))
         assert len(trace.nodes) == 1213
         assert sum(node.gpus for node in trace.nodes) == 6212
