@@ -46,11 +46,12 @@ def kai_group(
     *,
     created: str | None = None,
     annotations: dict[str, str] | None = None,
+    namespace: str = "default",
     **spec: Any,
 ) -> KaiPodGroup:
     """A PodGroup of KAI, in the default queue unless it says otherwise."""
     spec = {"queue": "default", **({} if minimum is None else {"minMember": minimum}), **spec}
-    metadata = _metadata(name, created, namespace="default", annotations=annotations or {})
+    metadata = _metadata(name, created, namespace=namespace, annotations=annotations or {})
     return convert({"metadata": metadata, "spec": spec}, KaiPodGroup)
 
 

@@ -173,13 +173,15 @@ def part(
     on: str | None = None,
     group: str | list[str] | None = None,
     annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
     **more: object,
 ) -> Pod:
     """A pod that asks for a part of a card as KAI's users do; one that runs shares the card of its group."""
     asked = {"gpu-fraction": fraction, "gpu-memory": memory}
     notes = {key: str(value) for key, value in asked.items() if value is not None}
     several = group if isinstance(group, list) else []
-    labels = {f"runai-gpu-group/{one}": one for one in several} or ({"runai-gpu-group": group} if group else {})
+    shares = {f"runai-gpu-group/{one}": one for one in several} or ({"runai-gpu-group": group} if group else {})
+    labels = {**(labels or {}), **shares}
     return pod(name, on=on, annotations=notes | (annotations or {}), labels=labels, **more)  # type: ignore[arg-type]
 
 

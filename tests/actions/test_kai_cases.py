@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.kai_cases import cluster_of, expected, on_cases, plugins_of, read_cases, settle, states, statuses
+from tests.kai_cases import cluster_of, on_cases, plugins_of, read_cases
+from tests.kai_outcomes import cards_of_nodes, expected, figures, settle, shared_cards, states, statuses
 from tonnage.actions.catalog import make_actions
 from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
 from tonnage.framework.action import Action
@@ -20,14 +21,13 @@ ALIKE = {"Running": "Binding"}
 DIFFERENT = {
     "allocate.allocateFractionalGpu#11": "KAI waits for a part of a shared card although another card is free now",
     "allocate.allocateFractionalGpu#14": "KAI lets a pod wait beside one that waits although other cards are free now",
+    "allocate.allocateFractionalGpu#19": "spreading takes an idle card first, as KAI's own scores say",
     "allocate.allocateGpuMemory#6": "KAI counts MiB against the card of each node, here against the largest card",
     "consolidation.consolidationGpuMemory#2": "the two like pods of the gang get each other's nodes",
-    "integration_tests.allocate.allocate#13": "two pods of 2 processors do not reach the limit of 2,500 that it states",
 }
 """Cases whose outcome is another one here, and why."""
 BEYOND = {
     "legacy MIG": lambda case: any(task.get("IsLegacyMigTask") for job in case["jobs"] for task in job["Tasks"]),
-    "DRA": lambda case: "dra" in case["id"],
 }
 """Cases that need objects which are not part of the data or of a cluster that people run today."""
 
@@ -55,12 +55,14 @@ def test_pods_stand_where_kai_has_them(case):
     with Session(cluster_of(case), plugins_of(case)) as session:
         run_cycle(session, make_actions([case["run"]]))
         found = states(session, case)
+        pairs = shared_cards(session.cluster, case)
     right = all(
         (ALIKE.get(found[name][0], found[name][0]) == ALIKE.get(wanted["Status"], wanted["Status"]))
         and wanted.get("NodeName") in (None, "", found[name][1])
         for name, wanted in expected(case).items()
     )
-    assert right != (case["id"] in DIFFERENT), found
+    right = right and all(in_case == here for _, _, in_case, here in pairs)
+    assert right != (case["id"] in DIFFERENT), (found, pairs)
 
 
 @on_cases(OF_CYCLES, at_least=50)
@@ -82,3 +84,14 @@ def test_cycles_come_to_the_same_end_and_stay_there(case):
     )
     is_stable = all(status == found for status in history[ROUNDS:])
     assert (right and is_stable) != (case["id"] in DIFFERENT), found
+    if "expect_nodes" in case:
+        assert cards_of_nodes(cluster) == case["expect_nodes"]
+
+
+@on_cases(CASES, at_least=150)
+def test_pods_ask_for_what_the_case_says(case):
+    asked = figures(case)
+    for name, wanted in {**case.get("expect_jobs", {}), **case.get("expect_tasks", {})}.items():
+        for figure, value in asked.get(name, {}).items():
+            # Where a case expects 0 it does not say.
+            assert not wanted.get(figure) or value == pytest.approx(wanted[figure]), (name, figure)

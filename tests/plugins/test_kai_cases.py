@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.kai_cases import NON_PREEMPTIBLE, gpus_of, node_of, on_cases, read_cases
+from tests.kai_cases import gpus_of, node_of, on_cases, pod_of, read_cases
 from tests.plugins.scoring.test_kai_placement import kai, session
-from tests.scenario import part, pod, scenario
+from tests.scenario import scenario
 from tonnage.cluster.task import make_task
-from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
 from tonnage.plugins.catalog import plugin_class
 
+NON_PREEMPTIBLE = 100
 PLACED = ("Binding", "Running")
 STATES = ("Running", "Pending", "StuckInReleasing")
 
@@ -38,19 +38,6 @@ def needs_placing_only(case: dict[str, Any]) -> bool:
 CASES = [case for case in read_cases() if needs_placing_only(case)]
 
 
-def pod_of(job: dict[str, Any]) -> Pod:
-    task = job["Tasks"][0]
-    on, gpus, memory = task.get("NodeName"), job.get("RequiredGPUsPerTask"), job.get("RequiredGpuMemory")
-    more: dict[str, Any] = {"terminating": task["State"] == "StuckInReleasing", **task.get("RequiredMigInstances", {})}
-    if memory is None and (gpus is None or gpus >= 1):
-        return pod(job["Name"], int(gpus) if gpus else None, on=on, **more)
-    devices = job.get("RequiredMultiFractionDevicesPerTask")
-    notes = {"gpu-fraction-num-devices": str(devices)} if devices else {}
-    group = task.get("GPUGroups", [None])[0] if on else None
-    fraction = None if memory is not None else gpus
-    return part(job["Name"], fraction, memory=memory, on=on, group=group, annotations=notes, **more)
-
-
 @pytest.mark.kai_cases
 def test_there_are_such_cases():
     assert len(CASES) >= 15
@@ -62,7 +49,7 @@ def test_pods_land_where_kai_puts_them(case):
     cluster = scenario(*[node_of(name, given) for name, given in case["nodes"].items()])
     for job in jobs:
         if job["Tasks"][0]["State"] != "Pending":
-            cluster.upsert_pod(pod_of(job))
+            cluster.upsert_pod(pod_of(job, 0))
     plugins = kai()
     if "plugins" in case:
         kinds = [(plugin_class(one["name"]), one["args"]) for one in case["plugins"]]
@@ -70,7 +57,7 @@ def test_pods_land_where_kai_puts_them(case):
     with session(cluster, *plugins) as opened:
         for job in jobs:
             if job["Tasks"][0]["State"] == "Pending":
-                decision = opened.place(make_task(pod_of(job), cluster.vendors))
+                decision = opened.place(make_task(pod_of(job, 0), cluster.vendors))
                 expected = case["expect_jobs"][job["Name"]]
                 assert (decision.node is not None) == (expected["Status"] in PLACED), job["Name"]
                 assert expected.get("NodeName") in (None, decision.node), job["Name"]

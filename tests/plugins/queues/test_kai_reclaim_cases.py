@@ -1,29 +1,12 @@
 """KAI's own cases of taking back: what is stopped there may be stopped here."""
 
-from copy import deepcopy
-
 import pytest
 
-from tests.kai_cases import Case, cluster_of, expected, on_cases, plugins_of, read_cases, task_name
+from tests.kai_cases import Case, cluster_of, on_cases, plugins_of, read_cases, task_name
+from tests.kai_outcomes import expected
 from tests.plugins.eviction import Asking
 
 STARTED, STOPPED = ("Pipelined", "Binding", "Running"), ("Releasing", "Pending")
-OF_PROCESSORS = ("DeservedCPUs", "DeservedMemory", "MaxAllowedCPUs", "MaxAllowedMemory")
-
-
-def understood(case: Case) -> Case | None:
-    """The case as KAI's tests mean it; nothing if it is about more than cards."""
-    case = deepcopy(case)
-    for given in (*case["queues"], *case.get("parents", ())):
-        if any(name in given for name in OF_PROCESSORS) or isinstance(given.get("Priority"), str):
-            return None
-    for department in case.get("parents", ()):
-        department.setdefault("GPUOverQuotaWeight", max(department.get("DeservedGPUs", 0), 0))
-    for job in case["jobs"]:
-        for task in job["Tasks"]:
-            if task["State"] == "Pending":
-                task.pop("NodeName", None)
-    return case
 
 
 def reclaims(case: Case) -> dict[str, list[str]]:
@@ -42,8 +25,7 @@ def reclaims(case: Case) -> dict[str, list[str]]:
     return found if len(started) == 1 and all(found.values()) else {}
 
 
-CASES = [case for given in read_cases() if given["run"] in ("reclaim", "cycle") and (case := understood(given))]
-CASES = [case for case in CASES if reclaims(case)]
+CASES = [case for case in read_cases() if case["run"] in ("reclaim", "cycle") and reclaims(case)]
 
 
 @pytest.mark.kai_cases
