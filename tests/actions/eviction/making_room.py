@@ -1,9 +1,11 @@
 """Words for scenarios in which pods are stopped: a small cluster of Volcano's or KAI's, and who has to go for whom."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.config.texts import KAI_DEFAULT, load
 from tests.groups import Outcome, add, cycle, group, kai_group, priority_class, queue
+from tests.scenario import node as bare
 from tests.scenario import part, plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP, VOLCANO_GROUP
@@ -14,6 +16,7 @@ from tonnage.model.pod import Container, Pod, ResourceRequirements
 
 TRAIN, BUILD, INFERENCE = 50, 100, 125
 """KAI's usual priorities; the last two are not stopped for others."""
+SLICE, LARGE_SLICE = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.10gb"
 HIGH, MIDDLE, LOW = 100_000, 1000, 10
 
 _ONE_TIER = """
@@ -82,6 +85,15 @@ def node(name: str, gpus: int) -> Node:
     return plain(name, gpus, gpu_memory=100)
 
 
+def sliced(name: str, **instances: int) -> Node:
+    """A node whose cards are cut into MIG instances."""
+    made = bare(name, labels={"nvidia.com/mig.strategy": "mixed", "node-role.kubernetes.io/mig-enabled": "true"})
+    assert made.status.allocatable is not None
+    made.status.allocatable.update({"nvidia.com/gpu": 0, SLICE: instances.get("small", 0)})
+    made.status.allocatable.update({LARGE_SLICE: instances["large"]} if "large" in instances else {})
+    return made
+
+
 def job(
     name: str,
     of: str,
@@ -92,16 +104,30 @@ def job(
     priority: int = TRAIN,
     on: str | list[str] | None = None,
     card: str | None = None,
+    mib: int | None = None,
+    asks: dict[str, str | int | float] | None = None,
+    leaving: bool = False,
+    each: Sequence[dict[str, Any]] = (),
+    **spec: Any,
 ) -> list[GroupObject | Pod]:
-    """A group of KAI's with its pods, all on one node, or on one each."""
+    """A group of KAI's with its pods, all on one node, or on one each.
+
+    They ask for cards or a part of one, or for MiB of a card, and for other resources; `each` says what else is said
+    of the single pods.
+    """
     where = on if isinstance(on, list) else [on] * pods
-    made: list[GroupObject | Pod] = [kai_group(name, pods if minimum is None else minimum, queue=of)]
+    made: list[GroupObject | Pod] = [kai_group(name, pods if minimum is None else minimum, queue=of, **spec)]
+    limits = {**(asks or {}), **({"nvidia.com/gpu": int(gpus)} if gpus >= 1 and mib is None else {})}
     for number, place in enumerate(where):
         own, notes = f"{name}-{number}", {KAI_GROUP: name}
-        if gpus < 1:
-            made.append(part(own, gpus, on=place, group=card, annotations=notes, priority=priority))
+        more: dict[str, Any] = {"annotations": notes, "priority": priority, "terminating": leaving}
+        more |= each[number] if each else {}
+        containers = [Container("main", ResourceRequirements(limits=limits))]
+        if mib is not None or 0 < gpus < 1:
+            fraction = gpus if mib is None else None
+            made.append(part(own, fraction, memory=mib, on=place, group=card, containers=containers, **more))
         else:
-            made.append(pod(own, int(gpus), on=place, annotations=notes, priority=priority))
+            made.append(pod(own, on=place, containers=containers, **more))
     return made
 
 
