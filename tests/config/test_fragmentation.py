@@ -6,6 +6,7 @@ import pytest
 
 from tests.config.texts import errors, load, with_plugin
 from tests.paths import OPENB
+from tests.simulator.traces.invented import invented_trace
 from tonnage.config.argumentfiles import file_content
 from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
@@ -88,6 +89,14 @@ def test_usual_pods_may_be_those_of_a_trace(tmp_path: Path) -> None:
         (kind_of(1000, 0, 0), 0.25),
         (kind_of(8000, 2, 1.0, ("V100M16", "V100M32")), 0.25),
     ]
+
+
+def test_the_usual_pods_of_a_trace_are_fewer_than_its_kinds_and_all_of_them_occur(tmp_path: Path) -> None:
+    trace = invented_trace(tmp_path)
+    rows = file_content("workload_file", trace.pods, Path()).value
+    kinds, usual_ones = {traced_kind(row) for row in rows}, traced_workload(rows)
+    assert {pod.kind for pod in usual_ones} < kinds
+    assert sum(pod.popularity for pod in usual_ones) == pytest.approx(1)
 
 
 @pytest.mark.openb

@@ -5,12 +5,14 @@ import random
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.paths import OPENB
+from tests.simulator.traces.invented import invented_trace
 from tonnage.simulator.studies.bound import EqualNodes, EqualPods, MissingSolverError, gpu_bound
 
 ROOM = EqualNodes(cpu=64_000, memory=262_144, cards=8)
@@ -164,15 +166,29 @@ def test_the_bound_is_within_the_cards_and_the_demand(nodes: list[EqualNodes], p
     assert bound <= sum(pod.gpus * pod.share for pod in pods) + 1e-6
 
 
-@pytest.mark.openb
-def test_the_recorded_trace_cannot_be_placed_in_full():
-    with (OPENB / "openb_node_list_gpu_node.csv").open() as file:
+def read_terms(nodes: str | Path, pods: str | Path) -> tuple[list[EqualNodes], list[EqualPods]]:
+    """The nodes and the pods of a trace, pods of one kind together."""
+    with Path(nodes).open() as file:
         rows = list(csv.DictReader(file))
-    nodes = [EqualNodes(int(r["cpu_milli"]), int(r["memory_mib"]), int(r["gpu"]), r["model"]) for r in rows]
-    with (OPENB / "openb_pod_list_default.csv").open() as file:
+    offers = [EqualNodes(int(r["cpu_milli"]), int(r["memory_mib"]), int(r["gpu"]), r["model"]) for r in rows]
+    with Path(pods).open() as file:
         rows = list(csv.DictReader(file))
     kinds = Counter((int(r["cpu_milli"]), int(r["memory_mib"]), int(r["num_gpu"]), int(r["gpu_milli"])) for r in rows)
-    pods = [EqualPods(cpu, mem, gpus, share / 1000, count=count) for (cpu, mem, gpus, share), count in kinds.items()]
+    asked = [EqualPods(cpu, mem, gpus, share / 1000, count=count) for (cpu, mem, gpus, share), count in kinds.items()]
+    return offers, asked
+
+
+def test_a_trace_that_asks_for_more_than_there_is_cannot_be_placed_in_full(tmp_path):
+    invented = invented_trace(tmp_path)
+    nodes, pods = read_terms(invented.nodes, invented.pods)
+    assert sum(pod.gpus * pod.share * pod.count for pod in pods) == pytest.approx(invented.demand)
+    assert invented.demand > invented.card_count
+    assert 0.9 * invented.card_count < gpu_bound(nodes, pods) <= invented.card_count
+
+
+@pytest.mark.openb
+def test_the_recorded_trace_cannot_be_placed_in_full():
+    nodes, pods = read_terms(OPENB / "openb_node_list_gpu_node.csv", OPENB / "openb_pod_list_default.csv")
     demand = sum(pod.gpus * pod.share * pod.count for pod in pods)
     cards = sum(node.cards for node in nodes)
     bound = gpu_bound(nodes, pods)

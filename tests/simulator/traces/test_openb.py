@@ -4,6 +4,7 @@ import pytest
 
 from tests.paths import OPENB
 from tests.simulator.traces.files import NODES, PODS, TIMED, write
+from tests.simulator.traces.invented import invented_trace
 from tonnage.manifests.written import ManifestError
 from tonnage.simulator.traces.openb import Trace, model_annotations, read_nodes, read_pods, read_trace, unplaceable
 
@@ -82,6 +83,14 @@ def test_models_whose_names_contain_a_wanted_one_are_refused():
         "nvidia.com/use-gputype": "A10,T4",
         "nvidia.com/nouse-gputype": "A100",
     }
+
+
+def test_a_trace_is_read_whole(tmp_path):
+    invented = invented_trace(tmp_path)
+    trace = read_trace(invented.nodes, invented.pods)
+    assert (len(trace.nodes), len(trace.pods)) == (invented.node_count, invented.pod_count)
+    assert sum(node.gpus for node in trace.nodes) == invented.card_count
+    assert list(unplaceable(trace)) == []
 
 
 @pytest.mark.openb
