@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.simulator.traces.files import NODES, PODS, TIMED, write
-from tonnage.cli.main import main
+from tonnage.cli.group import group
 from tonnage.simulator.policies import POLICIES
 
 
 def simulate(*arguments: object) -> Result:
-    result = CliRunner().invoke(main, ["simulate", *map(str, arguments)])
+    result = CliRunner().invoke(group, ["simulate", *map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

@@ -1,70 +1,33 @@
-"""The entry point: a group whose commands are imported only when they are run, so that start-up stays fast."""
+"""The entry point: it ends with status 130 and without words on Ctrl-C, whatever Python imports at that moment."""
 
-import errno
-import sys
-from importlib import import_module
-from io import TextIOWrapper
-from typing import Any
+import os
 
-import click
-
-from tonnage import __version__
-
-_COMMANDS = {
-    "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
-    "check": "Say whether a scheduler or device configuration is valid, with the place of every error.",
-    "plugins": "List the plugins that can be used, with their arguments and extension points.",
-    "up": "Watch an invented GPU cluster being packed.",
-    "simulate": "Compare policies on a recorded or invented workload, over virtual time.",
-    "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
-    "scheduler": "Schedule the pods of a cluster that name it: gangs, queues and GPU shares.",
-    "debug": "Look into how Tonnage sees a live cluster.",
-    "lab": "Start a practice cluster: a real API server with invented GPU nodes.",
-}
-_INTERRUPTED = 130
+INTERRUPTED = 130
 """The exit status that shells give a command ended by Ctrl-C."""
 
 
-class LazyGroup(click.Group):
-    """Knows its commands by name and one line each, and ends all of them in the same orderly way."""
+def main() -> None:
+    """Run the command line."""
+    try:
+        import signal
+        from types import FrameType
 
-    def invoke(self, ctx: click.Context) -> Any:
+        def end_at_once(number: int, frame: FrameType | None) -> None:
+            os._exit(INTERRUPTED)
+
+        # A KeyboardInterrupt amid imports ends in a traceback, and some extension modules make an ImportError of it.
+        is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        if not is_ignored:
+            signal.signal(signal.SIGINT, end_at_once)
+        from tonnage.cli.group import group
+
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise click.exceptions.Exit(_INTERRUPTED) from error
-        except OSError as error:
-            # A closed pipe is no failure worth words; click ends quietly for it.
-            if error.errno == errno.EPIPE:
-                raise
-            raise click.ClickException(error.strerror or str(error)) from error
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        command: click.Command = import_module(f"tonnage.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, message="tonnage %(version)s")
-def main(**_: Any) -> None:
-    """Pack GPU pods onto the nodes and GPUs of a Kubernetes cluster, and say why.
-
-    Every command takes -o json for machines. Errors go to standard error; the exit status is 2 for bad input or usage
-    and 1 for a failure at work.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        # What a terminal has no character for is shown as a question mark.
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            group()
+        finally:
+            if not is_ignored:
+                signal.signal(signal.SIGINT, end_at_once)
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":
