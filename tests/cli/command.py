@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.paths import ROOT
+from tests.waiting import PATIENCE
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 
@@ -28,7 +29,7 @@ def tonnage(
         [*COMMAND, *map(str, arguments)],
         input=stdin.encode() if isinstance(stdin, str) else stdin,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         cwd=cwd,
         env={**os.environ, "COLUMNS": "200", **environment},

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.command import CLUSTER, COMMAND, decided, tonnage
 from tests.config.device_texts import FULL, NVIDIA
 from tests.config.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, with_plugin
+from tests.waiting import PATIENCE
 
 BROKEN = "actions: alocate, shuffle\ntiers:\n- plugins:\n  - name: binpak\n"
 
@@ -99,7 +100,7 @@ def test_asking_for_help_does_not_import_the_engine() -> None:
         [COMMAND[0], "-X", "importtime", *COMMAND[1:], "check", "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert "--defaults" in done.stdout

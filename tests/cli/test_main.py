@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from tests.cli.command import COMMAND, tonnage
+from tests.waiting import PATIENCE
 from tonnage import __version__
 
 
@@ -49,7 +50,7 @@ def test_asking_for_help_does_not_import_the_engine(arguments: list[str]) -> Non
         [COMMAND[0], "-X", "importtime", *COMMAND[1:], *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}

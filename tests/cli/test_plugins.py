@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 SPOT = "examples/plugins/spot-instance-manager/spot_instance_manager.py"
 
 NODES = """
@@ -35,7 +37,7 @@ def tonnage(*arguments, path=""):
         [sys.executable, "-m", "tonnage.cli.main", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env=environment,
         check=False,
     )

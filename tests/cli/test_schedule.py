@@ -14,6 +14,7 @@ import yaml
 from tests.cli.command import CLUSTER, COMMAND, PROBLEMS, cycle, decided, manifest, places, schedule, tonnage
 from tests.paths import ROOT
 from tests.scenario import container, gpu, node, part, plain, pod, running
+from tests.waiting import PATIENCE
 
 SHARED = manifest(node("a", gpus=1), pod("p", 1, memory=1000))
 
@@ -397,7 +398,12 @@ def test_unreadable_files_end_with_status_2_and_their_line(tmp_path: Path, text:
 
 def test_a_closed_standard_input_is_an_empty_one() -> None:
     done = subprocess.run(
-        f"{shlex.join(COMMAND)} schedule -f - <&-", shell=True, capture_output=True, text=True, timeout=60, check=False
+        f"{shlex.join(COMMAND)} schedule -f - <&-",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: no Kubernetes objects in standard input")
@@ -408,7 +414,11 @@ def test_a_reader_that_goes_away_ends_it_without_words() -> None:
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
-            [*COMMAND, "schedule", "-f", str(CLUSTER)], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
+            [*COMMAND, "schedule", "-f", str(CLUSTER)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
         )
     assert done.stderr == b""
 
@@ -419,7 +429,7 @@ def test_piping_into_head() -> None:
         shell=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert (done.stdout, done.stderr) == ("{\n", "")
@@ -429,7 +439,11 @@ def test_piping_into_head() -> None:
 def test_a_full_disk_is_said_in_one_line() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, "schedule", "-f", str(CLUSTER)], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+            [*COMMAND, "schedule", "-f", str(CLUSTER)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
         )
     assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
 
@@ -447,7 +461,7 @@ def test_ctrl_c_while_waiting_for_standard_input() -> None:
     process.stdin.write(b"# comment\n" * 50_000)
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output) == (130, b"")
     assert errors.strip() == b""
 

@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.scenario import node, pod, scenario, session
+from tests.waiting import PATIENCE, until
 from tonnage.cli.liveview import Caption, asks, bar, clock, render, span
 from tonnage.cli.up import LiveRun, _invent
 from tonnage.cluster.task import make_task
@@ -40,7 +41,7 @@ _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])")
 
 
 def up(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def invented(nodes: int, gpus: int, seed: int) -> Replay:
@@ -49,13 +50,13 @@ def invented(nodes: int, gpus: int, seed: int) -> Replay:
 
 def wait_until_it_listens(pid: int) -> None:
     """Python itself catches SIGINT from the start, but SIGTERM only once the command does."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+
+    def listens() -> bool:
         with open(f"/proc/{pid}/status") as status:
             caught = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt"))
-        if caught & (1 << (signal.SIGTERM - 1)):
-            return
-        time.sleep(0.02)
+        return bool(caught & (1 << (signal.SIGTERM - 1)))
+
+    until(listens, "the command does not listen to SIGTERM")
 
 
 def screen(replay: Replay, width: int, height: int) -> list[str]:
@@ -113,7 +114,7 @@ def test_a_configuration_that_is_not_valid_is_told_as_schedule_tells_it(tmp_path
     manifests = tmp_path / "none.yaml"
     manifests.write_text("")
     schedule = [*COMMAND[:-1], "schedule", "-f", str(manifests), "--config", str(config)]
-    told_there = subprocess.run(schedule, capture_output=True, text=True, timeout=60, check=False)
+    told_there = subprocess.run(schedule, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (outcome.returncode, outcome.stdout) == (2, "")
     assert told in outcome.stderr
     assert outcome.stderr == told_there.stderr
@@ -209,7 +210,7 @@ def test_after_a_long_sleep_virtual_time_does_not_chase_what_it_missed():
 
 def test_a_reader_who_had_enough_ends_it_quietly():
     script = " ".join([*COMMAND, "--nodes 2 --speed 0 --interval 1m --duration 10d | head -3"])
-    result = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert len(result.stdout.splitlines()) == 3
     assert result.stderr == ""
 
@@ -225,7 +226,7 @@ def test_a_signal_ends_it_with_the_summary(number):
         assert process.stdout is not None
         assert LINE.match(process.stdout.readline().rstrip())
         process.send_signal(number)
-        rest, errors = process.communicate(timeout=20)
+        rest, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, "")
     assert "of virtual time: 2 nodes x 8 GPUs" in rest
 
@@ -237,7 +238,7 @@ def test_a_signal_ends_the_json_summary_in_the_middle():
         wait_until_it_listens(process.pid)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        text, _ = process.communicate(timeout=20)
+        text, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert 0 <= json.loads(text)["duration"] < 300 * 86400
 
@@ -319,9 +320,9 @@ class Terminal:
     def resize(self, width: int, height: int) -> None:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
-    def read(self, until: str = "", seconds: float = 20.0) -> str:
+    def read(self, until: str = "") -> str:
         """Everything written so far, once a pattern has come; without one, once the process has ended."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         while not (until and re.search(until, _ESCAPES.sub("", self.text))):
             assert time.monotonic() < deadline, f"{until!r} did not come: {self.text[-2000:]!r}"
             if not select.select([self.master], [], [], 0.2)[0]:

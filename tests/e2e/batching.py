@@ -12,9 +12,10 @@ from uuid import uuid4
 import msgspec
 
 from tests.e2e.checker import findings
-from tests.e2e.extending import PATIENCE, Command, until
+from tests.e2e.extending import Command
 from tests.e2e.player import Player, playing
 from tests.scenario import pod
+from tests.waiting import until
 from tonnage.lab.api import AT_ONCE, Api, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
@@ -64,12 +65,12 @@ class World:
         pods = self.api.get(pods_path())["items"]
         return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods if one["spec"].get("nodeName")}
 
-    def until_bound(self, *names: str, within: float = PATIENCE) -> None:
-        until(lambda: set(names) <= self.nodes().keys(), "pods are not bound", within, self._log)
+    def until_bound(self, *names: str) -> None:
+        until(lambda: set(names) <= self.nodes().keys(), "pods are not bound", self._log)
 
-    def until_said(self, name: str, words: str, within: float = PATIENCE) -> str:
+    def until_said(self, name: str, words: str) -> str:
         """Wait for the words in the pod's PodScheduled condition; all that it says."""
-        until(lambda: words in self.said(name), f"{name} does not say {words!r}", within, lambda: self.said(name))
+        until(lambda: words in self.said(name), f"{name} does not say {words!r}", lambda: self.said(name))
         return self.said(name)
 
     def said(self, name: str) -> str:

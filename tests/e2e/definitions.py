@@ -1,11 +1,11 @@
 """Installing and removing definitions of custom objects, and paths of the objects they define."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.waiting import until
 from tonnage.lab.api import Api, ApiError
 
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
@@ -15,7 +15,6 @@ TOPOLOGIES = "/apis/kai.scheduler/v1alpha1/topologies"
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_PATIENCE = 30.0
 ALL: dict[str, dict[str, Any]] = {
     definition["metadata"]["name"]: definition
     for definition in yaml.safe_load_all((Path(__file__).parent / "definitions.yaml").read_text())
@@ -28,7 +27,7 @@ def install(api: Api, *names: str) -> None:
     for name in names or ALL:
         api.create(_PATH, ALL[name])
     for name in names or ALL:
-        _wait(lambda name=name: _is_listed(api, ALL[name]), f"{name} is not served")  # type: ignore[misc]
+        until(lambda name=name: _is_listed(api, ALL[name]), f"{name} is not served")  # type: ignore[misc]
 
 
 def remove(api: Api, *names: str) -> None:
@@ -36,7 +35,7 @@ def remove(api: Api, *names: str) -> None:
     for name in names or ALL:
         api.delete(f"{_PATH}/{name}")
     for name in names or ALL:
-        _wait(lambda name=name: not _is_there(api, f"{_PATH}/{name}"), f"{name} stays")  # type: ignore[misc]
+        until(lambda name=name: not _is_there(api, f"{_PATH}/{name}"), f"{name} stays")  # type: ignore[misc]
 
 
 def _is_listed(api: Api, definition: dict[str, Any]) -> bool:
@@ -52,11 +51,3 @@ def _is_there(api: Api, path: str) -> bool:
             return False
         raise
     return True
-
-
-def _wait(true: Any, complaint: str) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not true():
-        if time.monotonic() > end:
-            raise TimeoutError(complaint)
-        time.sleep(0.05)

@@ -6,15 +6,15 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.checker import findings
 from tests.e2e.player import Player, playing
+from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
@@ -25,7 +25,6 @@ MANAGED = [
     *("hygon.com/dcunum", "hygon.com/dcumem", "hygon.com/dcucores"),
     *("huawei.com/Ascend910B3", "huawei.com/Ascend910B3-memory"),
 ]
-PATIENCE = 30.0
 
 
 class Command:
@@ -60,13 +59,13 @@ class Command:
             return False
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"{self._address}{path}", timeout=30, context=self._tls) as answer:
+        with urllib.request.urlopen(f"{self._address}{path}", timeout=PATIENCE, context=self._tls) as answer:
             return str(answer.read().decode())
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(40)
+            self.process.wait(PATIENCE)
 
 
 class Extender(Command):
@@ -94,7 +93,7 @@ class Extender(Command):
 
     def post(self, path: str, document: object) -> Any:
         request = urllib.request.Request(f"{self._address}{path}", json.dumps(document).encode())
-        with urllib.request.urlopen(request, timeout=60, context=self._tls) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE, context=self._tls) as answer:
             return json.loads(answer.read())
 
 
@@ -114,12 +113,12 @@ class World:
     def node_of(self, name: str) -> str | None:
         return self.pod(name)["spec"].get("nodeName")
 
-    def until_running(self, *names: str, within: float = PATIENCE) -> None:
+    def until_running(self, *names: str) -> None:
         def all_run() -> bool:
             pods = {pod["metadata"]["name"]: pod for pod in self.api.get(pods_path())["items"]}
             return all(name in pods and pods[name]["status"].get("phase") == "Running" for name in names)
 
-        until(all_run, "pods do not run", within, lambda: self.extender.log.read_text()[-3000:])
+        until(all_run, "pods do not run", lambda: self.extender.log.read_text()[-3000:])
 
     def check(self) -> None:
         """Nothing is over-committed, and no plugin took one pod for another."""
@@ -160,12 +159,3 @@ def configuration(port: int, verbs: Sequence[str] = (), host: str = "127.0.0.1")
         "profiles": [{"schedulerName": SCHEDULER}],
         "extenders": [extender],
     }
-
-
-def until(
-    holds: Callable[[], bool], otherwise: str, within: float = PATIENCE, more: Callable[[], str] = lambda: ""
-) -> None:
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, f"{otherwise} after {within} s\n{more()}"
-        time.sleep(0.05)

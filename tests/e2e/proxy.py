@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit
 
+from tests.waiting import PATIENCE
+
 
 class Wire:
     """Connections that go through here."""
@@ -71,7 +73,7 @@ class HeldWire:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=(self._run(),), daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(PATIENCE)
 
     async def _run(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.extending import Extender, configuration, until
+from tests.e2e.extending import Extender, configuration
+from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, ApiError
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import Program, free_ports
@@ -68,7 +69,7 @@ class Replica:
         if self.scheduler is not None:
             self.scheduler.stop()
             self.scheduler = None
-        self.extender.process.wait(10)
+        self.extender.process.wait(PATIENCE)
 
     def stop(self) -> None:
         self.kill()
@@ -164,10 +165,10 @@ def holding(plane: ControlPlane) -> Iterator[Holder]:
         holder.stop()
 
 
-def until_leading(replica: Replica, within: float = 30.0) -> float:
+def until_leading(replica: Replica) -> float:
     """Wait until a replica says that it leads; how long that took."""
     started = time.monotonic()
-    until(lambda: replica.role == "leader", f"{replica.host} does not lead", within, replica.extender.log.read_text)
+    until(lambda: replica.role == "leader", f"{replica.host} does not lead", replica.extender.log.read_text)
     return time.monotonic() - started
 
 

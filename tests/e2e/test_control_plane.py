@@ -1,25 +1,15 @@
 """The practice cluster itself: a real API server and a real kube-scheduler."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.scenario import node, pod, running
+from tests.waiting import until
 from tonnage.lab import parts
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.model.wire import decode
-
-
-def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_the_server_has_the_pinned_version(control_plane: ControlPlane) -> None:
@@ -46,7 +36,7 @@ def test_kube_scheduler_places_a_pod(control_plane: ControlPlane) -> None:
     control_plane.api.create_pods([pod("placed", selector={"kubernetes.io/hostname": "only"})])
     control_plane.api.patch("/api/v1/nodes/only", {"metadata": {"labels": {"kubernetes.io/hostname": "only"}}})
     path = f"{pods_path()}/placed"
-    assert eventually(lambda: control_plane.api.get(path)["spec"].get("nodeName") == "only")
+    until(lambda: control_plane.api.get(path)["spec"].get("nodeName") == "only", "the pod is not bound")
 
 
 def test_a_service_account_has_only_the_rights_it_was_given(control_plane: ControlPlane) -> None:

@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from tests.cli.command import tonnage
-from tests.e2e.extending import SCHEDULER, Extender, configuration, extended, until
+from tests.e2e.extending import SCHEDULER, Extender, configuration, extended
 from tests.e2e.player import playing
 from tests.e2e.replicating import pair, until_leading
 from tests.e2e.test_extender import wanted
 from tests.e2e.test_replicas import bind_by_hand
 from tests.paths import ROOT
 from tests.scenario import node, pod
+from tests.waiting import until
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
 

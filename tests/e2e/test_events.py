@@ -5,8 +5,9 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.kube.live import run, until
+from tests.kube.live import run
 from tests.scenario import pod
+from tests.waiting import until_true
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.kube.client import connect
 from tonnage.lab.api import Api, pods_path
@@ -36,14 +37,14 @@ def test_events_are_written_for_pods_of_any_name_and_counted_up(control_plane: C
         running = asyncio.create_task(events.run())
         events.tell(ObjectRef("default", "train-0", uid), FILTERING_FAILED, "no available node: " + "é" * 1000, "alike")
         events.tell(ObjectRef("default", LONGEST, ""), BINDING_SUCCEED, "bound")
-        await until(lambda: outcomes.total() == 2)
+        await until_true(lambda: outcomes.total() == 2)
         for number in range(3):
             events.tell(
                 ObjectRef("default", "train-0", uid), FILTERING_FAILED, f"no available node, try {number}", "alike"
             )
-        await until(lambda: outcomes.total() == 3)
+        await until_true(lambda: outcomes.total() == 3)
         events.tell(ObjectRef("nowhere", "lost", ""), BINDING_SUCCEED, "bound")
-        await until(lambda: outcomes.total() == 4)
+        await until_true(lambda: outcomes.total() == 4)
         running.cancel()
         await client.close()
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from tests.e2e.extending import SCHEDULER, extended, until
+from tests.e2e.extending import SCHEDULER, extended
 from tests.scenario import node, pod
+from tests.waiting import until
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.model.pod import Pod
@@ -52,7 +53,7 @@ def test_many_pods_at_once_fill_the_cards_and_never_more(plane: ControlPlane) ->
         def placed() -> int:
             return sum(1 for one in plane.api.get(pods_path())["items"] if one["spec"].get("nodeName"))
 
-        until(lambda: placed() == 32, "not all cards are full", within=60)
+        until(lambda: placed() == 32, "not all cards are full")
         world.check()
         until(lambda: len(world.player.started) == 32, "not all that are placed run")
         waiting = [one for one in plane.api.get(pods_path())["items"] if not one["spec"].get("nodeName")]
@@ -79,7 +80,7 @@ def test_a_restart_in_the_middle_loses_and_doubles_nothing(plane: ControlPlane) 
         until(lambda: len(world.player.started) >= 4, "nothing runs")
         world.extender.stop(signal.SIGKILL)
         world.extender.start()
-        world.until_running(*names, within=90)
+        world.until_running(*names)
         world.check()
 
 
@@ -188,6 +189,6 @@ def test_a_pod_whose_plugin_failed_is_reported_and_its_place_is_free(plane: Cont
         plane.api.patch(f"{pods_path()}/p", failed)
         plane.api.patch(f"{pods_path()}/p/status", {"status": {"phase": "Failed"}})
         plane.api.create_pods([wanted("q", 1, memory=8000)])
-        until(lambda: world.node_of("q") == "a", "the card is not free", within=60)
+        until(lambda: world.node_of("q") == "a", "the card is not free")
         events = plane.api.get("/api/v1/namespaces/default/events")["items"]
         assert any(e["reason"] == "BindingFailed" and e["involvedObject"]["name"] == "p" for e in events)

@@ -4,8 +4,9 @@ import asyncio
 from datetime import UTC, datetime
 from unittest.mock import Mock
 
-from tests.kube.live import QUICK, following, run, until
+from tests.kube.live import QUICK, following, run
 from tests.scenario import REGISTER, node
+from tests.waiting import until_true
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.service import ExtenderService
@@ -71,14 +72,14 @@ def test_a_plugin_is_asked_answers_falls_silent_and_returns(control_plane: Contr
                 await hands.look(["gpu"])
                 await hands.look(list(cluster.nodes))
                 said = await asyncio.to_thread(lambda: plugin.said)
-                await until(lambda: shown() == said)
+                await until_true(lambda: shown() == said)
                 return said
 
             async def act(*steps: object) -> None:
                 for step in steps:
                     await asyncio.to_thread(step)  # type: ignore[arg-type]
                 latest = (await asyncio.to_thread(control_plane.api.get, "/api/v1/nodes/gpu"))["metadata"]
-                await until(lambda: shown() == latest["annotations"][HANDSHAKE])
+                await until_true(lambda: shown() == latest["annotations"][HANDSHAKE])
 
             assert await look() == "Requesting_2026-03-01 12:00:00"
             await act(plugin.report)
@@ -93,21 +94,21 @@ def test_a_plugin_is_asked_answers_falls_silent_and_returns(control_plane: Contr
 
             # It reports once more and dies: a minute later its cards are gone, and nothing is written after that.
             await act(plugin.report, lambda: plugin.offer(0))
-            await until(lambda: cluster.nodes["gpu"].offers["nvidia.com/gpu"] == 0)
+            await until_true(lambda: cluster.nodes["gpu"].offers["nvidia.com/gpu"] == 0)
             assert await look() == "Requesting_2026-03-01 12:05:30"
             clock.now += 59
             assert await look() == "Requesting_2026-03-01 12:05:30"
             assert cluster.nodes["gpu"].devices
             clock.now += 1
             assert await look() == "Deleted_2026-03-01 12:06:30"
-            await until(lambda: not cluster.nodes["gpu"].devices)
+            await until_true(lambda: not cluster.nodes["gpu"].devices)
             clock.now += 3600
             assert await look() == "Deleted_2026-03-01 12:06:30"
             assert hands.writes == 4
 
             # It returns.
             await act(lambda: plugin.offer(10), plugin.report)
-            await until(lambda: len(cluster.nodes["gpu"].devices) == 1)
+            await until_true(lambda: len(cluster.nodes["gpu"].devices) == 1)
             assert (await look()).startswith("Requesting_")
             assert hands.writes == 5
         await client.close()
@@ -124,12 +125,12 @@ def test_the_extender_answers_plugins_that_report_while_it_runs(control_plane: C
         task = asyncio.create_task(service.run())
         plugin = Plugin(control_plane, "served")
         try:
-            await until(service.informer.synced.is_set)
+            await until_true(service.informer.synced.is_set)
             for report in (1, 2):
                 before = service.handshakes.writes
                 await asyncio.to_thread(plugin.report)
-                await until(lambda before=before: service.handshakes.writes > before)  # type: ignore[misc]
-                await until(lambda: "Requesting_" in service.cluster.nodes["served"].node.annotations[HANDSHAKE])
+                await until_true(lambda before=before: service.handshakes.writes > before)  # type: ignore[misc]
+                await until_true(lambda: "Requesting_" in service.cluster.nodes["served"].node.annotations[HANDSHAKE])
                 assert plugin.reports == report
         finally:
             task.cancel()

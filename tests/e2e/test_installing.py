@@ -7,7 +7,8 @@ from typing import Any
 from tests.cli.command import tonnage
 from tests.e2e import definitions
 from tests.e2e.definitions import HYPERNODES, KAI_GROUPS, KAI_QUEUES, TOPOLOGIES, VOLCANO
-from tests.kube.live import following, run, until, until_same
+from tests.kube.live import following, run, until_same
+from tests.waiting import until_true
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.kube.client import connect
 from tonnage.kube.kinds import BATCH_KINDS
@@ -45,21 +46,21 @@ def test_groups_and_queues_are_seen_once_they_are_installed_and_forgotten_with_i
             assert not informer.trouble
             await asyncio.to_thread(definitions.install, api)
             await asyncio.to_thread(create_some, api)
-            await until(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "research", "team"})
-            await until(lambda: cluster.groups.groups.keys() == {"default/train", "default/tune"})
-            await until(lambda: bool(cluster.topologies and cluster.hypernodes))
+            await until_true(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "research", "team"})
+            await until_true(lambda: cluster.groups.groups.keys() == {"default/train", "default/tune"})
+            await until_true(lambda: bool(cluster.topologies and cluster.hypernodes))
             api.patch(f"{VOLCANO}/queues/research/status", {"status": {"state": "Closed"}})
-            await until(lambda: not cluster.queues["research"].is_open)
+            await until_true(lambda: not cluster.queues["research"].is_open)
             await until_same(client, cluster, BATCH_KINDS)
             await asyncio.to_thread(
                 definitions.remove, api, "queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh"
             )
-            await until(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "team"})
-            await until(lambda: cluster.groups.groups.keys() == {"default/tune"})
-            await until(lambda: informer.followers["Queue.scheduling.volcano.sh"].is_missing)
+            await until_true(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "team"})
+            await until_true(lambda: cluster.groups.groups.keys() == {"default/tune"})
+            await until_true(lambda: informer.followers["Queue.scheduling.volcano.sh"].is_missing)
             await asyncio.to_thread(definitions.install, api, "queues.scheduling.volcano.sh")
             create(api, f"{VOLCANO}/queues", "Queue", "again")
-            await until(lambda: "again" in cluster.queues)
+            await until_true(lambda: "again" in cluster.queues)
             await until_same(client, cluster, BATCH_KINDS)
             assert not informer.problems
         await client.close()

@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.command import COMMAND
-from tests.lab.test_program import is_alive
+from tests.lab.processes import children, is_alive
 from tests.paths import ROOT
-
-
-def children(pid: int) -> list[int]:
-    lists = [task / "children" for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sorted(int(child) for names in lists for child in names.read_text().split())
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -45,7 +41,7 @@ def test_it_runs_until_it_is_interrupted_and_leaves_nothing_behind() -> None:
         programs = children(process.pid)
         assert len(programs) == 2
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     assert not kubeconfig.parent.exists()
     assert not any(is_alive(program) for program in programs)
 
@@ -56,5 +52,5 @@ def test_it_says_so_and_fails_when_a_program_dies() -> None:
         assert process.stderr
         assert "practice cluster" in process.stdout.readline()
         os.kill(children(process.pid)[0], signal.SIGKILL)
-        assert process.wait(20) == 1
+        assert process.wait(PATIENCE) == 1
         assert "etcd ended with status -9; the end of its log" in process.stderr.read()

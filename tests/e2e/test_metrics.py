@@ -3,10 +3,11 @@
 import json
 import urllib.request
 
-from tests.e2e.extending import extended, until
+from tests.e2e.extending import extended
 from tests.e2e.test_extender import wanted
 from tests.extender.recording import parsed, values
 from tests.scenario import node
+from tests.waiting import PATIENCE, until
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
 
@@ -19,7 +20,7 @@ def test_a_scrape_says_where_the_time_of_bound_pods_went(control_plane: ControlP
     (port,) = free_ports(1)
 
     def scrape() -> dict[str, dict[frozenset[tuple[str, str]], float]]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
             return parsed(answer.read().decode())
 
     def plain(name: str) -> float:

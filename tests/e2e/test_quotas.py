@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.e2e.extending import SCHEDULER, World, extended, until
+from tests.e2e.extending import SCHEDULER, World, extended
 from tests.e2e.test_extender import wanted
 from tests.scenario import node
+from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
@@ -90,7 +91,7 @@ def test_many_pods_at_once_never_hold_more_than_the_quota(plane: ControlPlane) -
         def placed() -> int:
             return sum(1 for one in plane.api.get(pods_path())["items"] if one["spec"].get("nodeName"))
 
-        until(lambda: placed() == 12, "the quota is not used up", within=60)
+        until(lambda: placed() == 12, "the quota is not used up")
         until(lambda: len(world.player.started) == 12, "not all that are placed run")
         assert placed() == 12
         world.check()

@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from tests.e2e.checker import findings
-from tests.e2e.extending import Extender, until
+from tests.e2e.extending import Extender
 from tests.e2e.player import playing
 from tests.e2e.replicating import Holder, Replica, holding, logs, pair, until_leading
 from tests.e2e.test_extender import wanted
 from tests.scenario import node
+from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
-
-TAKEN_OVER = 15.0
-NOTICED = 5.0
 
 
 @pytest.fixture
@@ -61,11 +59,11 @@ def test_a_leader_that_is_killed_is_replaced_and_nothing_is_lost_or_placed_twice
         second.run_scheduler()
         names = [f"p{number:02}" for number in range(24)]
         plane.api.create_pods(wanted(name, 1, memory=2000) for name in names)
-        until(lambda: len(player.started) >= 6, "nothing runs", 30, lambda: logs((first, second)))
+        until(lambda: len(player.started) >= 6, "nothing runs", lambda: logs((first, second)))
         first.kill()
         before = len(player.started)
-        until(lambda: len(player.started) > before + 2, "nobody takes over", TAKEN_OVER, lambda: logs((first, second)))
-        until(lambda: len(player.started) == len(names), "pods do not run", 60, lambda: logs((first, second)))
+        until(lambda: len(player.started) > before + 2, "nobody takes over", lambda: logs((first, second)))
+        until(lambda: len(player.started) == len(names), "pods do not run", lambda: logs((first, second)))
         assert second.role == "leader"
         assert first.role == "follower"
         assert findings(plane.api) == []
@@ -122,7 +120,7 @@ def test_a_leader_that_stood_still_while_another_took_over_binds_nothing_when_it
         assert bound(second.extender, plane, "q", "a") == ""
     finally:
         first.extender.process.send_signal(signal.SIGCONT)
-    asking.join(30)
+    asking.join(PATIENCE)
     assert len(answers) == 1
     assert "CardInsufficientMemory" in answers[0]
     assert not is_bound(plane, "p")
@@ -157,7 +155,7 @@ def test_a_bind_that_waits_for_its_turn_is_refused_if_another_leads_when_it_come
         plane.api.patch(f"{pods_path()}/q", done)
     finally:
         first.extender.process.send_signal(signal.SIGCONT)
-    asking.join(40)
+    asking.join(PATIENCE)
     assert len(answers) == 1
     assert answers[0] != ""
     assert not is_bound(plane, "p")
@@ -209,13 +207,12 @@ def test_a_lease_that_flaps_places_nothing_twice(
             until(
                 lambda: sum(is_bound(plane, name) for name in names) == 32,
                 "not all are placed",
-                60,
                 lambda: logs((first, second)),
             )
         finally:
             ended.set()
             for thread in (flapping, *asking):
-                thread.join(40)
+                thread.join(PATIENCE)
     assert led == {first.host, second.host}
     assert findings(plane.api) == []
 
@@ -235,7 +232,7 @@ def test_a_pod_that_was_bound_over_another_one_is_evicted_and_told_why(
         found = plane.api.get(pods_path())["items"]
         return all("deletionTimestamp" in one["metadata"] for one in found if one["metadata"]["name"] == name)
 
-    until(lambda: is_leaving("q"), "the later pod is not evicted", NOTICED, first.extender.log.read_text)
+    until(lambda: is_leaving("q"), "the later pod is not evicted", first.extender.log.read_text)
     assert not is_leaving("p")
     assert not is_leaving("r")
 

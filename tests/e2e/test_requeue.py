@@ -12,11 +12,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.extending import SCHEDULER, World, extended, until
+from tests.e2e.extending import SCHEDULER, World, extended
 from tests.e2e.proxy import HeldWire, wire_beside
 from tests.e2e.test_extender import wanted
 from tests.e2e.test_quotas import QUOTAS, set_quota
 from tests.scenario import node
+from tests.waiting import PATIENCE, until
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 
 WOKEN = "tonnage.io/woken"
 QUIET = 2.5
-SOON = 10.0
 """Far less than the five minutes after which kube-scheduler would come by itself, and much for a busy machine."""
 TIMES = 3
 
@@ -56,7 +56,7 @@ class Waking:
             time.sleep(0.1)
 
     def counted(self, name: str) -> float:
-        with urllib.request.urlopen(self._metrics, timeout=10) as answer:
+        with urllib.request.urlopen(self._metrics, timeout=PATIENCE) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and not line.startswith("#"))
 
@@ -71,7 +71,7 @@ class Waking:
     def until_bound(self, *names: str) -> float:
         """Seconds until one of the pods has a node."""
         begun = time.monotonic()
-        until(lambda: not self.waiting() >= set(names), "nobody is bound", SOON)
+        until(lambda: not self.waiting() >= set(names), "nobody is bound")
         return time.monotonic() - begun
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.e2e import definitions
 from tests.e2e.batching import World, create, gang, scheduling, wanted
-from tests.e2e.extending import until
 from tests.scenario import ALLOCATED, REGISTER, node, plain
+from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
@@ -85,7 +85,7 @@ def test_much_is_wrong_at_once_and_the_healthy_rest_goes_on(plane: ControlPlane)
     with scheduling(plane) as world:
         create(plane.api, [*wrong, of_group("circle"), of_group("fine", 0), of_group("fine", 1)])
         plane.api.create_pods([wanted("alone", 1), wanted("part", None, annotations={"gpu-fraction": "0.5"})])
-        world.until_bound("circle-0", "fine-0", "fine-1", "alone", "part", within=10)
+        world.until_bound("circle-0", "fine-0", "fine-1", "alone", "part")
         for name, words in {
             "noqueue-0": "QueueNotFound: default/noqueue is in queue missing",
             "few-0": "NotEnoughPods: default/few needs 5 pods to start, and there are 2",
@@ -121,11 +121,11 @@ def test_definitions_that_go_and_come_back(plane: ControlPlane) -> None:
         world.until_said("before-0", "NotEnoughPods")
         definitions.remove(plane.api, *KINDS)
         plane.api.create_pods([wanted("alone", 1)])
-        world.until_bound("alone", within=5)
+        world.until_bound("alone")
         world.until_said("before-0", "GroupNotFound")
         definitions.install(plane.api, *KINDS)
         group(plane, "before", minMember=2)
         world.until_said("before-0", "NotEnoughPods")
         create(plane.api, [of_group("before", 1)])
-        world.until_bound("before-0", "before-1", within=5)
+        world.until_bound("before-0", "before-1")
         assert "Traceback" not in world.scheduler.log.read_text()

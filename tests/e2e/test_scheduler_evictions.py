@@ -11,9 +11,9 @@ import pytest
 from tests.config.texts import KAI_DEFAULT
 from tests.e2e import definitions
 from tests.e2e.batching import World, create, scheduling, wanted
-from tests.e2e.extending import until
 from tests.e2e.test_deploy import apply, leader_flags
 from tests.scenario import plain
+from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
@@ -111,7 +111,7 @@ def test_an_important_pod_gets_the_place_of_a_less_important_one_and_of_no_more(
     assert "EvictionByEvictionAPI" in [one.get("reason") for one in disrupted if one["type"] == "DisruptionTarget"]
     assert world.pod("p")["status"]["nominatedNodeName"] == "a"
     world.until_said("p", "goes to a once default/young left")
-    world.until_bound("p", within=5)
+    world.until_bound("p")
     assert there(world).keys() == {"old", "other", "p"}
     assert world.node_of("other") is None, "the room was made for p"
     until(lambda: "Preempted" in told(world, "young"), "nothing is told of young")
@@ -124,7 +124,7 @@ def test_a_queue_takes_back_its_share(world: World) -> None:
     run(world, asks("r0", 1, HIGH, queue="r"))
     run(world, asks("r1", 1, HIGH, queue="r"))
     create(world.api, [asks("p", 1, LOW)])
-    world.until_bound("p", within=8)
+    world.until_bound("p")
     assert there(world).keys() == {"r0", "p"}
     until(lambda: "Preempted" in told(world, "r1"), "nothing is told of r1")
     assert told(world, "r1")["Preempted"].endswith("queue q takes back its share")
@@ -149,7 +149,7 @@ def test_nobody_goes_whom_a_budget_protects_until_it_allows_it(world: World) -> 
     world.until_said("one", "cannot be evicted: Cannot evict pod as it would violate the pod's disruption budget")
     assert leaving(world) == set()
     world.api.delete(f"{BUDGETS}/keep")
-    world.until_bound("one", within=10)
+    world.until_bound("one")
     assert len(there(world)) == 2
 
 
@@ -164,7 +164,7 @@ def test_a_scheduler_that_is_killed_between_eviction_and_bind_stops_nobody_else(
     victims = leaving(world)
     world.scheduler.start()
     assert not world.node_of("p"), "the test is too slow: the victims are gone"
-    world.until_bound("p", within=10)
+    world.until_bound("p")
     assert world.node_of("p") == "a"
     assert there(world).keys() == {*names, "p", "other"} - victims
     assert leaving(world) == set()
@@ -182,6 +182,6 @@ def test_what_is_left_of_a_gang_is_stopped_after_its_grace(world: World) -> None
     since = "kai.scheduler/stale-podgroup-timestamp"
     until(lambda: since in world.api.get(f"{path}/gang")["metadata"].get("annotations", {}), "no time is written")
     assert there(world).keys() == {"gang-0"}
-    until(lambda: not there(world), "gang-0 stays", 8)
+    until(lambda: not there(world), "gang-0 stays")
     until(lambda: "Evicted" in told(world, "gang-0"), "nothing is told of gang-0")
     until(lambda: since not in world.api.get(f"{path}/gang")["metadata"].get("annotations", {}), "the time stays")

@@ -9,9 +9,9 @@ import pytest
 
 from tests.cli.command import decided
 from tests.e2e.batching import World, create, scheduling, wanted
-from tests.e2e.extending import until
 from tests.e2e.test_deploy import apply, leader_flags
 from tests.scenario import plain
+from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
@@ -49,7 +49,7 @@ def test_a_config_map_is_followed_with_no_more_rights_than_deployed(plane: Contr
         plane.api.create_pods([wanted("p", 1)])
         world.until_said("p", "NotConsidered")
         plane.api.patch(f"{MAPS}/{NAME}", {"data": {"config.yaml": ALLOCATES}})
-        world.until_bound("p", within=5)
+        world.until_bound("p")
         assert world.scheduler.get("/debug/config") == ALLOCATES
 
         plane.api.patch(f"{MAPS}/{NAME}", {"data": {"config.yaml": ALLOCATES.replace("gang", "gnag")}})
@@ -63,7 +63,7 @@ def test_a_config_map_is_followed_with_no_more_rights_than_deployed(plane: Contr
         until(lambda: reloads(world, "refused") == 2, "that it is gone is no reason")
         assert reloads(world, "taken") == 1
         plane.api.create_pods([wanted("q", 1)])
-        world.until_bound("q", within=5)
+        world.until_bound("q")
         assert "Forbidden" not in world.scheduler.log.read_text()
 
 
@@ -75,7 +75,7 @@ def test_a_file_is_followed(plane: ControlPlane, tmp_path: Path) -> None:
     with scheduling(plane, "--config", str(config)) as world:
         world.until_said("p", "NotConsidered")
         config.write_text(ALLOCATES)
-        world.until_bound("p", within=8)
+        world.until_bound("p")
 
 
 def test_a_snapshot_is_replayed_to_what_the_scheduler_does(plane: ControlPlane, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_snapshot_is_replayed_to_what_the_scheduler_does(plane: ControlPlane, 
         plane.api.delete(f"{pods_path()}/{gone}")
         placed = {name.removeprefix("default/"): one for name, one in then.items() if one["node"]}
         assert len(placed) == 2, "two halves share the card"
-        world.until_bound(*placed, within=5)
+        world.until_bound(*placed)
         live = {name: node for name, node in world.nodes().items() if f"default/{name}" in now}
         assert live == {name: one["node"] for name, one in placed.items()}
         for name, one in placed.items():

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.extending import configuration, until
+from tests.e2e.extending import configuration
 from tests.e2e.test_extender import wanted
 from tests.scenario import node
+from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
@@ -70,7 +71,7 @@ class Refuser:
         def is_quiet() -> bool:
             return bool(self.asked) and time.monotonic() - self.asked[-1][0] > QUIET
 
-        until(is_quiet, "kube-scheduler does not put the pods aside", within=90)
+        until(is_quiet, "kube-scheduler does not put the pods aside")
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def test_which_writes_make_kube_scheduler_ask_again(
         refuser.until_quiet()
         begun = time.monotonic()
         write(plane.api)
-        deadline = begun + SOON
+        deadline = begun + (PATIENCE if woken else SOON)
         while time.monotonic() < deadline and {name for at, name in refuser.asked if at > begun} != (woken or {"-"}):
             time.sleep(0.02)
         again = {name: at - begun for at, name in reversed(refuser.asked) if at > begun}

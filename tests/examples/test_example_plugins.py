@@ -11,6 +11,7 @@ import pytest
 from tests.cli.command import manifest, tonnage
 from tests.paths import ROOT
 from tests.scenario import node, pod, running, scenario
+from tests.waiting import PATIENCE
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
@@ -36,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = [PLUGINS / name for name in ("spot-instance-manager", "namespace-allocation-tracker")]
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index"]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), *map(str, packages)]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    subprocess.run(command, check=True, timeout=PATIENCE, capture_output=True)
     return folder
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.extender.fuzzing import ENDPOINTS, Door, body
 from tests.properties.worlds import examples
-from tests.server.test_http import until_listening
+from tests.server.listening import until_listening
 from tonnage.extender import app
 from tonnage.lab.program import free_ports
 from tonnage.server.http import Endpoint, serve

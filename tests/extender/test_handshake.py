@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kube.live import run, until
+from tests.kube.live import run
 from tests.scenario import REGISTER, cards, node, place, pod, problems, reasons, scenario
+from tests.waiting import until_true
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.handshake import ANSWER_SECONDS, Handshakes, due
 from tonnage.kube.errors import ConnectionLostError, StatusError
@@ -332,7 +333,7 @@ def test_changes_are_looked_at_soon_and_everything_now_and_then():
         assert not server.patches
         server.say("a", {HANDSHAKE: REPORTED})
         hands.seen(["a", "never seen"])
-        await until(lambda: len(server.patches) == 1)
+        await until_true(lambda: len(server.patches) == 1)
         hands.seen(["a"])
         await asyncio.sleep(0.4)
         assert hands.writes == 1

@@ -10,7 +10,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tests.server.test_http import certificate, until_listening
+from tests.server.listening import certificate, until_listening
+from tests.waiting import until_true
 from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
 from tonnage.extender.replicas import Election, NobodyLeadsError, Replicas
@@ -100,9 +101,7 @@ class World:
         self.ceased += 1
 
     async def until(self, true):
-        async with asyncio.timeout(10):
-            while not true():
-                await asyncio.sleep(0.01)
+        await until_true(true)
 
 
 def play(scenario, api=None, **more):

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from tests.extender.recording import Api
-from tests.kube.live import run, until
+from tests.kube.live import run
 from tests.scenario import node, pod, running, scenario
+from tests.waiting import until_true
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs, read
@@ -46,7 +47,7 @@ class Door:
         return made
 
     async def until_told(self, *outcomes):
-        await until(lambda: self.counted == list(outcomes))
+        await until_true(lambda: self.counted == list(outcomes))
 
 
 def played(scene, *planned):
@@ -108,7 +109,7 @@ def test_nothing_runs_while_nobody_waits(monkeypatch):
         await asyncio.sleep(0.5)
         assert looks == []
         made = door.ask()
-        await until(lambda: bool(looks))
+        await until_true(lambda: bool(looks))
         door.requeue.seen(Change("default/p", made, is_gone=True))
         await asyncio.sleep(0.3)
         looks.clear()

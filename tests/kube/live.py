@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kube.fake_server import FakeServer, fake_server
+from tests.waiting import PATIENCE, until_true
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import Client, connect
@@ -17,7 +18,6 @@ from tonnage.kube.informer import KINDS, ClusterInformer, FollowedKind
 from tonnage.kube.watch import Backoff
 
 QUICK = Backoff(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)
-PATIENCE = 15.0
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Live:
         return self.informer.cluster
 
     async def until(self, true: Callable[[], bool]) -> None:
-        await until(true)
+        await until_true(true)
 
     async def until_same(self) -> None:
         await until_same(self.client, self.cluster, self.kinds)
@@ -42,16 +42,10 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a scenario to its end, which must come soon."""
 
     async def limited() -> None:
-        async with asyncio.timeout(4 * PATIENCE):
+        async with asyncio.timeout(2 * PATIENCE):
             await main
 
     asyncio.run(limited())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 async def until_same(client: Client, cluster: Cluster, kinds: Sequence[FollowedKind] = KINDS) -> None:
@@ -73,7 +67,7 @@ async def following(
     informer = ClusterInformer(client, Cluster(default_vendors()), backoff, kinds, silence)
     task = asyncio.create_task(informer.run())
     try:
-        await until(informer.synced.is_set)
+        await until_true(informer.synced.is_set)
         yield informer
     finally:
         task.cancel()

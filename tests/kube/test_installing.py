@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, fake_server, groups_only, status
-from tests.kube.live import QUICK, Live, live, run, until
+from tests.kube.live import QUICK, Live, live, run
 from tests.scenario import node, pod
+from tests.waiting import until_true
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.devices.catalog import default_vendors
@@ -152,10 +153,10 @@ def test_a_built_in_kind_that_is_not_found_is_trouble(tmp_path: Path) -> None:
         async with fake_server() as server:
             server.served = BUILT_IN - {QUOTAS}
             informer, task, client = await begun(server, tmp_path)
-            await until(lambda: "404" in informer.trouble.get("ResourceQuota", ""))
+            await until_true(lambda: "404" in informer.trouble.get("ResourceQuota", ""))
             assert not informer.synced.is_set()
             server.served.add(QUOTAS)
-            await until(informer.synced.is_set)
+            await until_true(informer.synced.is_set)
             await ended(task, client)
 
     run(main())
@@ -225,10 +226,10 @@ def test_the_picture_is_not_complete_without_what_is_vital(tmp_path: Path) -> No
             with_everything(server)
             server.forbidden = {PODS}
             informer, task, client = await begun(server, tmp_path)
-            await until(lambda: "may not list pods;" in informer.trouble.get("Pod", ""))
+            await until_true(lambda: "may not list pods;" in informer.trouble.get("Pod", ""))
             assert not informer.synced.is_set()
             server.forbidden = set()
-            await until(informer.synced.is_set)
+            await until_true(informer.synced.is_set)
             await ended(task, client)
 
     run(main())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT
+from tests.waiting import PATIENCE
 from tonnage.lab import parts
 
 PLAYED_GO = """#!/bin/sh
@@ -108,7 +109,7 @@ def test_of_two_builds_at_once_the_second_waits_and_finds_it_done(machine: Path)
 def test_a_run_without_the_parts_says_in_its_last_lines_what_was_not_tested(machine: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/e2e"]
     done = subprocess.run(
-        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=120, check=False
+        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0
     banner, last = done.stdout.splitlines()[-2:]

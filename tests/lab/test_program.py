@@ -10,21 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.processes import is_alive
 from tests.paths import ROOT
+from tests.waiting import PATIENCE, until
 from tonnage.lab.program import LabError, Program, free_ports
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_program_that_dies_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     program = Program(["/bin/sh", "-c", "echo cannot open the door; exit 7"], tmp_path / "log")
     with pytest.raises(LabError, match=r"sh ended with status 7; the end of its log (?s:.*)cannot open the door"):
-        program.wait_until(lambda: False, "not ready", 10)
+        program.wait_until(lambda: False, "not ready", PATIENCE)
 
 
 def test_a_program_that_is_never_ready_is_told_too(tmp_path: Path) -> None:
@@ -65,10 +60,7 @@ def test_a_program_ends_when_the_process_that_started_it_is_killed(tmp_path: Pat
         pid = int(starter.stdout.readline())
         assert is_alive(pid)
         os.kill(starter.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(pid)
+    until(lambda: not is_alive(pid), "the program outlives the process that started it")
 
 
 def test_free_ports_are_different_ones() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.extender.recording import Api
+from tests.waiting import PATIENCE
 from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError
 from tonnage.observability import events as module
 from tonnage.observability.events import (
@@ -51,7 +52,7 @@ class Desk:
                 assert not running.done()
             running.cancel()
 
-        self.runner.run(asyncio.wait_for(main(), 20))
+        self.runner.run(asyncio.wait_for(main(), PATIENCE))
         return self
 
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.groups import group, kai_group, kai_queue, member, members, queue
 from tests.kube.fake_server import fake_server
-from tests.kube.live import QUICK, run, until
+from tests.kube.live import QUICK, run
 from tests.scenario import ALLOCATED, REGISTER, node, plain, pod
 from tests.scheduler.watching import Watching
+from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
@@ -426,7 +427,7 @@ def test_cycles_follow_each_other_until_everybody_was_looked_at(tmp_path: Path) 
             )
             service._cycle_limit = CycleLimit(service.unschedulable, 10)
             running = asyncio.create_task(service.run())
-            await until(lambda: len(service.unschedulable) == 50)
+            await until_true(lambda: len(service.unschedulable) == 50)
             cycles = service.cycles
             assert cycles >= 2, "the portions grow as long as there is time"
             await asyncio.sleep(0.1)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from unittest.mock import Mock
 
 from tests.scenario import node, pod
+from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import NODES, PODS
@@ -49,9 +50,7 @@ def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_i
             await asyncio.sleep(0.1)
             assert service.cycles == 0, "it must not decide"
             service.leadership.fence = always
-            async with asyncio.timeout(5):
-                while not service.cycles:
-                    await asyncio.sleep(0.01)
+            await until_true(lambda: service.cycles)
             assert service.cluster.reserved.keys() == {"default/p"}
 
     asyncio.run(scenario())

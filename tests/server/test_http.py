@@ -4,44 +4,28 @@ import asyncio
 import shutil
 import socket
 import ssl
-import subprocess
-from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from tests.server.listening import certificate, until_listening
+from tests.waiting import PATIENCE, until_true
 from tonnage.lab.program import free_ports
 from tonnage.server import http as serving
 from tonnage.server.http import Endpoint, ServeError, serve
 
+ASKED: list[str] = []
+
 
 async def slow(request):
+    ASKED.append(request.url.path)
     await asyncio.sleep(0.2)
     return PlainTextResponse("done")
 
 
 APP = Starlette(routes=[Route("/slow", slow)])
-
-
-def certificate(folder: Path, name: str) -> None:
-    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    where = ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")]
-    subprocess.run([*command, *where], check=True, capture_output=True)
-
-
-async def until_listening(port: int) -> None:
-    for _ in range(200):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.02)
-            continue
-        writer.close()
-        return
-    raise AssertionError("nothing listens")
 
 
 async def ask(port: int, tls: ssl.SSLContext | None = None) -> tuple[bytes, bytes | None]:
@@ -59,12 +43,13 @@ def test_open_requests_are_answered_before_the_end():
         stop = asyncio.Event()
         task = asyncio.create_task(serve([(APP, Endpoint("127.0.0.1", port))], stop))
         await until_listening(port)
+        ASKED.clear()
         question = asyncio.create_task(ask(port))
-        await asyncio.sleep(0.05)
+        await until_true(lambda: ASKED)
         stop.set()
         answer, _ = await question
         assert answer.endswith(b"done")
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
 
     asyncio.run(main())
 
@@ -84,15 +69,15 @@ def test_a_certificate_that_is_replaced_is_taken_over_and_one_that_is_broken_is_
         await until_listening(port)
         _, first = await ask(port, trusting)
         await asyncio.to_thread(certificate, tmp_path, "second")
-        await asyncio.sleep(0.3)
-        _, second = await ask(port, trusting)
-        assert first != second
+        second = first
+        while second == first:
+            _, second = await asyncio.wait_for(ask(port, trusting), PATIENCE)
         (tmp_path / "tls.crt").write_text("broken")
         await asyncio.sleep(0.3)
         _, third = await ask(port, trusting)
         assert third == second
         stop.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
 
     asyncio.run(main())
 

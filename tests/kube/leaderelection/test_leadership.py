@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.waiting import PATIENCE, until_true
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection import leadership as module
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
@@ -98,9 +99,7 @@ class World:
         return self.leadership.fence()[0]
 
     async def until(self, true):
-        async with asyncio.timeout(10):
-            while not true():
-                await asyncio.sleep(0.005)
+        await until_true(true, 0.005)
 
     async def rounds(self, count=3):
         """Let it look at the Lease some times more."""
@@ -278,7 +277,7 @@ def test_one_that_is_not_ready_yet_resigns_at_once(elected):
     async def scenario(world):
         world.go_on.clear()
         await world.until(lambda: world.told == ["prepare"])
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE):
             await world.leadership.resign()
         assert world.told == ["prepare"]
         assert not elected or world.api.spec["holderIdentity"] is None

@@ -11,9 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kube.fake_server import FakeServer, fake_server
-from tests.kube.live import QUICK, run, until
+from tests.kube.live import QUICK, run
 from tests.scenario import node, pod
 from tests.scheduler.watching import NOW, Watching
+from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.config.load import load_text
@@ -219,7 +220,7 @@ async def followed(source: FileSource | ConfigMapSource) -> AsyncIterator[Follow
     found = Followed()
     task = asyncio.create_task(found.follow(source))
     try:
-        await until(lambda: bool(found.contents))
+        await until_true(lambda: bool(found.contents))
         yield found
     finally:
         task.cancel()
@@ -237,7 +238,7 @@ def test_a_mounted_config_map_changes_by_a_link_that_is_swapped(tmp_path: Path) 
         async with followed(FileSource(str(tmp_path / "config.yaml"), 0.02)) as found:
             (tmp_path / "..next").symlink_to("..1")
             (tmp_path / "..next").rename(tmp_path / "..data")
-            await until(lambda: len(found.contents) == 2)
+            await until_true(lambda: len(found.contents) == 2)
             await asyncio.sleep(0.1)
             assert found.contents == ["one", "two"]
 
@@ -251,11 +252,11 @@ def test_a_file_that_is_gone_or_no_text_is_an_error_and_may_come_back(tmp_path: 
     async def main() -> None:
         async with followed(FileSource(str(path), 0.02)) as found:
             path.unlink()
-            await until(lambda: len(found.contents) == 2)
+            await until_true(lambda: len(found.contents) == 2)
             path.write_bytes(b"\xff\xff\xff")
-            await until(lambda: len(found.contents) == 3)
+            await until_true(lambda: len(found.contents) == 3)
             path.write_text("two")
-            await until(lambda: len(found.contents) == 4)
+            await until_true(lambda: len(found.contents) == 4)
             assert [type(content) for content in found.contents] == [str, SettingsError, SettingsError, str]
             assert found.texts[1].startswith(f"{path}: there is no such file")
             assert found.texts[2].startswith(f"{path}:1:1: not UTF-8")
@@ -273,7 +274,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
                 path.write_text("x" * length)
                 await asyncio.sleep(0.01)
             path.write_text("whole")
-            await until(lambda: found.texts[-1] == "whole")
+            await until_true(lambda: found.texts[-1] == "whole")
             assert len(found.contents) <= 3, found.texts
 
     run(main())
@@ -296,15 +297,15 @@ def test_a_config_map_is_watched(tmp_path: Path) -> None:
             source = ConfigMapSource(client, MapName("tonnage", "batch"), QUICK)
             async with followed(source) as found:
                 put(server, config_yaml="two", other="x")
-                await until(lambda: len(found.contents) == 2)
+                await until_true(lambda: len(found.contents) == 2)
                 put(server, other="x")
-                await until(lambda: len(found.contents) == 3)
+                await until_true(lambda: len(found.contents) == 3)
                 put(server, config_yaml=7)
-                await until(lambda: len(found.contents) == 4)
+                await until_true(lambda: len(found.contents) == 4)
                 server.delete(MAPS, "batch")
-                await until(lambda: len(found.contents) == 5)
+                await until_true(lambda: len(found.contents) == 5)
                 put(server, config_yaml="three")
-                await until(lambda: len(found.contents) == 6)
+                await until_true(lambda: len(found.contents) == 6)
             await client.close()
             assert [type(content) for content in found.contents] == [str, str, *[SettingsError] * 3, str]
             assert "must hold one of volcano-scheduler.conf and config.yaml" in found.texts[2]
@@ -326,9 +327,9 @@ def test_a_config_map_that_does_not_exist_yet_is_an_error_until_it_does(tmp_path
                 await source.read()
             async with followed(source) as found:
                 put(server, config_yaml="one")
-                await until(lambda: len(found.contents) == 2)
+                await until_true(lambda: len(found.contents) == 2)
                 put(server, mine="two")
-                await until(lambda: len(found.contents) == 3)
+                await until_true(lambda: len(found.contents) == 3)
             await client.close()
             assert found.texts[1] == (
                 "configmap:tonnage/batch/mine: the ConfigMap has no key mine; it holds config.yaml"

@@ -12,6 +12,7 @@ from distributed import LocalCluster
 
 from tests.paths import ROOT
 from tests.simulator.tasks import Sources, deadly, fail, product, slow_product, unpacked
+from tests.waiting import PATIENCE
 from tonnage.simulator.studies.distributed import DaskError, run_on_dask
 
 SOURCES = Sources(7)
@@ -27,7 +28,7 @@ def start(workers: int) -> Iterator[LocalCluster]:
     with settings, pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
         with LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0") as running:
-            running.wait_for_workers(workers, timeout=60)
+            running.wait_for_workers(workers, timeout=PATIENCE)
             yield running
 
 
