@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tests import virtualtime
 from tests.server.listening import certificate, until_listening
 from tests.waiting import until_true
 from tonnage.extender import replicas as module
@@ -115,7 +116,7 @@ def play(scenario, api=None, **more):
             await asyncio.gather(running, return_exceptions=True)
         return world
 
-    return asyncio.run(main())
+    return virtualtime.run(main())
 
 
 def test_it_labels_its_pod_and_leads_when_its_kube_scheduler_holds_the_lease():
@@ -383,4 +384,4 @@ def test_a_leader_is_trusted_by_the_certificate_that_all_replicas_share(tmp_path
             stop.set()
             await serving
 
-    asyncio.run(main())
+    virtualtime.run(main())

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.extender.recording import Api
+from tests.virtualtime import VirtualLoop
 from tests.waiting import PATIENCE
 from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError
 from tonnage.observability import events as module
@@ -59,7 +60,7 @@ class Desk:
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
     monkeypatch.setattr(module, "_PAUSE", 0.001)
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         monkeypatch.setattr(Desk, "runner", runner, raising=False)
         yield
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from tests import virtualtime
 from tests.groups import add, group, members
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
@@ -72,7 +73,7 @@ class World:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-        asyncio.run(main())
+        virtualtime.run(main())
 
 
 def refused(lasting: bool = False) -> BindError:
@@ -159,7 +160,7 @@ def test_one_that_leads_no_longer_keeps_only_the_places_of_bindings_that_were_se
         node("n", cpu="4"), *(pod(name, cpu="1", priority=5 if name == "b" else 1) for name in ("a", "b", "c", "d"))
     )
     world, answer = World(cluster, Slow(), at_once=2), asyncio.Event()
-    asyncio.run(main())
+    virtualtime.run(main())
     assert world.were_bound == ["a"]
     assert world.released == [["c"]]
 
@@ -188,4 +189,4 @@ def test_a_place_whose_outcome_is_not_known_is_neither_idle_nor_given_up() -> No
 
     cluster = scenario(node("a", cpu="1"), pod("p", cpu="1"))
     world, answer = World(cluster, Unknown(p=[BindUnknownError("no answer")])), asyncio.Event()
-    asyncio.run(main())
+    virtualtime.run(main())

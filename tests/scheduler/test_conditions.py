@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import virtualtime
 from tests.scenario import pod
 from tonnage.cluster.task import Task, make_task
 from tonnage.devices.catalog import default_vendors
@@ -49,7 +50,7 @@ def run(api: Api, *steps: Callable[[Conditions], None], per_second: float = 1000
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(main())
+    virtualtime.run(main())
 
 
 def messages(api: Api) -> list[str]:

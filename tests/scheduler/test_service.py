@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from unittest.mock import Mock
 
+from tests import virtualtime
 from tests.scenario import node, pod
 from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
@@ -53,7 +54,7 @@ def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_i
             await until_true(lambda: service.cycles)
             assert service.cluster.reserved.keys() == {"default/p"}
 
-    asyncio.run(scenario())
+    virtualtime.run(scenario())
 
 
 def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
@@ -65,4 +66,4 @@ def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
             assert not service.podgroup_statuses._said
             assert not service.queue_statuses._said
 
-    asyncio.run(scenario())
+    virtualtime.run(scenario())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests import virtualtime
 from tests.actions.eviction.making_room import crowd, job, node
 from tests.plugins.queues.test_proportion import team
 from tests.scheduler.evictions.evicting import Stage
@@ -87,7 +88,7 @@ def carry_out(stage: Stage, api: Api, patience: float = 0.0, fence: Fence = alwa
         while len(made):
             await asyncio.sleep(0.01)
 
-    asyncio.run(main())
+    virtualtime.run(main())
     return told
 
 
@@ -112,7 +113,7 @@ def test_a_node_is_named_again_after_it_was_taken_off_also_if_the_watch_is_behin
         while len(made):
             await asyncio.sleep(0.01)
 
-    asyncio.run(main())
+    virtualtime.run(main())
     assert stage.promised == {"high-0": "n0"}
     assert api.written == ["high-0 to None", "high-0 to n0"]
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import virtualtime
 from tests.groups import add, group, kai_group, members
 from tests.scenario import node, scenario
 from tests.scheduler.watching import leads
@@ -78,7 +79,7 @@ class World:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-        asyncio.run(main())
+        virtualtime.run(main())
 
     @property
     def told(self) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests import virtualtime
 from tests.groups import add, group, kai_group, kai_queue, members, queue
 from tests.scenario import node, part, plain, pod, scenario
 from tests.scheduler.watching import leads
@@ -60,7 +61,7 @@ class World:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-        asyncio.run(main())
+        virtualtime.run(main())
 
     def told(self, name: str) -> list[Any]:
         return [status for path, status in self.written if path.endswith(f"/{name}/status")]

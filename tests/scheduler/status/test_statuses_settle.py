@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import virtualtime
 from tests.groups import group, member
 from tests.properties.worlds import examples
 from tests.scenario import node, scenario
@@ -156,4 +157,4 @@ def test_the_status_comes_right_and_is_left_alone(
         assert (server.status.get("failed") or 0) == members.failed
 
     with at_once():
-        asyncio.run(main())
+        virtualtime.run(main())
