@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kube.live import run
 from tests.scenario import REGISTER, cards, node, place, pod, problems, reasons, scenario
+from tests.virtualtime import run
 from tests.waiting import until_true
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.handshake import ANSWER_SECONDS, Handshakes, due

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from tests.extender.recording import Api
-from tests.kube.live import run
 from tests.scenario import node, pod, running, scenario
+from tests.virtualtime import run
 from tests.waiting import until_true
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.pending import PendingPods
