@@ -17,7 +17,7 @@ from tests.actions.eviction.making_room import (
     sliced,
 )
 from tests.groups import kai_queue
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import plain, usage
 from tonnage.cluster.jobs.group import KAI_GROUP
 

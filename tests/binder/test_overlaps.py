@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.plugins.gpus.test_mig_instances import holder, mig
+from tests.plugins.gpus.migcards import holder, mig
 from tests.scenario import gpu, node, place, pod, running, scenario
 from tonnage.binder.overlaps import MOMENT, RECENT, Overlaps
 from tonnage.kube.errors import ConnectionLostError, StatusError

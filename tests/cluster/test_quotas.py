@@ -1,6 +1,6 @@
 """What namespaces hold of cards, as events come in: the book that quotas are checked against."""
 
-from tests.plugins.gpus.test_device_quota import MEMORY, limited, quota, used
+from tests.plugins.gpus.quotas import MEMORY, limited, quota, used
 from tests.scenario import node, place, plain, pod, running
 from tonnage.cluster.quotas import Quotas
 from tonnage.devices.cambricon import Cambricon

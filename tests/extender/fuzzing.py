@@ -10,7 +10,7 @@ from typing import Any
 from tests.extender.pods import CORES, GPU, MEMORY, OURS, box
 from tests.extender.pods import pod as json_pod
 from tests.extender.recording import Api
-from tests.extender.webhook.test_review import review
+from tests.extender.webhook.reviews import review
 from tests.scenario import node, running, scenario
 from tonnage.binder.handover import HandoverQueue
 from tonnage.devices.catalog import default_vendors

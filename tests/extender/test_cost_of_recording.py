@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tests.extender.asking import asked, named, reservations
 from tests.extender.recording import Api
-from tests.extender.test_reservations import asked, named, reservations
 from tests.scenario import node, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs

@@ -3,9 +3,9 @@
 import logging
 from unittest.mock import Mock
 
+from tests.extender.asking import asked, named
+from tests.extender.failing import Breaks
 from tests.extender.recording import Api
-from tests.extender.test_reservations import asked, named
-from tests.extender.test_work_metrics import Breaks
 from tests.kube.live import QUICK
 from tests.scenario import node
 from tonnage.devices.catalog import default_vendors

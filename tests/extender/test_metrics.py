@@ -3,20 +3,18 @@
 import asyncio
 import random
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from tests.extender.recording import Api, ask, described, parsed, scraped, values
-from tests.extender.test_reservations import asked, named, reservations
+from tests.extender.asking import asked, named
+from tests.extender.metering import parts_of, reflector
+from tests.extender.recording import ask, described, parsed, scraped, values
 from tests.paths import ROOT
-from tests.plugins.gpus.test_mig_instances import holder, mig
+from tests.plugins.gpus.migcards import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
-from tests.scheduler.test_metrics import of_the_batch_scheduler
+from tests.scheduler.metering import of_the_batch_scheduler
 from tonnage import __version__
-from tonnage.binder.handover import SILENCE_SECONDS, HandoverQueue
-from tonnage.extender.binding import Binder
-from tonnage.extender.handshake import Handshakes
+from tonnage.binder.handover import SILENCE_SECONDS
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.recorder import OUTCOMES
 from tonnage.extender.reservations import ReservationState
@@ -209,27 +207,6 @@ def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
     found = parsed(asyncio.run(ask(ExtenderMetrics().app(parts_of(cluster))))[2].decode())
     assert found["tonnage_gpus_free"] == {frozenset(): 2}
     assert found["tonnage_gpus_free_usable"] == {frozenset(): pytest.approx(1)}
-
-
-def parts_of(cluster, clock=lambda: 0.0, **reflectors):
-    door, handovers = reservations(cluster), HandoverQueue(clock)
-    informer = SimpleNamespace(
-        synced=asyncio.Event(), applied=7, reflectors=reflectors, problems={"Pod/x": None}, listeners=[], observer=None
-    )
-    return SimpleNamespace(
-        cluster=cluster,
-        reservations=door,
-        handovers=handovers,
-        informer=informer,
-        binder=Binder(Api(), cluster, door, handovers, clock, clock),
-        handshakes=Handshakes(Api(), cluster, clock, lambda: 0.5),
-        session=door._session,
-        replicas=None,
-    )
-
-
-def reflector(trouble="", lists=1, breaks=0, heard=0.0):
-    return SimpleNamespace(trouble=trouble, lists=lists, breaks=breaks, heard=heard)
 
 
 def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_asked():

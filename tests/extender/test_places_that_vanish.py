@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.extender.test_reservations import asked, named
+from tests.extender.asking import asked, named
 from tests.kube.live import run
 from tests.scenario import REGISTER, gpu, node, pod, running, scenario, usage
 from tonnage.binder.binding import BindError

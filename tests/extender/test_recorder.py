@@ -7,8 +7,8 @@ import logging
 import pytest
 from prometheus_client import generate_latest
 
+from tests.extender.asking import asked, named, reservations
 from tests.extender.recording import Api, parsed, values
-from tests.extender.test_reservations import asked, named, reservations
 from tests.scenario import container, node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult

@@ -5,30 +5,14 @@ import json
 import msgspec
 import pytest
 
+from tests.extender.asking import asked, named, reservations
 from tests.scenario import limits, node, pod, running, scenario
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult, read
-from tonnage.extender.reservations import Reservations, ReservationState
+from tonnage.extender.reservations import ReservationState
 from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
-from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.model.wire import WireError, encode
-from tonnage.plugins.defaults import default_plugins
-
-
-def named(name, uid="1", **wants):
-    wanted = pod(name, **wants)
-    return msgspec.structs.replace(wanted, metadata=msgspec.structs.replace(wanted.metadata, uid=uid))
-
-
-def reservations(cluster, **more):
-    plugins = default_plugins()
-    return Reservations(Session(cluster, plugins), plugins, **more)
-
-
-def asked(wanted, *names, nodes=None):
-    document = {"Pod": msgspec.to_builtins(wanted), "Nodes": nodes, "NodeNames": list(names) or None}
-    return read(json.dumps(document).encode(), FilterArgs)
 
 
 def three():

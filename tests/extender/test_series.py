@@ -4,9 +4,9 @@ import asyncio
 
 from prometheus_client import generate_latest
 
+from tests.extender.asking import asked, named
+from tests.extender.metering import parts_of, reflector
 from tests.extender.recording import Api, parsed
-from tests.extender.test_metrics import parts_of, reflector
-from tests.extender.test_reservations import asked, named
 from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from tests.extender.metering import parts_of
 from tests.extender.recording import ask, parsed
-from tests.extender.test_metrics import parts_of
 from tests.scenario import node, place, pod, running, scenario
 from tonnage.extender.timings import Timings
 from tonnage.kube.informer import NODES, PODS

@@ -1,6 +1,6 @@
 """Which rules the extender repeats: kube-scheduler knows nodes better, but nothing about cards."""
 
-from tests.extender.test_reservations import asked, named
+from tests.extender.asking import asked, named
 from tests.scenario import node, pod, running, scenario
 from tonnage.extender.reservations import Reservations
 from tonnage.extender.service import without_kube_schedulers_own

@@ -6,10 +6,11 @@ from contextlib import suppress
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from tests.extender.asking import asked, named
+from tests.extender.binding import Api, World
+from tests.extender.failing import Breaks
+from tests.extender.metering import parts_of, reflector
 from tests.extender.recording import parsed, values
-from tests.extender.test_binding import Api, World
-from tests.extender.test_metrics import parts_of, reflector
-from tests.extender.test_reservations import asked, named
 from tests.scenario import node, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.nodelocks import LOCK
@@ -18,7 +19,6 @@ from tonnage.extender.handshake import Handshakes
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.reservations import Reservations, ReservationState
 from tonnage.extender.workmetrics import ExtenderWork
-from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.model.wire import encode
@@ -194,15 +194,6 @@ def test_handshakes_are_counted_by_what_is_written():
 
     asyncio.run(main())
     assert by_outcome(parts, "tonnage_handshakes_total") == {"asked": 1, "written off": 1, "not written": 1}
-
-
-class Breaks(Plugin):
-    """A plugin of a user that fails about every node."""
-
-    name = "breaks"
-
-    def on_session_open(self, session):
-        session.add_node_order(lambda task, node: 1 / 0)
 
 
 def test_a_plugin_that_fails_is_counted_and_the_pod_is_placed_without_it():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.framework.test_questions_about_jobs import Says
+from tests.framework.answers import Says
 from tests.groups import add, cycle, group, member, members
 from tests.scenario import node, pod, scenario
 from tonnage.cluster.task import make_task

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.framework.answers import Says
 from tests.scenario import node, pod, scenario
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
@@ -13,20 +14,6 @@ from tonnage.framework.session import Session, SessionError
 
 VENDORS = default_vendors()
 QUEUE = Queue("default")
-
-
-class Says(Plugin):
-    """Registers functions by the names of the methods that take them."""
-
-    name = "says"
-
-    def __init__(self, name="says", tier=1, **functions):
-        super().__init__()
-        self.name, self.tier, self.functions = name, tier, functions
-
-    def on_session_open(self, session):
-        for method, function in self.functions.items():
-            getattr(session, method)(function)
 
 
 def opened(*plugins):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kai_cases import gpus_of, node_of, on_cases, pod_of, read_cases
-from tests.plugins.scoring.test_kai_placement import kai, session
+from tests.plugins.scoring.kai import kai, session
 from tests.scenario import scenario
 from tonnage.cluster.task import make_task
 from tonnage.model.wire import convert

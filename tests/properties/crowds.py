@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.config.texts import load
 from tests.groups import add, group, kai_group, queue
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import ALLOCATED, node, part, plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP, VOLCANO_GROUP

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.properties.test_same_input_same_output import VENDORS
+from tests.properties.outcomes import VENDORS
 from tests.properties.worlds import examples, phases
 from tests.scenario import REGISTER, gpu, node, pod, running
 from tonnage.cluster.cluster import Cluster

@@ -6,8 +6,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plugins.gpus.test_every_vendor import sgpu, sgpus, vxpu_node
 from tests.plugins.gpus.vendor_lives import asking, live, machine
+from tests.plugins.gpus.vendornodes import sgpu, sgpus, vxpu_node
 from tests.properties.worlds import examples
 from tests.scenario import scenario
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.groups import add, cycle, group, member
+from tests.properties.gangs import Never, picture
 from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.cycle import run_cycle
-from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import default_plugins
 
@@ -46,25 +46,6 @@ def build(world: dict[str, Any]) -> Cluster:
             cluster.upsert_pod(member(f"{name}-r{i}", name, role="a", on=on, terminating=leaves))
     cluster.upsert_pod(pod("plain", 1))
     return cluster
-
-
-def picture(cluster: Cluster) -> tuple[Any, ...]:
-    """Everything that a cycle can change."""
-    cluster.settle()
-    columns = cluster.columns
-    counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
-    arrays = tuple(array.tobytes() for array in (columns.free, columns.card_free, columns.node_used))
-    return arrays, set(cluster.waiting), dict(cluster.holders), set(cluster.promised), set(cluster.leaving), counts
-
-
-class Never(Plugin):
-    """Finds no job ready."""
-
-    name = "never"
-
-    def on_session_open(self, session: Session) -> None:
-        session.add_job_ready(lambda job: False)
-        session.add_job_pipelined(lambda job: False)
 
 
 @settings(max_examples=examples(150))

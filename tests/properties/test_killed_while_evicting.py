@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.actions.eviction.making_room import crowd, job, node
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.properties.worlds import examples, phases
 from tests.scheduler.evictions.evicting import Stage
 from tonnage.cluster.cluster import Cluster

@@ -6,8 +6,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plugins.gpus.test_device_quota import CORES, MEMORY, NOT_FIT, quota
-from tests.plugins.gpus.test_mig_instances import mig
+from tests.plugins.gpus.migcards import mig
+from tests.plugins.gpus.quotas import CORES, MEMORY, NOT_FIT, quota
 from tests.properties.worlds import examples, phases
 from tests.scenario import ALLOCATED, container, gpu, node, part, plain, pod, reasons, scenario, session
 from tonnage.cluster.columns import CORES as CARD_CORES

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.comparing import engine_of
-from tests.properties.test_engine_against_reference import EngineAgainstReference
+from tests.properties.enginemachine import EngineAgainstReference
 from tests.properties.worlds import NODES, PODS, POLICIES, examples, nodes, pods, running_pods
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod

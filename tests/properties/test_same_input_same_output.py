@@ -4,24 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.comparing import COLUMNS, assert_same, engine_of, snapshot
+from tests.properties.outcomes import VENDORS, told
 from tests.properties.worlds import NODES, POLICIES, examples, nodes, phases, pods, running_pods
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
-from tonnage.devices.catalog import default_vendors
-from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-
-VENDORS = default_vendors()
-
-
-def told(objects: list[Node | Pod]) -> Cluster:
-    cluster = Cluster(VENDORS)
-    for thing in objects:
-        if isinstance(thing, Node):
-            cluster.upsert_node(thing)
-        else:
-            cluster.upsert_pod(thing)
-    return cluster
 
 
 def answers(cluster: Cluster, policies: dict[str, str], wanted: list[Pod]) -> list[object]:

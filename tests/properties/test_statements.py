@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.comparing import assert_same, snapshot
-from tests.properties.test_same_input_same_output import VENDORS, told
+from tests.properties.outcomes import VENDORS, told
 from tests.properties.worlds import examples, nodes, phases, pods, running_pods
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.groups import add, group, kai_group, member, queue
-from tests.plugins.queues.test_proportion import job, team
+from tests.plugins.queues.teams import job, team
 from tests.properties.worlds import examples
 from tests.scenario import plain, pod, scenario
 from tonnage.cluster.cluster import Cluster

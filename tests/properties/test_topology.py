@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.groups import add, cycle, group, member
 from tests.plugins.topology.hypernodes import hypernode
-from tests.properties.test_gangs import Never, picture
+from tests.properties.gangs import Never, picture
 from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
 from tonnage.cluster.cluster import Cluster

@@ -1,87 +1,21 @@
 """What a scrape of the batch scheduler shows: cycles, plugins, queues, gangs, and what every door shows."""
 
-import asyncio
 import math
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from prometheus_client import generate_latest
 
-from tests.extender.recording import described, parsed, values
-from tests.groups import add, group, kai_group, kai_queue, members, queue
+from tests.extender.recording import values
+from tests.groups import add, group, kai_group, kai_queue, members
 from tests.scenario import node, plain, scenario
-from tonnage.actions.catalog import make_actions
-from tonnage.binder.handover import HandoverQueue
-from tonnage.cluster.cluster import Cluster
+from tests.scheduler.metering import World, busy
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
 from tonnage.framework.session import Session
-from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
-from tonnage.scheduler.cyclerunner import CycleRunner
-from tonnage.scheduler.metrics import MOST_QUEUES, SchedulerMetrics, queue_metrics
+from tonnage.scheduler.metrics import MOST_QUEUES, queue_metrics
 from tonnage.scheduler.stopwatch import Stopwatch
-from tonnage.scheduler.unschedulable import UnschedulablePods
-
-Scrape = dict[str, dict[frozenset[tuple[str, str]], float]]
-
-
-class World:
-    """A scheduler without an API server."""
-
-    def __init__(self, cluster: Cluster, *more: Plugin) -> None:
-        self.metrics = SchedulerMetrics()
-        reflector = SimpleNamespace(trouble="", lists=1, breaks=0, heard=0.0)
-        informer = SimpleNamespace(
-            synced=asyncio.Event(), applied=0, reflectors={"Node": reflector}, problems={}, listeners=[], observer=None
-        )
-        actions = make_actions(("enqueue", "allocate"))
-        self.cycle_runner = CycleRunner(cluster, [*default_plugins(), *more], actions, self.metrics.stopwatch)
-        self.parts: Any = SimpleNamespace(
-            cluster=cluster,
-            informer=informer,
-            handovers=HandoverQueue(lambda: 0.0),
-            writer=SimpleNamespace(conflicts={}, locks={}),
-            unschedulable=UnschedulablePods(lambda: 0.0),
-            binds=(),
-            events=SimpleNamespace(queued=3),
-            conditions=SimpleNamespace(queued=2),
-            podgroup_statuses=SimpleNamespace(queued=1),
-            cycle_runner=self.cycle_runner,
-            leadership=SimpleNamespace(leads=True),
-            problems=(),
-        )
-        self.metrics.attach(self.parts)
-
-    def scrape(self) -> Scrape:
-        found: Scrape = parsed(generate_latest(self.metrics.registry).decode())
-        return found
-
-
-def busy() -> World:
-    cluster = scenario(plain("a", 4), *members("large", 2, 4, cpu=1), *members("small", 1, 1, cpu=1))
-    add(cluster, queue("team", weight=3), group("large", 2, queue="team"), group("small", 1, queue="team"))
-    world = World(cluster, Proportion())
-    world.cycle_runner.run((), 0.0)
-    return world
-
-
-def of_the_batch_scheduler() -> set[tuple[str, str, frozenset[str]]]:
-    """Name, type and labels of all its metrics."""
-    world = busy()
-
-    def use() -> None:
-        world.metrics.wrote("POST", "/api/v1/nodes", 0.1, "success")
-        world.metrics.rejected(["Some"])
-        world.metrics.pods.labels("bound")
-        world.metrics.evictions.labels("preempt", "evicted")
-        world.metrics.config_reloads.labels("taken")
-        world.metrics.timings.take_seconds.labels("Pod")
-
-    return described(world.metrics.registry, use)
 
 
 def test_shares_of_queues_are_those_of_the_last_cycle() -> None:

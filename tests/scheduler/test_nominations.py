@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.actions.eviction.making_room import crowd, job, node
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import node as bare
 from tests.scenario import pod, scenario
 from tests.scheduler.evictions.evicting import Stage, names

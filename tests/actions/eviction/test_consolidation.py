@@ -1,7 +1,7 @@
 """Consolidation: running jobs move closer together so that a waiting one fits, and nobody loses anything."""
 
 from tests.actions.eviction.making_room import BUILD, crowd, evicted, job, kai, moved, node, promised
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 
 
 def test_kai_18_one_of_two_half_full_nodes_is_emptied_and_the_next_job_waits():

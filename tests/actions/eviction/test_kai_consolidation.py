@@ -2,7 +2,7 @@
 
 from tests.actions.eviction.making_room import BUILD, crowd, evicted, job, kai, moved, node, promised
 from tests.groups import Outcome
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.model.timestamp import rfc3339
 

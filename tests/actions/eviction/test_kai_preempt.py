@@ -15,7 +15,7 @@ from tests.actions.eviction.making_room import (
     sliced,
 )
 from tests.groups import Outcome
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tonnage.model.timestamp import rfc3339
 
 NOW = 1_800_000_000.0

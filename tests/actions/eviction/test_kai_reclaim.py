@@ -6,7 +6,7 @@ import pytest
 
 from tests.actions.eviction.making_room import BUILD, INFERENCE, crowd, evicted, job, kai, moved, node, promised
 from tests.groups import Outcome, kai_queue
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import node as bare
 from tonnage.cluster.jobs.queue import KAI_PRIORITY
 from tonnage.model.timestamp import rfc3339

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.actions.eviction.making_room import BUILD, asks, crowd, evicted, job, kai, node, promised, teams, volcano
 from tests.config.texts import load
 from tests.groups import cycle
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import node as bare
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task

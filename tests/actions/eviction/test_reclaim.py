@@ -15,7 +15,7 @@ from tests.actions.eviction.making_room import (
     teams,
     volcano,
 )
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import node as bare
 
 PLUGINS = ("conformance", "gang", "proportion", "predicates")

@@ -5,7 +5,7 @@ import pytest
 from tests.actions.eviction.making_room import BUILD, TRAIN, crowd, evicted, job, kai, node, promised
 from tests.config.texts import KAI_DEFAULT, load
 from tests.groups import cycle
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scenario import plain, pod
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

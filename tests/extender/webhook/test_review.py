@@ -7,30 +7,12 @@ import pytest
 
 from tests.extender.pods import GPU, MEMORY, OURS, box, pod
 from tests.extender.webhook.json_patch import apply
+from tests.extender.webhook.reviews import V1, V1BETA1, review
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission, Verdict
 from tonnage.extender.webhook.review import ReviewError, answer, decide, read_review
 
-V1, V1BETA1 = "admission.k8s.io/v1", "admission.k8s.io/v1beta1"
 PRIVILEGED = {"securityContext": {"privileged": True}}
-
-
-def review(thing=None, version=V1, **request):
-    asked = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-        "name": "p",
-        "namespace": "team",
-        "operation": "CREATE",
-        "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
-        "object": thing,
-        "oldObject": None,
-        "dryRun": False,
-        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-    } | request
-    return json.dumps({"kind": "AdmissionReview", "apiVersion": version, "request": asked}).encode()
 
 
 def ask(body, judge=None):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.plugins.gpus.test_mig_instances import mig
+from tests.plugins.gpus.migcards import mig
+from tests.plugins.gpus.quotas import CORES, MEMORY, NOT_FIT, limited, quota, used
 from tests.plugins.gpus.vendor_lives import asking, machine
 from tests.scenario import cards, container, decide, gpu, node, place, plain, pod, reasons, running, scenario, session
 from tonnage.cluster.cluster import Cluster
@@ -17,26 +18,6 @@ from tonnage.framework.statement import Statement
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.plugins.defaults import default_plugins
-
-MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
-NOT_FIT = "ResourceQuotaNotFit"
-
-
-def quota(hard, namespace="default", name="gpus"):
-    return ResourceQuota(ObjectMeta(name, namespace), QuotaSpec(hard))
-
-
-def limited(hard, *objects) -> Cluster:
-    """A scenario whose namespace `default` has a quota."""
-    cluster = scenario(*objects)
-    cluster.quotas.upsert(quota(hard))
-    return cluster
-
-
-def used(cluster, resource="nvidia.com/gpumem", namespace="default"):
-    found = cluster.quotas.quota(namespace, resource)
-    assert found is not None
-    return found.used
 
 
 def fits(cluster, wanted) -> bool:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.plugins.gpus.migcards import holder, mig
 from tests.scenario import (
-    ALLOCATED,
     Container,
     ResourceRequirements,
     cards,
@@ -19,27 +19,7 @@ from tests.scenario import (
     usage,
 )
 
-PROFILES = [
-    ("1g.5gb", 4864, 14, 1, [(start, 1) for start in range(7)]),
-    ("2g.10gb", 9856, 28, 2, [(0, 2), (2, 2), (4, 2)]),
-    ("3g.20gb", 19968, 42, 3, [(0, 4), (4, 4)]),
-    ("7g.40gb", 40192, 100, 7, [(0, 8)]),
-]
 NUMA_BIND = {"nvidia.com/numa-bind": "true"}
-
-
-def mig(uuid, index=0, **more):
-    profiles = [
-        {
-            "name": name,
-            "memoryMB": memory,
-            "core": cores,
-            "sliceCount": slices,
-            "placements": [{"start": start, "size": size} for start, size in places],
-        }
-        for name, memory, cores, slices, places in PROFILES
-    ]
-    return gpu(uuid, index=index, count=7, memory=40960, mode="mig", migProfiles=profiles, **more)
 
 
 def instances(decision):
@@ -50,22 +30,6 @@ def instances(decision):
         for container in uses
         for use in container
     ]
-
-
-def holder(name, uuid, start, size, profile="1g.5gb", memory=4864, cores=14):
-    """A running pod with one instance."""
-    entry = {
-        "containerIndex": 0,
-        "deviceIndex": 0,
-        "gpuUUID": uuid,
-        "profile": profile,
-        "placement": {"start": start, "size": size},
-    }
-    notes = {
-        ALLOCATED: f"{uuid},NVIDIA,{memory},{cores}:;",
-        "hami.io/vgpu-mig-allocations": json.dumps([entry]),
-    }
-    return pod(name, 1, on="a", annotations=notes)
 
 
 def test_the_smallest_profile_that_holds_the_request_is_cut_and_counted():

@@ -5,7 +5,7 @@ import pytest
 from tests.config.texts import KAI_DEFAULT, VOLCANO_BUILT_IN, VOLCANO_HELM, load
 from tests.groups import add, group, member, members, priority_class, queue
 from tests.plugins.eviction import Anything, Asking
-from tests.plugins.queues.test_proportion import small
+from tests.plugins.queues.teams import small
 from tests.scenario import node, plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors

@@ -7,7 +7,7 @@ import pytest
 from tests.config.texts import load, warnings, with_plugin
 from tests.groups import add, cycle, group, member, queue
 from tests.plugins.eviction import Asking
-from tests.plugins.queues.test_proportion import shares, small
+from tests.plugins.queues.teams import shares, small
 from tests.scenario import node, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.pod import Container, Pod, ResourceRequirements

@@ -8,7 +8,7 @@ from tests.config.texts import errors, load, warnings, with_plugin
 from tests.groups import add, kai_group
 from tests.plugins.eviction import Asking
 from tests.plugins.queues.tables import GPU, queue, standing_of, usage
-from tests.plugins.queues.test_proportion import job, team
+from tests.plugins.queues.teams import job, team
 from tests.scenario import plain, pod, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP

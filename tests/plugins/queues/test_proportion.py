@@ -5,47 +5,20 @@ import random
 import pytest
 
 from tests.groups import add, cycle, group, kai_group, kai_queue, member, queue
+from tests.plugins.queues.teams import job, shares, small, team, volcano
 from tests.scenario import node, part, plain, pod, scenario
-from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.model.pod import Container, Pod, ResourceRequirements
 from tonnage.model.selection import Taint
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
-
-FREE = {"quota": -1, "limit": -1}
-
-
-def team(name: str, quota: float = 0, limit: float = -1, weight: float = 1, **spec: object):
-    """A queue of KAI's that shares cards."""
-    gpu = {"quota": quota, "limit": limit, "overQuotaWeight": weight}
-    return kai_queue(name, resources={"gpu": gpu, "cpu": FREE, "memory": FREE}, **spec)
-
-
-def job(name: str, of: str, gpus: int | None = 1, **more: object) -> Pod:
-    """A pod that is a job of its own, in a queue."""
-    return pod(name, gpus, annotations={"tonnage/queue": of}, **more)
-
-
-def small(name: str, of: str, cpu: int | None = None, memory: int | None = None, **more: object) -> Pod:
-    """A pod of one of Volcano's groups that asks for processors and GB."""
-    asks: dict[str, str | int | float] = {"cpu": cpu} if cpu else {}
-    asks |= {"memory": f"{memory}G"} if memory else {}
-    return member(name, of, containers=[Container("main", ResourceRequirements(limits=asks))], **more)
 
 
 def proportion(*switched_off: str) -> Plugin:
     plugin = Proportion()
     plugin.switched_off = frozenset(switched_off)
     return plugin
-
-
-def shares(outcome, name: str, resource: str) -> tuple[str, str, str, str]:
-    (record,) = (one for one in outcome.document.queues if one.name == name)
-    share = record.resources[resource]
-    return share.deserved, share.fair_share, share.allocated, share.borrowed
 
 
 # -- KAI
@@ -125,14 +98,6 @@ def test_of_both_kinds_kais_rules_count():
 
 
 # -- Volcano
-
-
-def volcano(*nodes_and_pods: object, **queues: dict[str, object]) -> Cluster:
-    """Queues of those names, each with a group of the same name."""
-    cluster = scenario(*nodes_and_pods)  # type: ignore[arg-type]
-    for name, spec in queues.items():
-        add(cluster, queue(name, **spec), group(name, queue=name))
-    return cluster
 
 
 def test_volcano_5_one_pod_of_each_of_two_queues():

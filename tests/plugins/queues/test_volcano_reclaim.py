@@ -5,7 +5,7 @@ import pytest
 from tests.config.texts import errors, load, warnings, with_plugin
 from tests.groups import add, cycle, group, member, queue
 from tests.plugins.eviction import Asking
-from tests.plugins.queues.test_proportion import small, volcano
+from tests.plugins.queues.teams import small, volcano
 from tests.scenario import node, scenario
 from tonnage.model.wire import convert
 from tonnage.plugins.queues.overcommit import Overcommit

@@ -9,7 +9,7 @@ import pytest
 
 from tests import virtualtime
 from tests.actions.eviction.making_room import crowd, job, node
-from tests.plugins.queues.test_proportion import team
+from tests.plugins.queues.teams import team
 from tests.scheduler.evictions.evicting import Stage
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection.fence import Fence, always

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import dask
 import pytest
 from distributed import LocalCluster
 
-from tests.paths import ROOT
+from tests.simulator.studies.workers import start
 from tests.simulator.tasks import Sources, deadly, fail, product, slow_product, unpacked
-from tests.waiting import PATIENCE
 from tonnage.simulator.studies.distributed import DaskError, run_on_dask
 
 SOURCES = Sources(7)
@@ -20,16 +18,6 @@ SOURCES = Sources(7)
 
 def ignore(number: int, result: object) -> None:
     pass
-
-
-def start(workers: int) -> Iterator[LocalCluster]:
-    # What a killed worker had finished is asked of it in vain for a while; a task may kill one worker by chance.
-    settings = dask.config.set({"distributed.comm.timeouts.connect": "2s", "distributed.scheduler.allowed-failures": 1})
-    with settings, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
-        with LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0") as running:
-            running.wait_for_workers(workers, timeout=PATIENCE)
-            yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from tests.simulator.studies.test_distributed import start
+from tests.simulator.studies.workers import start
 from tests.simulator.traces.files import trace
 from tonnage.simulator.policies import policy_named
 from tonnage.simulator.studies.cache import Cache

@@ -1,0 +1,64 @@
+"""An API server that answers binds as the test says, and an extender that binds."""
+
+import asyncio
+
+from tests.extender.asking import asked, named, reservations
+from tests.scenario import node, scenario
+from tonnage.binder.handover import HandoverQueue
+from tonnage.extender.binding import Binder
+from tonnage.extender.protocol import BindArgs
+from tonnage.kube.errors import StatusError
+
+
+class Api:
+    """Remembers what is written; answers with what is planned, then with success."""
+
+    def __init__(self, *planned, pods=()):
+        self.planned = list(planned)
+        self.pods = dict(pods)
+        self.written = []
+
+    async def request(self, method, path, *, query=None, body=None, type_="", timeout=0):
+        self.written.append((method, path, body))
+        answer = self.planned.pop(0) if self.planned else None
+        if isinstance(answer, Exception):
+            raise answer
+        return b"{}"
+
+    async def get(self, path, query=None, timeout=0):
+        found = self.pods.get(path.rpartition("/")[2])
+        if found is None:
+            raise StatusError(404, "NotFound", "no such pod")
+        return found
+
+
+class World:
+    """A cluster, the extender's decisions on it, and a bind of the pod `p` to the node `a`."""
+
+    def __init__(self, *objects, api=None, wanted=None):
+        self.cluster = scenario(node("a", gpus=1), *objects)
+        self.door = reservations(self.cluster)
+        self.api = api or Api()
+        self.now = 1_700_000_000.0
+        self.handovers = HandoverQueue(lambda: self.now)
+        self.wanted = wanted or named("p", gpus=1, memory=1000)
+
+    def filter(self):
+        assert self.door.filter(asked(self.wanted, "a"), self.now).result.node_names == ["a"]
+        return self
+
+    def bind(self, **changed):
+        async def main():
+            binder = Binder(self.api, self.cluster, self.door, self.handovers, lambda: self.now, lambda: self.now)
+            args = {"name": "p", "namespace": "default", "uid": "1", "node": "a"} | changed
+            try:
+                return await binder.bind(BindArgs(**args))
+            finally:
+                self.state = self.door.reservation("default/p", "1")
+                self.kept = None if self.state is None else self.state.state
+                await binder.close()
+
+        return asyncio.run(main())
+
+    def bindings(self):
+        return [body for method, path, body in self.api.written if path.endswith("/binding")]
