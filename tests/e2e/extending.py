@@ -12,12 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.e2e.checker import findings
 from tests.e2e.player import Player, playing
+from tests.scenario import pod
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
+from tonnage.model.pod import Pod
 
 SCHEDULER = "hami-scheduler"
 MANAGED = [
@@ -159,3 +163,8 @@ def configuration(port: int, verbs: Sequence[str] = (), host: str = "127.0.0.1")
         "profiles": [{"schedulerName": SCHEDULER}],
         "extenders": [extender],
     }
+
+
+def wanted(name: str, gpus: int | None = 1, **more: object) -> Pod:
+    made = pod(name, gpus, **more)  # type: ignore[arg-type]
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, schedulerName=SCHEDULER))

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.e2e.extending import Extender, configuration
 from tests.waiting import PATIENCE, until
-from tonnage.lab.api import Api, ApiError
+from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import Program, free_ports
 
@@ -174,3 +174,19 @@ def until_leading(replica: Replica) -> float:
 
 def logs(replicas: Sequence[Replica]) -> str:
     return "\n".join(f"== {one.host}\n{one.extender.log.read_text()[-3000:]}" for one in replicas)
+
+
+def bind_by_hand(api: Api, name: str, memory: int, on: str = "a") -> None:
+    """The write of a replica that did not know of the other pod, as it arrives too late."""
+    annotations = {
+        "hami.io/vgpu-devices-allocated": f"{on}/0,NVIDIA,{memory},0:;",
+        "hami.io/bind-phase": "success",
+        "hami.io/bind-time": str(int(time.time())),
+    }
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "annotations": annotations},
+        "target": {"kind": "Node", "name": on},
+    }
+    api.create(f"{pods_path()}/{name}/binding", binding)

@@ -7,17 +7,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from tests.e2e.extending import SCHEDULER, extended
-from tests.scenario import node, pod
+from tests.e2e.extending import extended, wanted
+from tests.scenario import node
 from tests.waiting import until
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
-from tonnage.model.pod import Pod
-
-
-def wanted(name: str, gpus: int | None = 1, **more: object) -> Pod:
-    made = pod(name, gpus, **more)  # type: ignore[arg-type]
-    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, schedulerName=SCHEDULER))
 
 
 @pytest.fixture

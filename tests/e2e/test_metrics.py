@@ -3,8 +3,7 @@
 import json
 import urllib.request
 
-from tests.e2e.extending import extended
-from tests.e2e.test_extender import wanted
+from tests.e2e.extending import extended, wanted
 from tests.extender.recording import parsed, values
 from tests.scenario import node
 from tests.waiting import PATIENCE, until

@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.e2e.extending import SCHEDULER, World, extended
-from tests.e2e.test_extender import wanted
+from tests.e2e.extending import SCHEDULER, World, extended, wanted
+from tests.e2e.quotas import QUOTAS, set_quota
 from tests.scenario import node
 from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
-QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 MEMORY, CORES = "limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"
 
 
@@ -23,12 +22,6 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     yield control_plane
     for path in (pods_path(), "/api/v1/nodes", QUOTAS):
         control_plane.api.delete(path)
-
-
-def set_quota(plane: ControlPlane, **hard: str) -> None:
-    named = {f"limits.nvidia.com/{name}": value for name, value in hard.items()}
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": named}}
-    plane.api.create(QUOTAS, body)
 
 
 def admitted(world: World, gpus: int, **more: int) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.checker import findings
-from tests.e2e.extending import Extender
+from tests.e2e.extending import Extender, wanted
 from tests.e2e.player import playing
-from tests.e2e.replicating import Holder, Replica, holding, logs, pair, until_leading
-from tests.e2e.test_extender import wanted
+from tests.e2e.replicating import Holder, Replica, bind_by_hand, holding, logs, pair, until_leading
 from tests.scenario import node
 from tests.waiting import PATIENCE, until
-from tonnage.lab.api import Api, ApiError, pods_path
+from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
 
@@ -245,19 +244,3 @@ def test_a_pod_that_was_bound_over_another_one_is_evicted_and_told_why(
     assert told() == [f"{why}, which default/p held before"]
     plane.api.delete(f"{pods_path()}/q")
     assert findings(plane.api) == []
-
-
-def bind_by_hand(api: Api, name: str, memory: int, on: str = "a") -> None:
-    """The write of a replica that did not know of the other pod, as it arrives too late."""
-    annotations = {
-        "hami.io/vgpu-devices-allocated": f"{on}/0,NVIDIA,{memory},0:;",
-        "hami.io/bind-phase": "success",
-        "hami.io/bind-time": str(int(time.time())),
-    }
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, "annotations": annotations},
-        "target": {"kind": "Node", "name": on},
-    }
-    api.create(f"{pods_path()}/{name}/binding", binding)

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.extending import SCHEDULER, World, extended
+from tests.e2e.extending import SCHEDULER, World, extended, wanted
 from tests.e2e.proxy import HeldWire, wire_beside
-from tests.e2e.test_extender import wanted
-from tests.e2e.test_quotas import QUOTAS, set_quota
+from tests.e2e.quotas import QUOTAS, set_quota
 from tests.scenario import node
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import pods_path

@@ -7,8 +7,8 @@ import pytest
 
 from tests.e2e import definitions
 from tests.e2e.batching import Scheduler, create, gang, scheduling, wanted
+from tests.e2e.deployment import apply, leader_flags
 from tests.e2e.player import playing
-from tests.e2e.test_deploy import apply, leader_flags
 from tests.scenario import node, plain
 from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.e2e.batching import Scheduler, wanted
-from tests.e2e.test_deploy import apply, leader_flags
-from tests.e2e.test_replicas import bind_by_hand
+from tests.e2e.deployment import apply, leader_flags
+from tests.e2e.replicating import bind_by_hand
 from tests.scenario import node, plain
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import pods_path

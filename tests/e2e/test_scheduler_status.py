@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e import definitions
 from tests.e2e.batching import World, scheduling, wanted
-from tests.e2e.test_deploy import apply, leader_flags
+from tests.e2e.deployment import apply, leader_flags
 from tests.extender.recording import parsed, values
 from tests.scenario import plain
 from tests.waiting import until

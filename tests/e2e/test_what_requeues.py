@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.extending import configuration
-from tests.e2e.test_extender import wanted
+from tests.e2e.extending import configuration, wanted
 from tests.scenario import node
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, pods_path
