@@ -21,7 +21,7 @@ from tonnage.lab.api import ApiError, pods_path
 
 BINDING = r"/pods/[^/]+/binding$"
 FILTER, BIND, WEBHOOK = "^/filter$", "^/bind$", "^/webhook$"
-PATIENCE = 15.0
+PATIENCE = 60.0
 WHILE = 1.3
 """How many seconds a fault lasts that is not over at once."""
 GHOST = "nobody-knows-me"

@@ -16,11 +16,10 @@ from tests.chaos.arena import HASTE, Figures, Stage, figures_at, front_of, throu
 from tests.chaos.front import Front
 from tests.e2e.player import Player, playing
 from tests.e2e.replicating import HOSTS, LEASE, LEASES, Replica, logs
+from tests.waiting import PATIENCE
 from tonnage.lab.api import ApiError
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
-
-TAKEN_OVER = 25.0
 
 
 class Side:
@@ -78,7 +77,7 @@ class Pair(Stage):
 
     def leader(self) -> tuple[Side, Side]:
         """Who leads, and the other one; waits until one does."""
-        deadline = time.monotonic() + TAKEN_OVER
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             leading = [side for side in self.sides if side.leads]
             if len(leading) == 1:
@@ -90,7 +89,7 @@ class Pair(Stage):
         """Wait until a replica leads; how many seconds that took."""
         started = time.monotonic()
         while not side.leads:
-            assert time.monotonic() < started + TAKEN_OVER, f"{side.host} does not take over\n{self.logs()}"
+            assert time.monotonic() < started + PATIENCE, f"{side.host} does not take over\n{self.logs()}"
             side.look_after_scheduler()
             time.sleep(0.1)
         return time.monotonic() - started

@@ -8,9 +8,8 @@ from tests.chaos.arena import Stage
 from tests.chaos.traffic import Traffic
 from tests.e2e.checker import findings, overlooked
 from tests.e2e.extending import SCHEDULER
+from tests.waiting import PATIENCE
 from tonnage.lab.api import ApiError
-
-PATIENCE = 45.0
 
 
 class Judge:

@@ -24,11 +24,11 @@ from tests.e2e import definitions
 from tests.e2e.batching import Scheduler
 from tests.e2e.player import Player, playing
 from tests.scenario import plain
+from tests.waiting import PATIENCE
 from tonnage.lab.api import node_manifest
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.model.node import Node
 
-TAKEN_OVER = 25.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tonnage-scheduler"
 QUICK = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=0.5s")
 DEFINITIONS = ("podgroups.scheduling.run.ai", "queues.scheduling.run.ai")
@@ -89,7 +89,7 @@ class Yard(Stage):
 
     def leader(self) -> Side:
         """Who leads; waits until one does."""
-        deadline = time.monotonic() + TAKEN_OVER
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             leading = [side for side in self.sides if side.leads]
             if len(leading) == 1:
@@ -104,7 +104,7 @@ class Yard(Stage):
         """Wait until a replica leads; how many seconds that took."""
         started = time.monotonic()
         while not side.leads:
-            assert time.monotonic() < started + TAKEN_OVER, f"{side.name} does not take over\n{self.logs()}"
+            assert time.monotonic() < started + PATIENCE, f"{side.name} does not take over\n{self.logs()}"
             time.sleep(0.1)
         return time.monotonic() - started
 

@@ -9,6 +9,7 @@ from tests.chaos.scheduler.arena import Yard
 from tests.chaos.scheduler.history import beneficiaries, job_of
 from tests.chaos.scheduler.jobs import GROUPS, Jobs
 from tests.e2e.checker import findings, half_bound, startable
+from tests.waiting import PATIENCE
 from tonnage.lab.api import ApiError
 
 EVENTS = "/api/v1/namespaces/default/events"
@@ -17,7 +18,7 @@ EVENTS = "/api/v1/namespaces/default/events"
 class Rest(Judge):
     """Judges one yard, again and again."""
 
-    patience = 60.0
+    patience = PATIENCE
     """A gang must not be half-bound for longer, and nobody who could start waits for longer."""
 
     def __init__(self, arena: Yard, traffic: Jobs) -> None:

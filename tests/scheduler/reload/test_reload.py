@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from msgspec.structs import replace
 
+from tests import virtualtime
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.live import QUICK, run
 from tests.scenario import node, pod
@@ -242,7 +243,7 @@ def test_a_mounted_config_map_changes_by_a_link_that_is_swapped(tmp_path: Path) 
             await asyncio.sleep(0.1)
             assert found.contents == ["one", "two"]
 
-    run(main())
+    virtualtime.run(main())
 
 
 def test_a_file_that_is_gone_or_no_text_is_an_error_and_may_come_back(tmp_path: Path) -> None:
@@ -261,7 +262,7 @@ def test_a_file_that_is_gone_or_no_text_is_an_error_and_may_come_back(tmp_path: 
             assert found.texts[1].startswith(f"{path}: there is no such file")
             assert found.texts[2].startswith(f"{path}:1:1: not UTF-8")
 
-    run(main())
+    virtualtime.run(main())
 
 
 def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
@@ -277,7 +278,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
             await until_true(lambda: found.texts[-1] == "whole")
             assert len(found.contents) <= 3, found.texts
 
-    run(main())
+    virtualtime.run(main())
 
 
 # -- ConfigMaps
