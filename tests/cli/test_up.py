@@ -309,12 +309,16 @@ class Terminal:
     """A process on a pseudo-terminal of its own."""
 
     def __init__(self, *arguments: str, width: int = 120, height: int = 36, **environment: str) -> None:
+        sized, sizing = os.pipe()
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             keep = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-            time.sleep(0.1)  # until the parent has set the size
+            os.read(sized, 1)  # comes when the parent has set the size
             os.execve(COMMAND[0], [*COMMAND, *arguments], {**keep, "TERM": "xterm-256color", **environment})
         self.resize(width, height)
+        os.write(sizing, b".")
+        os.close(sized)
+        os.close(sizing)
         self.text = ""
 
     def resize(self, width: int, height: int) -> None:
