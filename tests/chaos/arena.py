@@ -25,6 +25,7 @@ from tests.chaos.front import Front
 from tests.e2e.extending import SCHEDULER, Extender, configuration
 from tests.e2e.player import PHASE, Player, playing
 from tests.scenario import node
+from tests.waiting import PATIENCE
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import Program, free_ports
@@ -162,7 +163,7 @@ class Arena(Stage):
 
 
 def figures_at(port: int) -> Figures:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
         text = answer.read().decode()
     return {(name, label): float(value) for name, label, value in _METRIC.findall(text)}
 
