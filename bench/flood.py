@@ -96,9 +96,9 @@ def main(count: int) -> None:
             health = Looks(lambda: scheduler.get("/healthz"))
             lease = Looks(lambda: plane.api.get(LEASE)["spec"]["renewTime"])
             say(f"a pod that fits, meanwhile: bound after {until_bound(plane, 'early'):.1f} s")
-            while scheduler.metric("tonnage_pods_passed_over") < count:
+            while scheduler.metric("tonnage_pods_unschedulable") < count:
                 time.sleep(0.5)
-            cycles = scheduler.metric("tonnage_cycle_seconds_count")
+            cycles = scheduler.metric("tonnage_cycle_duration_seconds_count")
             say(f"all looked at {time.monotonic() - begun:.1f} s after the start, in {cycles:.0f} cycles")
             say(f"a pod that fits, afterwards: bound after {until_bound(plane, 'late'):.1f} s")
             plane.api.delete(f"{pods_path()}/late")

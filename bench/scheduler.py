@@ -134,7 +134,7 @@ def impossible() -> None:
                 "metadata": {"name": "large"},
                 "spec": {"minMember": 10},
             }
-            until(lambda: scheduler.metric("tonnage_picture_synced") == 1)
+            until(lambda: scheduler.metric("tonnage_informer_synced") == 1)
             api.create(groups, group)
             notes = {"scheduling.k8s.io/group-name": "large"}
             api.create_pods(wanted(f"large-{number}", 8, annotations=notes) for number in range(10))
@@ -142,9 +142,9 @@ def impossible() -> None:
             names = [f"{pods_path()}/large-{number}" for number in range(10)]
             asked = [*names, f"{groups}/large"]
             told = until(lambda: all("0 of 500 nodes fit" in str(api.get(one).get("status")) for one in asked))
-            cycles = scheduler.metric("tonnage_cycle_seconds_count")
+            cycles = scheduler.metric("tonnage_cycle_duration_seconds_count")
             time.sleep(5)
-            cycles = scheduler.metric("tonnage_cycle_seconds_count") - cycles
+            cycles = scheduler.metric("tonnage_cycle_duration_seconds_count") - cycles
             print(f"impossible gang, 500 full nodes: reasons on pods and PodGroup after {told - begun:.2f} s,")
             print(f"  {cycles:.0f} cycles in the 5 s after that,", flush=True)
             with ThreadPoolExecutor(16) as pool:

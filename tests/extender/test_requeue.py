@@ -164,8 +164,8 @@ def test_a_pod_that_somebody_bound_is_not_called():
 def test_calls_are_counted_by_what_became_of_them():
     metrics = ExtenderMetrics()
     for outcome in (WRITTEN, WRITTEN, FAILED, PLACED):
-        metrics.call(outcome)
+        metrics.requeued(outcome)
     value = metrics.registry.get_sample_value
-    assert value("tonnage_wake_writes_total", {"outcome": WRITTEN}) == 2
-    assert value("tonnage_wake_writes_total", {"outcome": FAILED}) == 1
-    assert value("tonnage_pods_woken_total") == 1
+    assert value("tonnage_requeue_writes_total", {"outcome": WRITTEN}) == 2
+    assert value("tonnage_requeue_writes_total", {"outcome": FAILED}) == 1
+    assert value("tonnage_pods_requeued_total") == 1

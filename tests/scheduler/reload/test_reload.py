@@ -116,7 +116,7 @@ class Desk:
 
     @property
     def taken_at(self) -> float | None:
-        return self.metrics.registry.get_sample_value("tonnage_config_last_taken_timestamp_seconds")
+        return self.metrics.registry.get_sample_value("tonnage_config_last_reload_success_timestamp_seconds")
 
 
 A_MAP = ObjectRef("tonnage", "batch", "uid-1", "ConfigMap")

@@ -57,7 +57,7 @@ class Reloader:
         """The last text, or why there was none."""
         for outcome in (TAKEN, REFUSED):
             metrics.config_reloads.labels(outcome)
-        metrics.config_taken.set(time.time())
+        metrics.config_reloaded.set(time.time())
 
     async def run(self) -> None:
         """Follow the source until cancelled, from when there is a picture on which to try out what it holds."""
@@ -93,7 +93,7 @@ class Reloader:
         else:
             self.in_force = found
             self._metrics.config_reloads.labels(TAKEN).inc()
-            self._metrics.config_taken.set(time.time())
+            self._metrics.config_reloaded.set(time.time())
             for warning in found.warnings:
                 log.warning("%s", warning)
             log.info("%s: the new configuration is in force", source.name)
