@@ -23,7 +23,7 @@ from tonnage.lab.program import free_ports
 
 log = logging.getLogger(__name__)
 
-WOKEN = "tonnage.io/woken"
+REQUEUED = "tonnage.io/requeued"
 QUIET = 2.5
 SOON = 10.0
 """Far less than the five minutes after which kube-scheduler would come by itself, and much for a busy machine."""
@@ -128,7 +128,7 @@ def test_a_share_whose_end_kube_scheduler_has_seen_first_goes_to_a_pod_that_wait
             assert now.waiting() == {f"p{number + 1}"}
             wire.let_go()
             seconds.append(now.until_bound(f"p{number + 1}"))
-            assert WOKEN in now.world.pod(f"p{number + 1}")["metadata"]["annotations"]
+            assert REQUEUED in now.world.pod(f"p{number + 1}")["metadata"]["annotations"]
         told("the watch is late, counted from when it has caught up", seconds, now.writes)
         assert now.writes == TIMES == now.counted("tonnage_pods_requeued_total")
         now.world.check()
