@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tonnage.devices.base import WHOLE_CARD, DeviceRequest, Handover, RequestError, type_allowed
+from tonnage.devices.entry import CardKeys, Section, VendorEntry
 from tonnage.devices.plain import PlainVendor
 from tonnage.model.pod import Container
 
@@ -51,3 +52,9 @@ class Amd(PlainVendor):
     def written_types(self, handover: Handover) -> dict[str, str]:
         """The model, by which readers of a pod's record tell AMD's cards apart."""
         return {uuid: device.type for uuid, device in handover.devices.items()}
+
+
+ENTRY = VendorEntry(
+    sections=(Section("amd", CardKeys, lambda section: [Amd(**section.resources)]),),
+    usual=lambda flags: [Amd()],
+)

@@ -4,7 +4,7 @@ A part of a card is always one of its chip's templates, so memory is rounded up 
 chips are best, or only, given out in sets that belong together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -19,11 +19,14 @@ from tonnage.devices.base import (
     RequestError,
     limit,
 )
+from tonnage.devices.entry import Amount, ListSection, Name, SectionKeys, VendorEntry, Word
 from tonnage.devices.plain import PlainVendor
 from tonnage.devices.sets import fewest_groups
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode
 
+IN_MODULES = "Ascend910C"
+"""The chip whose cards come two to a module even if the device configuration does not say so, as in HAMi."""
 NETWORK = "NetworkID"
 """The fact by which a card says to which network group it belongs."""
 VISIBLE = "ASCEND_VISIBLE_DEVICES"
@@ -103,6 +106,7 @@ class _Runtime(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 class Ascend(PlainVendor):
     """Ascend NPUs of one chip."""
 
+    enabled_by = "enable_ascend"
     has_set_rules = True
 
     def __init__(
@@ -213,3 +217,92 @@ def _whole_modules(count: int, candidates: Sequence[Device]) -> list[int]:
         modules.setdefault(device.index // 2, []).append(position)
     chosen = [position for module in modules.values() if len(module) == 2 for position in module][:count]
     return chosen if len(chosen) == count and count % 2 == 0 else []
+
+
+class _TemplateKeys(SectionKeys, frozen=True, rename="camel"):
+    name: str = ""
+    memory: Amount = 0
+    ai_core: Amount = 0
+    ai_cpu: Amount = msgspec.field(default=0, name="aiCPU")
+
+
+class _ChipKeys(SectionKeys, frozen=True, rename="camel"):
+    common_word: str = ""
+    chip_name: Word = ""
+    resource_name: Name = ""
+    resource_memory_name: Name = ""
+    resource_core_name: Name = ""
+    memory_allocatable: Amount = 0
+    memory_capacity: Amount = 0
+    memory_factor: Amount = 1
+    overwrite_env: bool = False
+    runtime_class_name: str = ""
+    super_pod: bool = False
+    templates: list[_TemplateKeys] = msgspec.field(default_factory=list)
+    # Only the device plugin reads these.
+    ai_core: Amount = 0
+    ai_cpu: Amount = msgspec.field(default=0, name="aiCPU")
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """`vnpus` since HAMi 2.9; before, it was the list of chips alone."""
+
+    hami_vnpu_core: bool = False
+    overwrite_env: bool = False
+    runtime_class_name: str = ""
+    configs: list[_ChipKeys] = msgspec.field(default_factory=list)
+
+
+def _warnings(common: _Keys) -> Iterator[str]:
+    if common.hami_vnpu_core:
+        yield "hamiVnpuCore: Tonnage does not share NPUs without templates yet; pods get the next larger template"
+
+
+def _mistake(chip: _ChipKeys) -> str | None:
+    if all(template.name and 0 < template.memory <= chip.memory_capacity for template in chip.templates):
+        return None
+    return (
+        f"vnpus: {chip.common_word}: each template needs a name and a memory from 1 to the chip's "
+        f"memoryCapacity of {chip.memory_capacity}"
+    )
+
+
+def _configured(chips: Sequence[_ChipKeys], common: _Keys) -> Iterator[Ascend]:
+    names = [chip.resource_name for chip in chips]
+    for chip in chips:
+        yield Ascend(
+            _chip(chip),
+            count_resource=chip.resource_name,
+            memory_resource=chip.resource_memory_name,
+            cores_resource=chip.resource_core_name,
+            memory_factor=chip.memory_factor,
+            runtime_class=chip.runtime_class_name or common.runtime_class_name,
+            hidden_without=names if chip.overwrite_env or common.overwrite_env else (),
+        )
+
+
+def _chip(chip: _ChipKeys) -> Chip:
+    templates = sorted(chip.templates, key=lambda template: template.memory)
+    return Chip(
+        chip.common_word,
+        tuple(Template(template.name, template.memory) for template in templates),
+        capacity=chip.memory_capacity,
+        allocatable=chip.memory_allocatable,
+        in_modules=chip.super_pod or chip.common_word == IN_MODULES,
+    )
+
+
+ENTRY = VendorEntry(
+    sections=(
+        ListSection(
+            "vnpus",
+            _ChipKeys,
+            _configured,
+            needed=("common_word", "resource_name", "memory_capacity", "memory_allocatable"),
+            common=_Keys,
+            warnings=_warnings,
+            mistake=_mistake,
+        ),
+    ),
+    usual=lambda flags: [Ascend(chip) for chip in CHIPS],
+)

@@ -231,6 +231,8 @@ class Vendor(ABC):
     """Whether `node_score` may have an opinion."""
     is_choosy: bool = False
     """Whether it matters who is on a card already, so that `company` and `may_join` have something to say."""
+    enabled_by: str = ""
+    """The extender's option without which it does not serve this vendor; empty if it always does."""
     one_set_per_pod: bool = False
     """Whether all containers of a pod must have the same cards, because the device plugin is told of one set only."""
 

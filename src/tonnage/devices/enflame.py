@@ -1,7 +1,7 @@
 """Enflame GCUs: whole ones, which register nothing, and those that DRS cuts into instances of fixed profiles."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -20,10 +20,12 @@ from tonnage.devices.base import (
     MigProfile,
     PodUses,
     RequestError,
+    Vendor,
     limit,
     whole_number,
 )
 from tonnage.devices.codec import decode_json
+from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.devices.plain import PlainVendor, WholeVendor
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
@@ -209,3 +211,61 @@ def _number(text: str | int, position: str) -> int:
     if not _NUMBER.fullmatch(digits):
         raise DecodeError(f"{digits[:40]!r} is not such a number", position, "a whole number, 0 or more")
     return int(digits)
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """Whole GCUs and those cut by DRS; before HAMi 2.10 the latter were shared, under the last two names."""
+
+    resource_gcu: Name = msgspec.field(default="", name="resourceNameGCU")
+    resource_sliced: Name = msgspec.field(default="", name="resourceNameDRSGCU")
+    resource_memory: Name = msgspec.field(default="", name="resourceNameGCUMemory")
+    resource_core: Name = msgspec.field(default="", name="resourceNameGCUCore")
+    resource_shared: Name = msgspec.field(default="", name="resourceNameVGCU")
+    resource_percentage: Name = msgspec.field(default="", name="resourceNameVGCUPercentage")
+
+
+def _warnings(section: _Keys) -> Iterator[str]:
+    if section.resource_percentage:
+        yield (
+            "resourceNameVGCUPercentage: Tonnage does not know the shared GCUs of before HAMi 2.10; "
+            "resourceNameVGCU is read as resourceNameDRSGCU, as HAMi does since"
+        )
+
+
+def _configured(section: _Keys) -> Iterator[Vendor]:
+    if section.resource_gcu:
+        yield Enflame(count_resource=section.resource_gcu)
+    # As in HAMi, these have names even where the section is silent.
+    names = {
+        "count_resource": section.resource_sliced or section.resource_shared,
+        "memory_resource": section.resource_memory,
+        "cores_resource": section.resource_core,
+    }
+    yield EnflameSliced(**{key: name for key, name in names.items() if name})
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    yield Enflame(**from_flags(flags, count_resource="enflame_gcu_resource_name"))
+    # HAMi before 2.10 called the counting resource by the second flag.
+    drs, shared = "enflame_drs_gcu_resource_name", "enflame_vgcu_resource_name"
+    names = from_flags(
+        flags,
+        count_resource=drs if flags.get(drs) else shared,
+        memory_resource="enflame_gcu_memory_resource_name",
+        cores_resource="enflame_gcu_core_resource_name",
+    )
+    yield EnflameSliced(**names)
+
+
+ENTRY = VendorEntry(
+    sections=(
+        Section(
+            "enflame",
+            _Keys,
+            _configured,
+            any_of=("resource_gcu", "resource_sliced", "resource_shared"),
+            warnings=_warnings,
+        ),
+    ),
+    usual=_usual,
+)

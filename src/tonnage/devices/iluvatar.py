@@ -1,6 +1,9 @@
 """Iluvatar GPUs in both generations: one kind derived from what the node offers, and one kind per chip."""
 
-from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses
+from collections.abc import Iterator, Sequence
+
+from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses, Vendor
+from tonnage.devices.entry import CardKeys, Flags, ListSection, Section, SectionKeys, VendorEntry, Word, from_flags
 from tonnage.devices.plain import CapacityVendor, PlainVendor
 from tonnage.model.pod import Container
 
@@ -59,6 +62,8 @@ class IluvatarLegacy(CapacityVendor):
 class Iluvatar(PlainVendor):
     """Iluvatar GPUs of one chip, as registered since HAMi 2.7.1."""
 
+    enabled_by = "enable_iluvatar"
+
     def __init__(
         self,
         chip: str,
@@ -86,3 +91,32 @@ class Iluvatar(PlainVendor):
         if named or not container.name:
             return changes
         return (*changes, AdmissionChange("env", CONTAINER_NAME, container.name))
+
+
+class _ChipKeys(CardKeys, frozen=True, rename="camel"):
+    common_word: str = ""
+    chip_name: Word = ""
+
+
+def _configured(chips: Sequence[_ChipKeys], common: SectionKeys) -> list[Iluvatar]:
+    return [Iluvatar(chip.common_word, **chip.resources) for chip in chips]
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    names = from_flags(
+        flags, count_resource="iluvatar_name", memory_resource="iluvatar_memory", cores_resource="iluvatar_cores"
+    )
+    yield IluvatarLegacy(**names)
+    for chip in CHIPS:
+        yield Iluvatar(chip)
+
+
+ENTRY = VendorEntry(
+    sections=(
+        Section("iluvatar", CardKeys, lambda section: [IluvatarLegacy(**section.resources)]),
+        ListSection(
+            "iluvatars", _ChipKeys, _configured, needed=("common_word", "resource_count_name"), common=SectionKeys
+        ),
+    ),
+    usual=_usual,
+)

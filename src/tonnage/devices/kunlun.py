@@ -4,11 +4,12 @@ Eight cards make two halves of four. Cards are linked to all others of their hal
 one, and only sets of cards that are linked to each other are given out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, limit
+from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, Vendor, limit
+from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.devices.plain import PlainVendor, WholeVendor
 from tonnage.devices.sets import by_index
 from tonnage.model.node import Node
@@ -162,3 +163,29 @@ def _across(count: int, free: Sequence[int]) -> Sequence[int]:
     quads = [quad for quad in QUADS if set(quad) <= {*free}] if count == HALF else []
     leaving_a_pair = [quad for quad in quads if any(not {*pair} & {*quad} for pair in pairs)]
     return next(iter(leaving_a_pair or quads), ())
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """Whole XPUs, and vXPUs under names with a `V`."""
+
+    resource_count_name: Name = ""
+    resource_v_count_name: Name = ""
+    resource_v_memory_name: Name = ""
+
+
+def _configured(section: _Keys) -> Iterator[Vendor]:
+    if section.resource_count_name:
+        yield Kunlun(count_resource=section.resource_count_name)
+    if section.resource_v_count_name:
+        yield KunlunShared(count_resource=section.resource_v_count_name, memory_resource=section.resource_v_memory_name)
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    yield Kunlun(**from_flags(flags, count_resource="kunlun_name"))
+    yield KunlunShared(**from_flags(flags, count_resource="kunlun_vcount", memory_resource="kunlun_vmemory"))
+
+
+ENTRY = VendorEntry(
+    sections=(Section("kunlun", _Keys, _configured, any_of=("resource_count_name", "resource_v_count_name")),),
+    usual=_usual,
+)

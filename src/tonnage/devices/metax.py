@@ -4,7 +4,7 @@ All sGPUs of one card have the same QoS policy. Pods may be of the class `online
 pods without a class, and offline ones do not join online ones, which would suspend them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -24,9 +24,11 @@ from tonnage.devices.base import (
     Handover,
     PodUses,
     RequestError,
+    Vendor,
     limit,
 )
 from tonnage.devices.codec import check_identifier, decode_json
+from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.devices.plain import PlainVendor, WholeVendor
 from tonnage.devices.sets import smallest_group
 from tonnage.model.node import Node
@@ -223,3 +225,51 @@ class MetaxShared(PlainVendor):
             "metax-tech.com/gpu-devices-allocated": encode(given).decode(),
             "metax-tech.com/predicate-time": handover.nanoseconds,
         }
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """Whole GPUs, and sGPUs under names with a `V`."""
+
+    resource_count_name: Name = ""
+    resource_v_count_name: Name = ""
+    resource_v_memory_name: Name = ""
+    resource_v_core_name: Name = ""
+    sgpu_topology_aware: bool = False
+
+
+def _warnings(section: _Keys) -> Iterator[str]:
+    if section.sgpu_topology_aware:
+        yield "sgpuTopologyAware: Tonnage does not score nodes by the links of sGPUs yet"
+
+
+def _configured(section: _Keys) -> Iterator[Vendor]:
+    if section.resource_count_name:
+        yield Metax(count_resource=section.resource_count_name)
+    if section.resource_v_count_name:
+        yield MetaxShared(
+            count_resource=section.resource_v_count_name,
+            memory_resource=section.resource_v_memory_name,
+            cores_resource=section.resource_v_core_name,
+        )
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    yield Metax(**from_flags(flags, count_resource="metax_name"))
+    names = from_flags(
+        flags, count_resource="metax_vcount", memory_resource="metax_vmemory", cores_resource="metax_vcore"
+    )
+    yield MetaxShared(**names)
+
+
+ENTRY = VendorEntry(
+    sections=(
+        Section(
+            "metax",
+            _Keys,
+            _configured,
+            any_of=("resource_count_name", "resource_v_count_name"),
+            warnings=_warnings,
+        ),
+    ),
+    usual=_usual,
+)

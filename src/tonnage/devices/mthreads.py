@@ -4,8 +4,12 @@ Compute comes in sixteenths of a card. Counts of memory and compute are for all 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
 
 from tonnage.devices.base import (
+    LARGEST_AMOUNT,
     WHOLE_CARD,
     AdmissionChange,
     AdmissionError,
@@ -15,6 +19,7 @@ from tonnage.devices.base import (
     limit,
     whole_number,
 )
+from tonnage.devices.entry import CardKeys, Flags, Section, VendorEntry, from_flags
 from tonnage.devices.plain import CapacityVendor
 from tonnage.model.pod import Container
 
@@ -94,3 +99,23 @@ class Mthreads(CapacityVendor):
             "mthreads.com/predicate-time": handover.nanoseconds,
             "mthreads.com/predicate-node": handover.node,
         }
+
+
+class _Keys(CardKeys, frozen=True, rename="camel"):
+    memory_per_card: list[Annotated[int, msgspec.Meta(ge=1, le=LARGEST_AMOUNT // MEMORY_UNIT)]] = msgspec.field(
+        default_factory=list
+    )
+
+
+def _configured(section: _Keys) -> list[Mthreads]:
+    return [Mthreads(**section.resources, memory_of_cards=section.memory_per_card)]
+
+
+def _usual(flags: Flags) -> list[Mthreads]:
+    names = from_flags(
+        flags, count_resource="mthreads_name", memory_resource="mthreads_memory", cores_resource="mthreads_cores"
+    )
+    return [Mthreads(**names)]
+
+
+ENTRY = VendorEntry(sections=(Section("mthreads", _Keys, _configured),), usual=_usual)

@@ -16,6 +16,7 @@ from tonnage.devices.base import (
     limit,
     whole_number,
 )
+from tonnage.devices.entry import Name, Section, SectionKeys, VendorEntry
 from tonnage.devices.plain import PlainVendor
 from tonnage.devices.sets import by_index
 from tonnage.model.node import Node
@@ -123,3 +124,15 @@ class Neuron(PlainVendor):
             "aws.amazon.com/predicate-node": handover.node,
         }
         return told | {"NEURON_RESOURCE_TYPE": self.cores_resource} if by_core else told
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    resource_count_name: Name = ""
+    resource_core_name: Name = ""
+
+
+def _configured(section: _Keys) -> list[Neuron]:
+    return [Neuron(count_resource=section.resource_count_name, cores_resource=section.resource_core_name)]
+
+
+ENTRY = VendorEntry(sections=(Section("awsneuron", _Keys, _configured),), usual=lambda flags: [Neuron()])

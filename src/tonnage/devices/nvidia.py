@@ -1,7 +1,7 @@
 """NVIDIA GPUs, shared, exclusive or cut into MIG instances."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -26,6 +26,18 @@ from tonnage.devices.base import (
     words,
 )
 from tonnage.devices.codec import boolean, decode_json
+from tonnage.devices.entry import (
+    Amount,
+    CardKeys,
+    Flags,
+    Name,
+    Scale,
+    Section,
+    SectionKeys,
+    VendorEntry,
+    Word,
+    from_flags,
+)
 from tonnage.devices.plain import PlainVendor, named, plain_cards, refusing_nonsense
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
@@ -214,3 +226,87 @@ class Nvidia(PlainVendor):
         uses = super().read_uses(text, annotations)
         instances = annotations.get(MIG_ALLOCATIONS, "")
         return mig.with_allocations(uses, instances) if instances.strip() else uses
+
+
+class _MigInstance(SectionKeys, frozen=True, rename="camel"):
+    name: str = ""
+    memory: Amount = 0
+    core: Amount = 0
+    count: Amount = 0
+
+
+class _MigGeometries(SectionKeys, frozen=True, rename="camel"):
+    """What HAMi 2.5 to 2.9 cut cards of some models into."""
+
+    models: list[str] = msgspec.field(default_factory=list)
+    allowed_geometries: list[list[_MigInstance]] = msgspec.field(default_factory=list)
+
+
+class _MigProfiles(SectionKeys, frozen=True, rename="camel"):
+    """What HAMi since 2.10 may cut cards of some models into."""
+
+    models: list[str] = msgspec.field(default_factory=list)
+    profiles: list[str] = msgspec.field(default_factory=list)
+
+
+class _Keys(CardKeys, frozen=True, rename="camel"):
+    resource_memory_percentage_name: Name = ""
+    resource_priority_name: Name = ""
+    overwrite_env: bool = False
+    default_memory: Amount = 0
+    default_cores: Annotated[int, msgspec.Meta(ge=0, le=WHOLE_CARD)] = 0
+    default_count: Amount = msgspec.field(default=0, name="defaultGPUNum")
+    memory_factor: Amount = 1
+    gpu_core_policy: Literal["", "default", "force", "disable"] = ""
+    runtime_class_name: str = ""
+    # Only the device plugin reads these.
+    device_split_count: Amount = 0
+    device_memory_scaling: Scale = 1
+    device_core_scaling: Scale = 1
+    pre_configured_device_memory: Amount = 0
+    enable_numa_topology: bool = False
+    lib_cuda_log_level: Word = ""
+    disable_core_limit: bool = False
+    mig_profile_allowlist: list[_MigProfiles] = msgspec.field(default_factory=list)
+    known_mig_geometries: list[_MigGeometries] = msgspec.field(default_factory=list)
+
+
+def _warnings(section: _Keys) -> Iterator[str]:
+    if not section.default_count:
+        yield "nvidia: without defaultGPUNum, containers that give memory or compute but no count get no card"
+
+
+def _configured(section: _Keys) -> list[Nvidia]:
+    return [
+        Nvidia(
+            **section.resources,
+            percentage_resource=section.resource_memory_percentage_name,
+            priority_resource=section.resource_priority_name,
+            default_memory=section.default_memory,
+            default_cores=section.default_cores,
+            default_count=section.default_count,
+            memory_factor=section.memory_factor,
+            overwrite_env=section.overwrite_env,
+            core_policy=section.gpu_core_policy,
+            runtime_class=section.runtime_class_name,
+        )
+    ]
+
+
+def _usual(flags: Flags) -> list[Nvidia]:
+    arguments = from_flags(
+        flags,
+        count_resource="resource_name",
+        memory_resource="resource_mem",
+        percentage_resource="resource_mem_percentage",
+        cores_resource="resource_cores",
+        priority_resource="resource_priority",
+        default_memory="default_mem",
+        default_cores="default_cores",
+        default_count="default_gpu",
+        overwrite_env="overwrite_env",
+    )
+    return [Nvidia(**arguments)]
+
+
+ENTRY = VendorEntry(sections=(Section("nvidia", _Keys, _configured, warnings=_warnings),), usual=_usual)

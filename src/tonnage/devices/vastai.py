@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tonnage.devices.base import Device, DeviceRequest
+from tonnage.devices.entry import CountKeys, Section, VendorEntry
 from tonnage.devices.plain import SlotVendor
 from tonnage.devices.sets import fewest_groups
 
@@ -27,3 +28,9 @@ class Vastai(SlotVendor):
         if request.count == 1 or any(dict(device.custom).get(STRATEGY) != "die" for device in candidates):
             return None
         return fewest_groups(request.count, candidates, CARD)
+
+
+ENTRY = VendorEntry(
+    sections=(Section("vastai", CountKeys, lambda section: [Vastai(count_resource=section.resource_count_name)]),),
+    usual=lambda flags: [Vastai()],
+)
