@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from tonnage.devices._plain import PlainVendor
 from tonnage.devices.base import WHOLE_CARD, DeviceRequest, Handover, RequestError, type_allowed
 from tonnage.devices.entry import CardKeys, Section, VendorEntry
-from tonnage.devices.plain import PlainVendor
 from tonnage.model.pod import Container
 
 USE_TYPE = "amd.com/use-gputype"

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from tonnage.devices._plain import PlainVendor
+from tonnage.devices._sets import fewest_groups
 from tonnage.devices.base import (
     Admission,
     AdmissionChange,
@@ -20,8 +22,6 @@ from tonnage.devices.base import (
     limit,
 )
 from tonnage.devices.entry import Amount, ListSection, Name, SectionKeys, VendorEntry, Word
-from tonnage.devices.plain import PlainVendor
-from tonnage.devices.sets import fewest_groups
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode
 

@@ -1,7 +1,7 @@
 """Biren GPUs."""
 
+from tonnage.devices._plain import SlotVendor
 from tonnage.devices.entry import CountKeys, Section, VendorEntry
-from tonnage.devices.plain import SlotVendor
 
 
 class Biren(SlotVendor):

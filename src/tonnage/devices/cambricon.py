@@ -1,8 +1,8 @@
 """Cambricon MLUs, which register nothing: their number and memory follow from what the node offers."""
 
+from tonnage.devices._plain import CapacityVendor
 from tonnage.devices.base import WHOLE_CARD, Handover, PodUses
 from tonnage.devices.entry import CardKeys, Flags, Section, VendorEntry, from_flags
-from tonnage.devices.plain import CapacityVendor
 
 MEMORY_UNIT = 256
 """MiB in one unit of memory."""

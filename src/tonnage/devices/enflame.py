@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from tonnage.devices._plain import PlainVendor, WholeVendor
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     MIG_MODE,
@@ -26,7 +27,6 @@ from tonnage.devices.base import (
 )
 from tonnage.devices.codec import decode_json
 from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
-from tonnage.devices.plain import PlainVendor, WholeVendor
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode

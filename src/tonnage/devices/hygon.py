@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from tonnage.devices._plain import PlainVendor
 from tonnage.devices.base import WHOLE_CARD, type_allowed
 from tonnage.devices.entry import Amount, CardKeys, Flags, Section, VendorEntry, from_flags
-from tonnage.devices.plain import PlainVendor
 
 USE_TYPE = "hygon.com/use-dcutype"
 REFUSE_TYPE = "hygon.com/nouse-dcutype"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from tonnage.devices._plain import CapacityVendor, PlainVendor
 from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses, Vendor
 from tonnage.devices.entry import CardKeys, Flags, ListSection, Section, SectionKeys, VendorEntry, Word, from_flags
-from tonnage.devices.plain import CapacityVendor, PlainVendor
 from tonnage.model.pod import Container
 
 MEMORY_UNIT = 256

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from tonnage.devices._plain import PlainVendor, WholeVendor
+from tonnage.devices._sets import by_index
 from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, Vendor, limit
 from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
-from tonnage.devices.plain import PlainVendor, WholeVendor
-from tonnage.devices.sets import by_index
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import msgspec
 
+from tonnage.devices._plain import PlainVendor, WholeVendor
+from tonnage.devices._sets import smallest_group
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     MOST_DEVICES,
@@ -29,8 +31,6 @@ from tonnage.devices.base import (
 )
 from tonnage.devices.codec import check_identifier, decode_json
 from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
-from tonnage.devices.plain import PlainVendor, WholeVendor
-from tonnage.devices.sets import smallest_group
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 from tonnage.model.quantity import QuantityError, exact

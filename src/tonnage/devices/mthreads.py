@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from tonnage.devices._plain import CapacityVendor
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     WHOLE_CARD,
@@ -20,7 +21,6 @@ from tonnage.devices.base import (
     whole_number,
 )
 from tonnage.devices.entry import CardKeys, Flags, Section, VendorEntry, from_flags
-from tonnage.devices.plain import CapacityVendor
 from tonnage.model.pod import Container
 
 MEMORY_UNIT = 512

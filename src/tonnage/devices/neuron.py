@@ -6,6 +6,8 @@ Compute is a set of cores: each bit of a number stands for one core, in what a d
 from collections.abc import Mapping, Sequence
 
 from tonnage.devices import codec
+from tonnage.devices._plain import PlainVendor
+from tonnage.devices._sets import by_index
 from tonnage.devices.base import (
     WHOLE_CARD,
     Device,
@@ -17,8 +19,6 @@ from tonnage.devices.base import (
     whole_number,
 )
 from tonnage.devices.entry import Name, Section, SectionKeys, VendorEntry
-from tonnage.devices.plain import PlainVendor
-from tonnage.devices.sets import by_index
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 

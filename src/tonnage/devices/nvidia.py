@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tonnage.devices import kai, mig
+from tonnage.devices import _kai, _mig
+from tonnage.devices._plain import PlainVendor, named, plain_cards, refusing_nonsense
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     PERCENTAGE_UNSET,
@@ -38,7 +39,6 @@ from tonnage.devices.entry import (
     Word,
     from_flags,
 )
-from tonnage.devices.plain import PlainVendor, named, plain_cards, refusing_nonsense
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 
@@ -104,7 +104,7 @@ class Nvidia(PlainVendor):
         self.priority_resource = priority_resource
         self.side_resources = named(memory_resource, percentage_resource, cores_resource, priority_resource)
         self.register_annotations = (REGISTER, CORDON, SCORES)
-        self.sharing_annotations = kai.ANNOTATIONS
+        self.sharing_annotations = _kai.ANNOTATIONS
         self.policy_annotations = (USE_TYPE, REFUSE_TYPE, USE_UUID, REFUSE_UUID, ONE_NUMA, MODE)
         self.default_memory = default_memory
         self.default_count = default_count
@@ -141,10 +141,10 @@ class Nvidia(PlainVendor):
         return whole_number(container, self.percentage_resource, "percent", bounds=None)
 
     def shared_request(self, pod: Pod) -> tuple[int, DeviceRequest] | None:
-        return kai.shared_request(pod, self.name)
+        return _kai.shared_request(pod, self.name)
 
     def groups(self, pod: Pod) -> tuple[CardGroup, ...]:
-        return kai.groups(pod)
+        return _kai.groups(pod)
 
     def plain_devices(self, node: Node, count: int) -> list[Device]:
         if any(key in node.annotations for key in (*self.register_annotations, HANDSHAKE)):
@@ -173,7 +173,7 @@ class Nvidia(PlainVendor):
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
     ) -> DeviceUse | None:
-        chosen = mig.choose(device.profiles, request.memory_on(device.memory), taken)
+        chosen = _mig.choose(device.profiles, request.memory_on(device.memory), taken)
         if chosen is None:
             return None
         profile, placement = chosen
@@ -219,13 +219,13 @@ class Nvidia(PlainVendor):
         return limit(container, self.memory_resource) is None
 
     def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
-        instances = mig.encode_allocations(uses)
+        instances = _mig.encode_allocations(uses)
         return {MIG_ALLOCATIONS: instances} if instances else {}
 
     def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
         uses = super().read_uses(text, annotations)
         instances = annotations.get(MIG_ALLOCATIONS, "")
-        return mig.with_allocations(uses, instances) if instances.strip() else uses
+        return _mig.with_allocations(uses, instances) if instances.strip() else uses
 
 
 class _MigInstance(SectionKeys, frozen=True, rename="camel"):

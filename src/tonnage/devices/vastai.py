@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from tonnage.devices._plain import SlotVendor
+from tonnage.devices._sets import fewest_groups
 from tonnage.devices.base import Device, DeviceRequest
 from tonnage.devices.entry import CountKeys, Section, VendorEntry
-from tonnage.devices.plain import SlotVendor
-from tonnage.devices.sets import fewest_groups
 
 STRATEGY = "DeviceStrategy"
 """The fact by which a device says whether it is a card or one `die` of a card."""
