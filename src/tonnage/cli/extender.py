@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import find_plugins, valid_settings, valid_vendors
+from tonnage.cli.inputs import find_plugins, valid_config, valid_vendors
 from tonnage.extender.flags import extender_options
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
 
     plugins = default_plugins()
     if options.config:
-        plugins = valid_settings(options.config, find_plugins(())).plugins
+        plugins = valid_config(options.config, find_plugins(())).plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.config.document import read_document
-from tonnage.config.notes import Notes, SettingsError
+from tonnage.config.notes import ConfigError, Notes
 from tonnage.config.source import text_of_file
 from tonnage.framework.plugin import ArgumentError, FileContent
 
@@ -24,7 +24,7 @@ def file_content(argument: str, path: Any, folder: Path) -> FileContent:
         raise ArgumentError(argument, "expected the path of a file")
     try:
         text = text_of_file(str(folder / path))
-    except SettingsError as error:
+    except ConfigError as error:
         raise ArgumentError(argument, f"{path}: {error.errors[0].message}") from error
     if path.lower().endswith(_TABLE):
         return FileContent(path, _rows(argument, path, text), is_table=True)

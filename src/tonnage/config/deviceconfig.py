@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from tonnage.config.document import Form, Part, read_document, top_level
-from tonnage.config.notes import Note, Notes, Position, SettingsError, advice, in_order
+from tonnage.config.notes import ConfigError, Note, Notes, Position, advice, in_order
 from tonnage.config.source import place_of, text_of_file
 from tonnage.config.strict import read
 from tonnage.devices.base import Vendor
@@ -26,7 +26,7 @@ _EXAMPLES = 3
 """How many sections a message names."""
 
 
-class DeviceSettings(NamedTuple):
+class DeviceConfig(NamedTuple):
     """The vendors of a configuration, and the warnings about it."""
 
     source: str
@@ -44,12 +44,12 @@ def is_device_configuration(text: str, source: str) -> bool:
     return bool(names & {*sections(), *KEYS}) and not names & {"actions", "tiers"}
 
 
-def load_devices_file(path: str) -> DeviceSettings:
-    """The device configuration in a file; SettingsError with everything that is wrong."""
+def load_devices_file(path: str) -> DeviceConfig:
+    """The device configuration in a file; ConfigError with everything that is wrong."""
     return load_devices(text_of_file(path), path)
 
 
-def load_devices(text: str, source: str) -> DeviceSettings:
+def load_devices(text: str, source: str) -> DeviceConfig:
     """The device configuration in a text."""
     notes, vendors = Notes(), list[Vendor]()
     try:
@@ -60,8 +60,8 @@ def load_devices(text: str, source: str) -> DeviceSettings:
         notes.error(place_of(error), error.message)
     warnings = in_order(notes.warnings)
     if notes.errors:
-        raise SettingsError(source, in_order(notes.errors), warnings)
-    return DeviceSettings(source, tuple(vendors), warnings)
+        raise ConfigError(source, in_order(notes.errors), warnings)
+    return DeviceConfig(source, tuple(vendors), warnings)
 
 
 class _Reader:

@@ -10,7 +10,7 @@ from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.config.document import Part, read_document
 from tonnage.config.finder import PluginFinder
 from tonnage.config.kubescheduler import reader_of
-from tonnage.config.notes import Note, Notes, Position, SettingsError, advice, in_order
+from tonnage.config.notes import ConfigError, Note, Notes, Position, advice, in_order
 from tonnage.config.source import place_of, text_of, text_of_file
 from tonnage.config.tiers import TiersReader
 from tonnage.devices.catalog import default_vendors
@@ -21,7 +21,7 @@ from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
 from tonnage.plugins.defaults import default_plugins
 
 
-class Settings(NamedTuple):
+class SchedulerConfig(NamedTuple):
     """What a scheduler is to do: plugins ready for a session, actions in their order, and what was said on the way."""
 
     source: str
@@ -30,17 +30,17 @@ class Settings(NamedTuple):
     warnings: list[Note]
 
 
-def load_file(path: str, finder: PluginFinder | None = None) -> Settings:
-    """The configuration in a file; SettingsError with all that is wrong."""
+def load_file(path: str, finder: PluginFinder | None = None) -> SchedulerConfig:
+    """The configuration in a file; ConfigError with all that is wrong."""
     return load_text(text_of_file(path), path, finder)
 
 
-def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> Settings:
+def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> SchedulerConfig:
     """The configuration in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
     return load_text(text_of(data, source), source, finder)
 
 
-def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Settings:
+def load_text(text: str, source: str, finder: PluginFinder | None = None) -> SchedulerConfig:
     """The configuration in a text; plugins of others are found by the finder."""
     notes = Notes()
     plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
@@ -52,8 +52,8 @@ def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Set
         notes.error(place_of(error), error.message)
     warnings = in_order(notes.warnings)
     if notes.errors:
-        raise SettingsError(source, in_order(notes.errors), warnings)
-    return Settings(source, plugins, actions, warnings)
+        raise ConfigError(source, in_order(notes.errors), warnings)
+    return SchedulerConfig(source, plugins, actions, warnings)
 
 
 class _Reader:

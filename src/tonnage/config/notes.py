@@ -42,7 +42,7 @@ class Notes:
         self.warnings.append(Note(position, message))
 
 
-class SettingsError(ValueError):
+class ConfigError(ValueError):
     """A configuration that cannot be used: everything that is wrong with it."""
 
     def __init__(self, source: str, errors: list[Note], warnings: list[Note]) -> None:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import asdict
 
-from tonnage.config.deviceconfig import DeviceSettings, load_devices_file
+from tonnage.config.deviceconfig import DeviceConfig, load_devices_file
 from tonnage.config.notes import Note
 from tonnage.devices.ascend import Ascend
 from tonnage.devices.base import Vendor
@@ -10,8 +10,8 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
 
 
-def configured_vendors(options: ExtenderOptions) -> DeviceSettings:
-    """The vendors that options ask for; SettingsError if a file that they name is wrong.
+def configured_vendors(options: ExtenderOptions) -> DeviceConfig:
+    """The vendors that options ask for; ConfigError if a file that they name is wrong.
 
     A device configuration counts more than flags. As in HAMi, chips of Ascend and Iluvatar are used only where their
     flag enables them.
@@ -27,7 +27,7 @@ def configured_vendors(options: ExtenderOptions) -> DeviceSettings:
         others = [vendor for vendor in _flag_vendors(flags) if not isinstance(vendor, Ascend)]
         found = found._replace(vendors=(*others, *(v for v in found.vendors if isinstance(v, Ascend))))
     else:
-        found = DeviceSettings("flags", _flag_vendors(flags), [])
+        found = DeviceConfig("flags", _flag_vendors(flags), [])
     return found._replace(vendors=tuple(vendor for vendor in found.vendors if _is_enabled(vendor, options)))
 
 
