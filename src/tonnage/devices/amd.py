@@ -1,4 +1,4 @@
-"""AMD GPUs, whose compute is registered in compute units and asked for in percent."""
+"""AMD GPUs, which register their compute in compute units; pods request it in percent."""
 
 from collections.abc import Mapping
 
@@ -50,7 +50,7 @@ class Amd(PlainVendor):
         return type_allowed(type_, annotations, USE_TYPE, REFUSE_TYPE)
 
     def written_types(self, handover: Handover) -> dict[str, str]:
-        """The model, by which readers of a pod's record tell AMD's cards apart."""
+        """The model of each card, by which readers of a pod's record tell AMD's cards apart."""
         return {uuid: device.type for uuid, device in handover.devices.items()}
 
 

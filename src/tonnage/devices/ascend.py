@@ -1,7 +1,7 @@
 """Huawei Ascend NPUs: cards cut by templates, one vendor per chip.
 
-A part of a card is always one of its chip's templates, so memory is rounded up to a template wherever it is read. Some
-chips are best, or only, given out in sets that belong together.
+A part of a card is always one of its chip's templates, so requested memory is rounded up to a template. Cards of some
+chips are better, or only, allocated in sets that belong together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ from tonnage.model.wire import encode
 IN_MODULES = "Ascend910C"
 """The chip whose cards come two to a module even if the device configuration does not say so, as in HAMi."""
 NETWORK = "NetworkID"
-"""The fact by which a card says to which network group it belongs."""
+"""The custom fact that names a card's network group."""
 VISIBLE = "ASCEND_VISIBLE_DEVICES"
-"""The variable that says to the runtime which NPUs a container sees."""
+"""The environment variable that tells the runtime which NPUs a container sees."""
 
 
 class Template(msgspec.Struct, gc=False, frozen=True):
@@ -49,13 +49,13 @@ class Chip(msgspec.Struct, gc=False, frozen=True):
     capacity: int
     """MiB."""
     allocatable: int
-    """MiB that a whole card gives to a container."""
+    """MiB that a container gets of a whole card."""
     in_modules: bool = False
-    """Whether cards come two to a module and are given out by the module only."""
+    """Whether cards come two to a module and are allocated by the module only."""
 
     @property
     def in_networks(self) -> bool:
-        """Whether cards may belong to network groups, which are better not mixed."""
+        """Whether cards may belong to network groups, of which a pod should get as few as possible."""
         return self.name.startswith("Ascend910")
 
 
@@ -95,7 +95,7 @@ CHIPS = (
 
 
 class _Runtime(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What the device plugin is told about one card of a pod."""
+    """One card of a pod in the annotation for the device plugin."""
 
     uuid: str = msgspec.field(name="UUID")
     temp: str = ""
@@ -120,9 +120,9 @@ class Ascend(PlainVendor):
         runtime_class: str = "",
         hidden_without: Sequence[str] = (),
     ) -> None:
-        """Where names are left out, they follow from the chip's.
+        """Names that are left out follow from the chip's name.
 
-        `hidden_without` are the counting resources of all chips, if NPUs are to be hidden from containers that name
+        `hidden_without` lists the counting resources of all chips if NPUs are to be hidden from containers that request
         none of them.
         """
         super().__init__(
@@ -154,7 +154,7 @@ class Ascend(PlainVendor):
         return self.chip.allocatable if template is None else template.memory
 
     def _template(self, memory: int) -> Template | None:
-        """The smallest part that holds that much; nothing if only a whole card does."""
+        """The smallest template with that much memory; None if it takes a whole card."""
         return next((template for template in self.chip.templates if template.memory >= memory), None)
 
     def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
@@ -211,7 +211,7 @@ class Ascend(PlainVendor):
 
 
 def _whole_modules(count: int, candidates: Sequence[Device]) -> list[int]:
-    """The first modules of which both cards are free; an empty list if they are too few or the count is odd."""
+    """The first modules with both cards free; an empty list if there are too few or the count is odd."""
     modules: dict[int, list[int]] = {}
     for position, device in enumerate(candidates):
         modules.setdefault(device.index // 2, []).append(position)

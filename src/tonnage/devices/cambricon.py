@@ -1,4 +1,4 @@
-"""Cambricon MLUs, which register nothing: their number and memory follow from what the node offers."""
+"""Cambricon MLUs, which register nothing: their number and memory follow from the node's capacity."""
 
 from tonnage.devices._plain import CapacityVendor
 from tonnage.devices.base import WHOLE_CARD, Handover, PodUses

@@ -1,4 +1,4 @@
-"""Enflame GCUs: whole ones, which register nothing, and those that DRS cuts into instances of fixed profiles."""
+"""Enflame GCUs: whole cards, which register nothing, and cards that DRS cuts into instances of fixed profiles."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,16 +35,16 @@ REGISTER = "enflame.com/gcu-drs-capacity"
 USE_UUID = "enflame.com/use-gpuuuid"
 REFUSE_UUID = "enflame.com/nouse-gpuuuid"
 MINOR = "minor"
-"""The fact by which a card tells the number of its device file."""
+"""The custom fact that is the number of a card's device file."""
 GIB = 1024
 LARGEST_IN_GIB = 256
-"""Memory up to this is asked for in GiB, more in MiB."""
+"""A request for memory up to this number counts in GiB, a larger one in MiB."""
 _PROFILE = re.compile(r"([1-9][0-9]{0,2})g\.([1-9][0-9]{0,5})gb", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Enflame(WholeVendor):
-    """GCUs that are given out whole."""
+    """GCUs that are allocated whole."""
 
     stem = "GCU"
     card_memory = 100
@@ -66,14 +66,14 @@ class _Card(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Capacity(msgspec.Struct, gc=False, frozen=True):
-    """What a node tells of its cards: how many slices each has, and the profiles that they can be cut into."""
+    """A node's registration: the number of slices of each card, and the profiles that cards can be cut into."""
 
     devices: list[_Card] = []
     profiles: dict[str, str] = {}
 
 
 class _Assigned(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """What the device plugin is told about a container."""
+    """One container in the annotation for the device plugin."""
 
     allocated: bool
     request: int
@@ -147,7 +147,7 @@ class EnflameSliced(PlainVendor):
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
     ) -> DeviceUse | None:
-        """The smallest profile that will do; the device plugin finds its place on the card."""
+        """The smallest profile that satisfies the request; the device plugin chooses its placement on the card."""
         for profile in device.profiles:
             if request.slices:
                 will_do = profile.slices == request.slices
@@ -159,7 +159,7 @@ class EnflameSliced(PlainVendor):
         return None
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
-        """What is asked for stands in limits and requests alike."""
+        """The requested resources are written to both limits and requests."""
         names = (self.count_resource,) if request.slices else (self.memory_resource, self.cores_resource)
         parts = {"limits": container.resources.limits or {}, "requests": container.resources.requests or {}}
         return tuple(
@@ -194,7 +194,7 @@ class EnflameSliced(PlainVendor):
 
 
 def _profiles(told: Mapping[str, str]) -> tuple[MigProfile, ...]:
-    """The profiles from the smallest to the largest; those that cannot be read are left out."""
+    """The profiles from the smallest to the largest, without names that cannot be parsed."""
     found = [(match, name) for name in told if (match := _PROFILE.fullmatch(name.strip().lower())) is not None]
     if not found:
         raise DecodeError("there is no profile that can be read", "profiles", "profiles such as 1g.6gb")
@@ -214,7 +214,7 @@ def _number(text: str | int, position: str) -> int:
 
 
 class _Keys(SectionKeys, frozen=True, rename="camel"):
-    """Whole GCUs and those cut by DRS; before HAMi 2.10 the latter were shared, under the last two names."""
+    """Whole GCUs, and GCUs cut by DRS; HAMi before 2.10 shared the latter, under the last two names."""
 
     resource_gcu: Name = msgspec.field(default="", name="resourceNameGCU")
     resource_sliced: Name = msgspec.field(default="", name="resourceNameDRSGCU")
@@ -235,7 +235,7 @@ def _warnings(section: _Keys) -> Iterator[str]:
 def _configured(section: _Keys) -> Iterator[Vendor]:
     if section.resource_gcu:
         yield Enflame(count_resource=section.resource_gcu)
-    # As in HAMi, these have names even where the section is silent.
+    # As in HAMi, the defaults apply to names that the section leaves out.
     names = {
         "count_resource": section.resource_sliced or section.resource_shared,
         "memory_resource": section.resource_memory,
@@ -246,7 +246,7 @@ def _configured(section: _Keys) -> Iterator[Vendor]:
 
 def _usual(flags: Flags) -> Iterator[Vendor]:
     yield Enflame(**from_flags(flags, count_resource="enflame_gcu_resource_name"))
-    # HAMi before 2.10 called the counting resource by the second flag.
+    # HAMi before 2.10 named the counting resource by the second flag.
     drs, shared = "enflame_drs_gcu_resource_name", "enflame_vgcu_resource_name"
     names = from_flags(
         flags,

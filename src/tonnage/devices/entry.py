@@ -1,4 +1,4 @@
-"""Catalog entries: what a vendor's file declares so that a device configuration and flags can name its vendors.
+"""Catalog entries: the sections of HAMi's device configuration and the flags that a vendor's file declares.
 
 The keys of a section of HAMi's device configuration are a msgspec struct. Keys that only the device plugin reads are
 checked and otherwise ignored. Numbers fit in 32 bits, as in HAMi.
@@ -19,7 +19,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)
 Amount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 Scale = Annotated[float, msgspec.Meta(ge=0)]
 Word = str | int
-"""A text that may look like a number, as chips' names and log levels do."""
+"""A text that may look like a number, such as the name of a chip or a log level."""
 Flags = Mapping[str, Any]
 """The values of HAMi's device flags that were given, by the name of the flag with underscores."""
 

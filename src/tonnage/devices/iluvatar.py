@@ -1,4 +1,4 @@
-"""Iluvatar GPUs in both generations: one kind derived from what the node offers, and one kind per chip."""
+"""Iluvatar GPUs of both generations: one vendor that reads the node's capacity, and one vendor per chip."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,11 +11,11 @@ MEMORY_UNIT = 256
 """MiB in one unit of memory."""
 CHIPS = ("MR-V100", "MR-V50", "BI-V100", "BI-V150")
 CONTAINER_NAME = "SOL_CONTINER_NAME"
-"""The environment variable by which the driver tells containers apart, misspelt as the driver has it."""
+"""The environment variable by which the driver tells containers apart, misspelt as in the driver."""
 
 
 def _whole_cards(container: Container, cores_resource: str, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
-    """Several cards are always whole ones; a request beside the limit must stay equal to it."""
+    """Several cards are always whole cards; a request next to the limit must stay equal to it."""
     if request.count == 1 or not cores_resource:
         return ()
     fields = ("limits", "requests") if cores_resource in (container.resources.requests or {}) else ("limits",)
@@ -23,7 +23,7 @@ def _whole_cards(container: Container, cores_resource: str, request: DeviceReque
 
 
 class IluvatarLegacy(CapacityVendor):
-    """Iluvatar GPUs before HAMi 2.7.1, whatever their chip."""
+    """Iluvatar GPUs of any chip, as HAMi before 2.7.1 treats them."""
 
     stem = "iluvatar"
     first = 1

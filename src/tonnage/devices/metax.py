@@ -1,7 +1,7 @@
-"""MetaX GPUs: whole ones, which register nothing, and sGPUs, which share cards under rules of their own.
+"""MetaX GPUs: whole cards, which register nothing, and sGPUs, which share cards under rules of their own.
 
-All sGPUs of one card have the same QoS policy. Pods may be of the class `online` or `offline`: they are kept apart from
-pods without a class, and offline ones do not join online ones, which would suspend them.
+All sGPUs of one card have the same QoS policy. A pod may have the class `online` or `offline`. Such pods share no card
+with pods without a class, and an offline pod does not join online pods, which would suspend it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,12 +48,12 @@ BEST_EFFORT = "best-effort"
 POLICIES = (BEST_EFFORT, "fixed-share", "burst-share")
 ONLINE, OFFLINE = "online", "offline"
 ZONE = "LinkZone"
-"""The fact by which a card tells with which others it is linked; 0 if with none."""
+"""The custom fact that names a card's zone of linked cards; 0 if it is linked with none."""
 GIB, MIB = 1024, 2**20
 
 
 class Metax(WholeVendor):
-    """MetaX GPUs that are given out whole."""
+    """MetaX GPUs that are allocated whole."""
 
     scores_nodes = True
     stem = "metax"
@@ -69,7 +69,7 @@ class Metax(WholeVendor):
         )
 
     def node_score(self, node: Node, cards: int, spreads: bool) -> int:
-        """How little taking so many cards spoils the links of the rest, or how well so many would be linked."""
+        """2000 minus the loss of links among the other cards, or under `spread` minus the score of that many cards."""
         told = node.annotations.get(SCORES if spreads else LOSSES)
         return 0 if told is None else _BEST - _by_count(told).get(cards, 0)
 
@@ -79,7 +79,7 @@ _Worth = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
 
 @lru_cache(maxsize=4096)
 def _by_count(text: str) -> dict[int, int]:
-    """Numbers by the number of cards; none if the node tells nothing that can be read."""
+    """The values by number of cards; empty if the node's annotation cannot be decoded."""
     try:
         return decode(text.encode("utf-8", "surrogatepass"), dict[int, _Worth])
     except WireError:
@@ -90,7 +90,7 @@ _Amount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
 class _Registered(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """A card as MetaX's device plugin writes it; what is zero or false is left out."""
+    """A card as MetaX's device plugin writes it: fields that are zero or false are left out."""
 
     uuid: str
     total_dev_count: _Amount = 0
@@ -102,7 +102,7 @@ class _Registered(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
 
 class _Given(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What MetaX's device plugin is told about one card of a container."""
+    """One card of a container in the annotation for MetaX's device plugin."""
 
     uuid: str
     compute: int = 0
@@ -143,7 +143,7 @@ class MetaxShared(PlainVendor):
         return msgspec.structs.replace(request, cores=0)
 
     def memory(self, container: Container) -> int | None:
-        """A bare number is in GiB; one with a unit is what it says."""
+        """A number without a unit counts in GiB."""
         quantity = limit(container, self.memory_resource)
         if quantity is None or not any(letter.isalpha() for letter in str(quantity)):
             return super().memory(container)

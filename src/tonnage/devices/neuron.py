@@ -1,6 +1,6 @@
-"""AWS Neuron devices, which register nothing, given out whole or by the core.
+"""AWS Neuron devices, which register nothing and are allocated whole or by the core.
 
-Compute is a set of cores: each bit of a number stands for one core, in what a device has as in what a container holds.
+Compute is a set of cores, written as a number in which each bit stands for one core.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ from tonnage.model.pod import Container
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 NODE_TYPE = "AWSNodeType"
-"""The fact by which a device tells the type of its node."""
+"""The custom fact that is the instance type of a device's node."""
 USUAL_CORES = 2
-"""Cores of a device, where only a number of cores is known."""
+"""Cores of a device whose node does not state them."""
 MOST_CORES = 16
 BLOCKS = (4, 8, 16)
-"""Numbers of neighbouring devices that are linked, except on inference nodes, where all neighbours are."""
+"""The sizes of blocks of linked neighbours; on inference nodes all neighbours are linked."""
 
 
 class Neuron(PlainVendor):
@@ -80,7 +80,7 @@ class Neuron(PlainVendor):
         ]
 
     def compute_given(self, asked: int, free: int) -> int:
-        """A single core is the first free one."""
+        """A request for one core gets the first free core."""
         return free & -free if asked == 1 else asked
 
     def is_particular(self, request: DeviceRequest) -> bool:

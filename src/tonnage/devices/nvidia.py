@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, shared, exclusive or cut into MIG instances."""
+"""NVIDIA GPUs: shared, exclusive or cut into MIG instances."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
@@ -47,11 +47,10 @@ HANDSHAKE = "hami.io/node-handshake"
 CORDON = "hami.io/device-cordon"
 SCORES = "hami.io/node-nvidia-score"
 MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
-HANDSHAKE = "hami.io/node-handshake"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 UNKNOWN_MEMORY = 100
-"""What a plain card is taken to have where no label says it, so that fractions of it can be counted."""
+"""MiB that a plain card is assumed to have if no label states it, so that its fractions can be counted."""
 
 USE_TYPE = "nvidia.com/use-gputype"
 REFUSE_TYPE = "nvidia.com/nouse-gputype"
@@ -130,7 +129,7 @@ class Nvidia(PlainVendor):
         return DeviceRequest(self.name, count, memory, percentage, self.default_cores if cores is None else cores)
 
     def _count(self, container: Container) -> int:
-        """Number of cards; one that only says how much of a card it needs gets the default number."""
+        """Number of cards; a container that requests only memory or compute gets the default number."""
         count = whole_number(container, self.count_resource)
         if count is not None:
             return count
@@ -210,7 +209,7 @@ class Nvidia(PlainVendor):
         return tuple(changes)
 
     def _is_exclusive(self, container: Container) -> bool:
-        """Whether the container takes whole cards without saying so by cores."""
+        """Whether the container takes whole cards although it requests no cores."""
         if not self.cores_resource or limit(container, self.cores_resource) is not None:
             return False
         percentage = self._percentage(container)
@@ -236,14 +235,14 @@ class _MigInstance(SectionKeys, frozen=True, rename="camel"):
 
 
 class _MigGeometries(SectionKeys, frozen=True, rename="camel"):
-    """What HAMi 2.5 to 2.9 cut cards of some models into."""
+    """The geometries into which HAMi 2.5 to 2.9 cuts cards of some models."""
 
     models: list[str] = msgspec.field(default_factory=list)
     allowed_geometries: list[list[_MigInstance]] = msgspec.field(default_factory=list)
 
 
 class _MigProfiles(SectionKeys, frozen=True, rename="camel"):
-    """What HAMi since 2.10 may cut cards of some models into."""
+    """The profiles into which HAMi since 2.10 may cut cards of some models."""
 
     models: list[str] = msgspec.field(default_factory=list)
     profiles: list[str] = msgspec.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Vastai accelerators, as whole cards or as dies of cards."""
+"""Vastai accelerators, registered as whole cards or as dies of cards."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,9 @@ from tonnage.devices.base import Device, DeviceRequest
 from tonnage.devices.entry import CountKeys, Section, VendorEntry
 
 STRATEGY = "DeviceStrategy"
-"""The fact by which a device says whether it is a card or one `die` of a card."""
+"""The custom fact that says whether a device is a card or one `die` of a card."""
 CARD = "AIC"
-"""The fact by which a die says of which card it is."""
+"""The custom fact that names the card of a die."""
 
 
 class Vastai(SlotVendor):
