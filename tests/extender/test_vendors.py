@@ -8,6 +8,7 @@ from tests.config.device_texts import FULL, NVIDIA, OLD_LIST
 from tests.devices.objects import container
 from tonnage.config.notes import ConfigError
 from tonnage.devices.base import DeviceRequest
+from tonnage.devices.catalog import default_vendors
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
 from tonnage.extender.vendors import configured_vendors
 
@@ -114,3 +115,9 @@ def test_a_wrong_file_is_an_error_with_its_place(tmp_path: Path):
         served(device_config_file=file)
     with pytest.raises(ConfigError, match="there is no such file"):
         served(device_config_file="/nowhere.yaml")
+
+
+def test_vendors_are_enabled_by_options_that_there_are():
+    enabling = {vendor.enabled_by for vendor in default_vendors()} - {""}
+    assert enabling == {"enable_ascend", "enable_iluvatar"}
+    assert enabling < {*ExtenderOptions.__struct_fields__}

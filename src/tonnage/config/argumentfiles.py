@@ -1,4 +1,4 @@
-"""Files that plugins' arguments name: what they hold, as plain data. Paths count from the configuration's folder."""
+"""Argument files: the content of files that plugins' arguments name, relative to the configuration's folder."""
 
 import csv
 from pathlib import Path
@@ -19,7 +19,7 @@ def folder_of(source: str) -> Path:
 
 
 def file_content(argument: str, path: Any, folder: Path) -> FileContent:
-    """What a file holds; ArgumentError if it cannot be read."""
+    """The content of a file as plain data; ArgumentError if it cannot be read."""
     if not isinstance(path, str) or not path:
         raise ArgumentError(argument, "expected the path of a file")
     try:
@@ -36,7 +36,7 @@ def file_content(argument: str, path: Any, folder: Path) -> FileContent:
 
 
 def _rows(argument: str, path: str, text: str) -> list[dict[str, str]]:
-    """The lines of a table by the names in its first line."""
+    """The rows of a table, keyed by the names in its first line."""
     lines = csv.reader(text.splitlines())
     names = next(lines, [])
     rows = []

@@ -45,7 +45,7 @@ def is_device_configuration(text: str, source: str) -> bool:
 
 
 def load_devices_file(path: str) -> DeviceConfig:
-    """The device configuration in a file; ConfigError with everything that is wrong."""
+    """The device configuration in a file; ConfigError with every error."""
     return load_devices(text_of_file(path), path)
 
 
@@ -70,9 +70,9 @@ class _Reader:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._resources: dict[str, Position] = {}
-        """Where each resource was named first."""
+        """The position at which each resource was named first."""
         self._chips: dict[str, Position] = {}
-        """Where each chip was named first."""
+        """The position at which each chip was named first."""
 
     def read(self, root: Part) -> list[Vendor]:
         fields = root.fields()

@@ -1,4 +1,4 @@
-"""From a configuration's text to plugins and actions, or to everything that is wrong with it."""
+"""The scheduler configuration: plugins and actions from a document, or every error in it."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from tonnage.plugins.defaults import default_plugins
 
 
 class SchedulerConfig(NamedTuple):
-    """What a scheduler is to do: plugins ready for a session, actions in their order, and what was said on the way."""
+    """A valid configuration: plugins ready for a session, actions in their order, and warnings."""
 
     source: str
     plugins: list[Plugin]
@@ -31,17 +31,17 @@ class SchedulerConfig(NamedTuple):
 
 
 def load_file(path: str, finder: PluginFinder | None = None) -> SchedulerConfig:
-    """The configuration in a file; ConfigError with all that is wrong."""
+    """The configuration in a file; ConfigError with every error."""
     return load_text(text_of_file(path), path, finder)
 
 
 def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> SchedulerConfig:
-    """The configuration in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
+    """The configuration in bytes of UTF-8 or UTF-16; messages name them by `source`."""
     return load_text(text_of(data, source), source, finder)
 
 
 def load_text(text: str, source: str, finder: PluginFinder | None = None) -> SchedulerConfig:
-    """The configuration in a text; plugins of others are found by the finder."""
+    """The configuration in a text; the finder resolves third-party plugins."""
     notes = Notes()
     plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
     try:
@@ -116,7 +116,7 @@ class _Reader:
         return found
 
     def _names(self, part: Part) -> list[tuple[str, Position]]:
-        """The names in a comma-separated text or in a list, with where each stands."""
+        """The names in a comma-separated text or in a list, with their positions."""
         text, items = part.text(), part.items()
         names: list[tuple[str, Position]] = []
         if text is not None:
@@ -139,7 +139,7 @@ class _Reader:
         return names
 
     def _check_without_effect(self, name: str, value: Part) -> None:
-        """Keys that do nothing here are still checked as far as both peers agree on what they hold."""
+        """Check keys without effect as far as Volcano and KAI agree on their content."""
         if value.is_null:
             return
         if name == "configurations":
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def complete(named: list[Plugin]) -> list[Plugin]:
-    """The plugins of a file with those that are always there: what keeps placements right first, others last."""
+    """The plugins of a file with those that always run: first those that placements depend on, last the rest."""
     by_name = {plugin.name: plugin for plugin in named}
     always = [by_name.get(name) or _default(name) for name in ALWAYS]
     last = [] if any(name in by_name for name in CARD_ORDERS) else [_default(CARD_ORDERS[0])]

@@ -1,4 +1,4 @@
-"""The text of a configuration, from a file or from bytes; what keeps it from being read is a ConfigError."""
+"""The source text of a configuration, from a file or from bytes; ConfigError if it cannot be read."""
 
 from tonnage.config.notes import ConfigError, Note, Position
 from tonnage.manifests.content import as_text, as_utf8, file_content
@@ -16,7 +16,7 @@ def text_of_file(path: str) -> str:
 
 
 def text_of(data: bytes, source: str) -> str:
-    """The text in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
+    """The text in bytes of UTF-8 or UTF-16; messages name them by `source`."""
     try:
         return as_text(as_utf8(data, source), source)
     except TextError as error:
@@ -26,5 +26,5 @@ def text_of(data: bytes, source: str) -> str:
 
 
 def place_of(error: TextError) -> Position | None:
-    """Where a text cannot be read."""
+    """The position at which a text cannot be read; None if it is not known."""
     return Position(error.line, error.column or 1) if error.line else None

@@ -1,4 +1,4 @@
-"""The vendors that an extender serves: those of its device configuration, or those of flags of old."""
+"""The vendors that an extender serves, from its device configuration or from HAMi's former device flags."""
 
 from msgspec.structs import asdict
 
@@ -11,10 +11,9 @@ from tonnage.extender.options import DeviceFlags, ExtenderOptions
 
 
 def configured_vendors(options: ExtenderOptions) -> DeviceConfig:
-    """The vendors that options ask for; ConfigError if a file that they name is wrong.
+    """The vendors of the extender's options; ConfigError if a file is invalid.
 
-    A device configuration counts more than flags. As in HAMi, chips of Ascend and Iluvatar are used only where their
-    flag enables them.
+    A device configuration overrides device flags. As in HAMi, chips of some vendors need a flag that enables them.
     """
     flags = options.device_flags
     if options.device_config_file:
@@ -36,5 +35,5 @@ def _is_enabled(vendor: Vendor, options: ExtenderOptions) -> bool:
 
 
 def _flag_vendors(flags: DeviceFlags) -> tuple[Vendor, ...]:
-    """The usual vendors, under the names and with the defaults that flags give."""
+    """The default vendors with the names and defaults that flags give."""
     return default_vendors({name: value for name, value in asdict(flags).items() if value is not None})
