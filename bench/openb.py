@@ -91,7 +91,7 @@ def page(found: Found, seeds: int) -> str:
     lines = [
         "# Results on the openb traces",
         "",
-        "GPU allocation in percent of the cluster's 6,212 GPUs, when pods have arrived that ask for 100 % of them:",
+        "GPU allocation in percent of the cluster's 6,212 GPUs, once the arrived pods request 100 % of them:",
         f"mean of {seeds} seeds ({FIRST_SEED} to {last}), standard deviation in brackets. The",
         "[protocol](simulate.md#fill) is that of the paper on fragmentation gradient descent (USENIX ATC 2023).",
         "",
@@ -114,11 +114,9 @@ def _against_the_paper(found: Found) -> list[str]:
     lines = [
         "## Against the authors' figures",
         "",
-        "Below each mean: the difference to what the authors published, in points; **bold** where it is more than",
-        "this project allows itself ("
-        + ", ".join(f"{name} {most}" for name, most in ALLOWED.items())
-        + "; `fgd` may be",
-        "above).",
+        "Below each mean is its difference to the authors' published mean, in points, in **bold** where it exceeds the",
+        "tolerance: " + ", ".join(f"{name} {most}" for name, most in ALLOWED.items()) + ".",
+        "`fgd` may be above.",
         "",
         "| trace | " + " | ".join(PAPER) + " |",
         "|---|" + "---|" * len(PAPER),
@@ -151,7 +149,7 @@ def _all_policies(found: Found) -> list[str]:
 
 
 def _fragments(found: Found) -> list[str]:
-    title = ["## Fragmentation", "", "Free GPU that the usual pods cannot use, in percent of all GPUs, at 80 %:", ""]
+    title = ["## Fragmentation", "", "Free GPU that the typical pods cannot use, in percent of all GPUs, at 80 %:", ""]
     return [*title, *_table(found, "fragmentation_of_all", "80")]
 
 
