@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tonnage.extender.protocol import FilterResult
-from tonnage.extender.reservations import UNRESOLVABLE
 from tonnage.framework.decision import Decision
+from tonnage.framework.reasons import is_resolvable
 
 _SCORES = 5
 
@@ -34,7 +34,7 @@ def no_node(counts: Mapping[str, int], decision: Decision | None) -> str:
     for rejected in decision.rejected if decision is not None else ():
         messages.setdefault(rejected.reason, rejected.message)
     parts = []
-    for reason in sorted(counts, key=lambda reason: (reason in UNRESOLVABLE, -counts[reason], reason)):
+    for reason in sorted(counts, key=lambda reason: (not is_resolvable(reason), -counts[reason], reason)):
         message = messages.get(reason)
         parts.append(f"{counts[reason]} {reason}" + (f" ({message})" if message else ""))
     if not parts:

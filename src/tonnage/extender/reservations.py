@@ -17,6 +17,7 @@ from tonnage.cluster.task import Task, make_task
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.reasons import is_resolvable
 from tonnage.framework.session import Session, Survey
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError
@@ -28,18 +29,6 @@ HIGHEST = 10
 """The best score that the protocol carries."""
 UNKNOWN_NODE = "NodeUnknown"
 SILENT_PLUGIN = "DevicePluginSilent"
-UNRESOLVABLE = frozenset(
-    (
-        "InvalidRequest",
-        "NodeUnregistered",
-        "CardNotHealth",
-        "CardCordoned",
-        "CardTypeMismatch",
-        "CardUuidMismatch",
-        "NodeInsufficientDevice",
-    )
-)
-"""Reasons that stay when other pods go, so that preemption does not help."""
 
 
 class ReservationState(Enum):
@@ -284,7 +273,7 @@ class Reservations:
 
 
 def _result(result: FilterResult, reasons: dict[str, str]) -> FilterResult:
-    result.failed_nodes = {name: reason for name, reason in reasons.items() if reason not in UNRESOLVABLE}
-    unresolvable = {name: reason for name, reason in reasons.items() if reason in UNRESOLVABLE}
+    result.failed_nodes = {name: reason for name, reason in reasons.items() if is_resolvable(reason)}
+    unresolvable = {name: reason for name, reason in reasons.items() if not is_resolvable(reason)}
     result.failed_and_unresolvable_nodes = unresolvable
     return result

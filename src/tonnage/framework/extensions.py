@@ -20,7 +20,7 @@ from tonnage.framework import points
 from tonnage.framework.classes import FITS, Classes, PredicateFunction, everything
 from tonnage.framework.combine import Registered, all_agree, by_vote, common_victims, first_decides, first_reason
 from tonnage.framework.decision import QueueFigures, QueueRecord, Reason
-from tonnage.framework.guard import FAILED, Guard
+from tonnage.framework.guard import Guard
 from tonnage.framework.nodesets import NodeSets
 from tonnage.framework.pernode import NodeScore, PerNodePredicate, PerNodeScore, Predicate
 from tonnage.framework.plugin import Plugin
@@ -51,6 +51,7 @@ from tonnage.framework.points import (
     VictimQueues,
     Victims,
 )
+from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.framework.scores import ScoreFunction
 from tonnage.model.problem import Problem
 
@@ -276,7 +277,7 @@ class Extensions:
         names = ("", *reasons)
         if not self._is_built_in:
             evaluate = self._guard.predicate(evaluate, failed=len(names))
-            names += (FAILED,)
+            names += (PLUGIN_FAILED,)
         evaluate = self._watched(points.BATCH_PREDICATE.name, evaluate)
         return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh)
 

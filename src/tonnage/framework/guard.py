@@ -35,9 +35,8 @@ from tonnage.framework.points import (
     Reduce,
     TaskEvent,
 )
+from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.model.problem import Problem
-
-FAILED = "PluginFailed"
 
 Report = Callable[[Problem], None]
 
@@ -61,11 +60,11 @@ class Guard:
             try:
                 answer = check(task, job)
             except Exception as error:
-                return Reason(FAILED, self.failed("pre-predicate", task.key, error))
+                return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, error))
             if answer is None or isinstance(answer, Reason):
                 return answer
             what = f"answered {answer!r} instead of a Reason or nothing"
-            return Reason(FAILED, self.failed("pre-predicate", task.key, what))
+            return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, what))
 
         return guarded
 
@@ -187,7 +186,7 @@ class Guard:
                 what: str | Exception = f"answered {_shown(sets)} instead of NodeSets, each a mask over all nodes"
             except Exception as error:
                 what = error
-            return NodeSets((), Reason(FAILED, self.failed("node sets", job.key, what)))
+            return NodeSets((), Reason(PLUGIN_FAILED, self.failed("node sets", job.key, what)))
 
         return guarded
 
@@ -204,7 +203,7 @@ class Guard:
             except Exception as error:
                 what = error
             message = self.failed(point.name, getattr(about[0], "key", "") or getattr(about[0], "name", ""), what)
-            return Reason(FAILED, message) if fallback is Reason else fallback
+            return Reason(PLUGIN_FAILED, message) if fallback is Reason else fallback
 
         return guarded
 

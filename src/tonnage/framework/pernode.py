@@ -15,7 +15,8 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS
 from tonnage.framework.decision import Reason
-from tonnage.framework.guard import FAILED, Guard
+from tonnage.framework.guard import Guard
+from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.model.selection import Taint
 
 MOST_REASONS = 60
@@ -89,7 +90,7 @@ class PerNodePredicate(PerNode):
         super().__init__(cluster, guard)
         self._function = function
         self._job_of = job_of
-        self.reasons: list[str] = ["", FAILED]
+        self.reasons: list[str] = ["", PLUGIN_FAILED]
         """Names by code; new ones are added as the function uses them."""
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array:
@@ -104,11 +105,11 @@ class PerNodePredicate(PerNode):
         try:
             answer = self._function(task, self._job_of(task), NodeView(self._cluster, state))
         except Exception as error:
-            return Reason(FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error))
+            return Reason(PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error))
         if answer is None or isinstance(answer, Reason):
             return answer
         what = f"answered {answer!r} instead of a Reason or nothing"
-        return Reason(FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", what))
+        return Reason(PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", what))
 
     def _code(self, answer: Reason | None) -> int:
         if answer is None:
@@ -116,7 +117,7 @@ class PerNodePredicate(PerNode):
         if answer.name in self.reasons:
             return self.reasons.index(answer.name)
         if len(self.reasons) > MOST_REASONS:
-            return self.reasons.index(FAILED)
+            return self.reasons.index(PLUGIN_FAILED)
         self.reasons.append(answer.name)
         return len(self.reasons) - 1
 

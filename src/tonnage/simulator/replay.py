@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
+from tonnage.framework.reasons import is_lasting
 from tonnage.simulator.measure import CardsByUse, Course, Pods, Summary, Usage, WaitReason, measure, waits
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.placer import Placer
@@ -26,20 +27,6 @@ _SAMPLES_KEPT = 24 * 60
 _MOST_REASONS = 8
 _MOST_ROUNDS = 10
 """How often pods are stopped for others within one moment; what is left waits for the next."""
-_LASTING = frozenset(
-    {
-        "NodeUnregistered",
-        "NodeUnschedulable",
-        "NodeAffinityMismatch",
-        "NodeInsufficientDevice",
-        "UntoleratedTaint",
-        "CardNotHealth",
-        "CardCordoned",
-        "CardTypeMismatch",
-        "CardUuidMismatch",
-    }
-)
-"""Reasons that no departure takes away: a pod that also meets others waits for those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +262,7 @@ def main_reason(decision: Decision) -> str:
     """What a pod waits for: the reason of most nodes, leaving out those that would never have taken it."""
     if not decision.rejected:
         return "NoNodes"
-    passing = [group for group in decision.rejected if group.reason not in _LASTING]
+    passing = [group for group in decision.rejected if not is_lasting(group.reason)]
     counts: Counter[str] = Counter()
     for group in passing or decision.rejected:
         counts[group.reason] += group.count

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tonnage.cluster.jobs.group import LET_IN
 from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, WAITING, Job
+from tonnage.framework.reasons import known_reason
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
 from tonnage.observability.events import shortened
 
@@ -20,14 +21,6 @@ NODE_POOL, DEFAULT_POOL = "kai.scheduler/node-pool", "default"
 NOT_ENOUGH_RESOURCES = "NotEnoughResources"
 READY = "tasks in gang are ready to be scheduled"
 POD_ERRORS = "PodSchedulingErrors"
-_VOLCANO_REASONS = {"NotEnoughPods": "NotEnoughTasks", "NotEnoughPodsOfRole": "NotEnoughPodsOfTask"}
-_KAI_REASONS = {
-    "NonPreemptibleOverQuota": "NonPreemptibleOverQuota",
-    "QueueOverLimit": "OverLimit",
-    "PreemptionDelayNotElapsed": "PreemptionDelayNotElapsed",
-    "QueueNotFound": "QueueDoesNotExist",
-}
-"""Reasons for which the peers have a word of their own."""
 _STAMPS = ("transitionID", "lastTransitionTime")
 _COMPLETED = "Completed"
 _ENDED = ("Finished", "Failed")
@@ -102,7 +95,7 @@ def _volcano(
     waits = why if lacks else None
     conditions = _conditions(thing.status.conditions)
     if waits is not None:
-        reason = _VOLCANO_REASONS.get(waits.reason, NOT_ENOUGH_RESOURCES)
+        reason = known_reason(waits.reason).volcano or NOT_ENOUGH_RESOURCES
         conditions = _only(conditions, UNSCHEDULABLE, reason, waits.message, waits.cycle, now)
     elif job is not None and not lacks:
         conditions = _only(conditions, SCHEDULED, READY, "", cycle, now)
@@ -171,7 +164,7 @@ def _on_node_pool(conditions: list[Any], pool: str, why: Why, now: str) -> dict[
         "nodePool": pool,
         "reason": UNSCHEDULABLE,
         "message": message,
-        "reasons": [{"reason": _KAI_REASONS.get(why.reason, POD_ERRORS), "message": message}],
+        "reasons": [{"reason": known_reason(why.reason).kai or POD_ERRORS, "message": message}],
         "status": "True",
     }
     if conditions and without_stamps(conditions[-1:]) == [ours]:
