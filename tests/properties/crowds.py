@@ -237,7 +237,7 @@ def picture(session: Session) -> tuple[Any, ...]:
     arrays = tuple(array.tobytes() for array in (columns.amounts, columns.card_free, columns.node_used))
     counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
     sets = [set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.promised, cluster.leaving)]
-    return arrays, dict(cluster.holders), counts, sets, session.queue_records(), len(session.evictions)
+    return arrays, dict(cluster.holders), counts, sets, session.queues.records(), len(session.evictions)
 
 
 def overfull(cluster: Cluster) -> list[str]:

@@ -84,7 +84,7 @@ class Watched(EvictionAction):
 def test_an_attempt_that_comes_to_nothing_leaves_everything_as_it_was(action, world):
     watched = type("Watching", (Watched, action), {})()
     with Session(Crowd(world).build(), plugins(world)) as session:
-        session.queue_records()
+        session.queues.records()
         run_cycle(session, [watched])
 
 
@@ -191,4 +191,4 @@ def test_nobody_has_to_go_who_could_have_stayed(world):
             task = cluster.waiting[placed.task.key]
             queue = cluster.queues[placed.job.queue]
             among = cluster.mask((placed.node,))
-            assert session.why_not_allocatable(queue, task) or session.decide(task, among).node is None, back
+            assert session.queues.why_not_allocatable(queue, task) or session.decide(task, among).node is None, back

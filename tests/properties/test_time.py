@@ -73,8 +73,8 @@ def ask(cluster: Cluster, order: Any) -> list[str]:
     both = {"default_preempt_min_runtime": f"{MINIMUM}s", "default_reclaim_min_runtime": f"{MINIMUM}s"}
     with Session(cluster, [MinRuntime(MinRuntime.Arguments(**both)), AllowsAll()]) as session:
         victims = [cluster.running[key] for key in order if key not in cluster.leaving]
-        found = session.preemptable(Job("default/urgent", {}), victims)
-        assert found == session.reclaimable(Job("default/urgent", {}), victims)
+        found = session.jobs.preemptable(Job("default/urgent", {}), victims)
+        assert found == session.jobs.reclaimable(Job("default/urgent", {}), victims)
         assert found == [task for task in victims if task in found]
     return [task.key for task in found]
 

@@ -106,7 +106,7 @@ def test_the_queue_served_next_is_the_first_of_all(text, given_queues, given_job
     with Session(cluster, load_text(text, "FILE").plugins) as session:
         order = QueueOrder(session, left)
         for what, which in [*given_steps, ("", 0)]:
-            first = min([cluster.queues[name] for name in left], key=cmp_to_key(session.compare_queues))
+            first = min([cluster.queues[name] for name in left], key=cmp_to_key(session.queues.compare))
             assert order.first() == first
             happen(session, order, left, what, which)
 
@@ -117,7 +117,7 @@ def test_jobs_are_in_the_order_that_comparing_them_gives(by_kai, given_jobs):
     cluster = build(by_kai, [{"parent": 0, "quota": 1, "weight": 1, "priority": 100}], given_jobs)
     with Session(cluster, load_text(KAI_DEFAULT if by_kai else VOLCANO_BUILT_IN, "FILE").plugins) as session:
         found = session.waiting_jobs()
-        assert session.ordered_jobs(found) == sorted(found, key=cmp_to_key(session.compare_jobs))
+        assert session.jobs.ordered(found) == sorted(found, key=cmp_to_key(session.jobs.compare))
 
 
 @settings(max_examples=examples(25))

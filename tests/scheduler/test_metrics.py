@@ -15,9 +15,9 @@ from tonnage.actions.catalog import make_actions
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import QueueFigures
-from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
+from tonnage.framework.registration import CLOSE, OPEN, REDUCE
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion

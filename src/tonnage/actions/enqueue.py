@@ -24,7 +24,7 @@ class Enqueue(Action):
         while (turn := job_queue.next()) is not None:
             _, job = turn
             assert job.group is not None
-            if session.is_enqueueable(job):
+            if session.jobs.is_enqueueable(job):
                 session.enqueued.append(job)
             else:
                 session.not_enqueued[job.key] = job.group.min_resources

@@ -74,7 +74,7 @@ class JobAllocator:
         """Give a job what it needs to start, or one more pod; whether it has pods left for another turn."""
         tasks = self._left.pop(job, None)
         if tasks is None:
-            invalid = self._session.why_invalid(job)
+            invalid = self._session.jobs.why_invalid(job)
             if invalid is not None:
                 self._refuse(self._wanted(job), *invalid)
                 return False
@@ -83,7 +83,7 @@ class JobAllocator:
             message = f"{job.key} has places for {job.promised()} pods, and may have {job.maximum}"
             self._refuse(tasks, self._action, Reason("EnoughPods", message))
             return False
-        sets = self._session.node_sets(job, tasks)
+        sets = self._session.jobs.node_sets(job, tasks)
         if sets is not None:
             return self._serve_within(sets, queue, job, tasks)
         attempt = _Attempt(tasks)
@@ -100,9 +100,9 @@ class JobAllocator:
             attempt = _Attempt(list(tasks), one)
             with Statement(session) as statement:
                 self._try(statement, queue, job, attempt)
-                if attempt.found and session.is_ready(job) and attempt.found[-1].outcome == PLACED:
+                if attempt.found and session.jobs.is_ready(job) and attempt.found[-1].outcome == PLACED:
                     return self._conclude(statement, job, attempt)
-                if attempt.found and session.is_pipelined(job):
+                if attempt.found and session.jobs.is_pipelined(job):
                     later = later or one
                 elif attempt.failed_anywhere and later is None:
                     return self._conclude(statement, job, attempt)
@@ -130,8 +130,8 @@ class JobAllocator:
         lacking = job.lacking() if job.group is not None else {}
         tasks = job.tasks_that(IS_WAITING)
         if not lacking:
-            return self._session.ordered([task for task in tasks if self._wants(task)])
-        tasks = sorted(self._session.ordered(tasks), key=lambda task: not self._wants(task))
+            return self._session.jobs.ordered_tasks([task for task in tasks if self._wants(task)])
+        tasks = sorted(self._session.jobs.ordered_tasks(tasks), key=lambda task: not self._wants(task))
         if job.group is None or not job.roles:
             return tasks
         first: list[Task] = []
@@ -153,7 +153,7 @@ class JobAllocator:
             if decision.node is not None:
                 attempt.found.append(decision)
                 del tasks[0]
-                if session.is_ready(job):
+                if session.jobs.is_ready(job):
                     return
                 continue
             failures += 1
@@ -181,11 +181,11 @@ class JobAllocator:
         if job.group is None:
             return True
         with job.supposing(tasks):
-            return self._session.is_pipelined(job)
+            return self._session.jobs.is_pipelined(job)
 
     def _place(self, statement: Statement, queue: Queue, task: Task, among: NodeSet | None) -> Decision:
         session = self._session
-        refused = session.why_not_allocatable(queue, task)
+        refused = session.queues.why_not_allocatable(queue, task)
         if refused is not None:
             return session.refuse(task, *refused)
         decision = statement.place(task, among)
@@ -206,8 +206,8 @@ class JobAllocator:
     def _conclude(self, statement: Statement, job: Job, attempt: _Attempt) -> bool:
         """Keep what was found if the job can start with it, now or later; what is not kept is undone."""
         session = self._session
-        is_ready = session.is_ready(job)
-        if attempt.found and not is_ready and not session.is_pipelined(job):
+        is_ready = session.jobs.is_ready(job)
+        if attempt.found and not is_ready and not session.jobs.is_pipelined(job):
             tasks = [*(decision.task for decision in attempt.found), *attempt.left]
             self._refuse(tasks, self._action, self._why_not_ready(job, attempt))
             attempt.found = []

@@ -23,18 +23,18 @@ class JobQueue:
         for job in jobs:
             self._jobs.setdefault(job.queue, []).append(job)
         for name, waiting in self._jobs.items():
-            waiting[:] = reversed(session.ordered_jobs(waiting))
+            waiting[:] = reversed(session.jobs.ordered(waiting))
             self._tell_next(name)
         self._queues = QueueOrder(session, self._jobs)
 
     def _last_comes_next(self, one: Job, other: Job) -> int:
-        return self._session.compare_jobs(other, one)
+        return self._session.jobs.compare(other, one)
 
     def next(self) -> tuple[Queue, Job] | None:
         """The job to serve now; nothing if none is left."""
         while (queue := self._queues.first()) is not None:
             jobs = self._jobs[queue.name]
-            overused = self._session.why_overused(queue) if jobs and self._mind_shares else None
+            overused = self._session.queues.why_overused(queue) if jobs and self._mind_shares else None
             if jobs and overused is None:
                 job = jobs.pop()
                 self._tell_next(queue.name)

@@ -92,4 +92,4 @@ class QueueOrder:
         return known
 
     def _compare(self, one: _Branch, other: _Branch) -> int:
-        return self._session.compare_queues(one.first(), other.first())
+        return self._session.queues.compare(one.first(), other.first())

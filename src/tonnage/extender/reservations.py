@@ -15,10 +15,11 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
+from tonnage.framework.decider import Survey
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.reasons import is_resolvable
-from tonnage.framework.session import Session, Survey
+from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError
 

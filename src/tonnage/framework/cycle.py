@@ -58,7 +58,7 @@ def document(session: Session, decisions: Sequence[Decision], read_problems: Seq
     """The document of a cycle, with the problems met while reading its objects in front."""
     problems = [*read_problems, *session.cluster.problems(), *session.problems()]
     records = [decision.record() for decision in decisions]
-    jobs, queues = _waiting_jobs(session), session.queue_records()
+    jobs, queues = _waiting_jobs(session), session.queues.records()
     return CycleDocument(records, session.evictions, jobs, queues, problems, session.stale)
 
 

@@ -5,6 +5,7 @@ a score that fails counts nothing, an event that fails is passed over.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,13 +39,33 @@ from tonnage.framework.points import (
 from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.model.problem import Problem
 
-Report = Callable[[Problem], None]
+
+class PluginProblems:
+    """The problems that plugins report or cause during a session."""
+
+    def __init__(self) -> None:
+        self._problems: dict[tuple[str, str], Problem] = {}
+        self.failures: Counter[str] = Counter()
+        """How often each plugin failed to answer."""
+
+    def report(self, problem: Problem) -> None:
+        """Keep a problem with an object that stops nothing; of several about one field the latest counts."""
+        self._problems[problem.object, problem.field] = problem
+
+    def failed(self, plugin: str, problem: Problem) -> None:
+        """Count a plugin's failure and keep the problem that describes it."""
+        self.failures[plugin] += 1
+        self.report(problem)
+
+    def all(self) -> list[Problem]:
+        """The problems, in the order of objects."""
+        return [self._problems[key] for key in sorted(self._problems)]
 
 
 class Guard:
     """Wraps the callbacks of one plugin."""
 
-    def __init__(self, plugin: str, report: Report) -> None:
+    def __init__(self, plugin: str, report: Callable[[Problem], None]) -> None:
         self._plugin = plugin
         self._report = report
 

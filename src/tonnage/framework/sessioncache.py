@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework import points
-from tonnage.framework.extensions import CallObserver
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.registration import CallObserver
 from tonnage.framework.session import Session
 
 _ABOUT_QUEUES = {

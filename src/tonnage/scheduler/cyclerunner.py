@@ -108,7 +108,7 @@ class CycleRunner:
 
     def queue_figures(self) -> Mapping[str, Mapping[str, QueueFigures]]:
         """Where queues stood at the end of the last cycle."""
-        return {} if self._last is None else self._last.queue_figures()
+        return {} if self._last is None else self._last.queues.figures()
 
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action], now: float) -> None:
         """Decide by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tonnage.framework.action import Action
-from tonnage.framework.extensions import F
 from tonnage.framework.points import BATCH_NODE_ORDER, BATCH_PREDICATE, NODE_ORDER, PREDICATE
+from tonnage.framework.registration import F
 from tonnage.framework.session import Session
 
 LONG = 50e-6

@@ -43,7 +43,7 @@ def stopped(cluster, point="preemptable", *, by="default", others=(AllowsAll,), 
     plugins = [MinRuntime(convert(arguments, MinRuntime.Arguments)), *(kind() for kind in others)]
     with Session(cluster, plugins) as session:
         victims = [cluster.running[key] for key in sorted(cluster.running) if key not in cluster.leaving]
-        return [task.name for task in getattr(session, point)(asks, victims)]
+        return [task.name for task in getattr(session.jobs, point)(asks, victims)]
 
 
 FIVE_MINUTES = {"defaultPreemptMinRuntime": "5m", "defaultReclaimMinRuntime": "5m"}

@@ -82,7 +82,7 @@ class _Attempts:
     def is_open(self, job: Job) -> bool:
         """Whether a job comes into question at all."""
         session = self._session
-        return why_held_back(session, job) is None and session.why_invalid(job) is None
+        return why_held_back(session, job) is None and session.jobs.why_invalid(job) is None
 
     def make(self, queue: Queue, job: Job) -> None:
         """Try to make room for a job, and say why not."""
@@ -123,7 +123,7 @@ class _Attempts:
             if action.allows(session) is None or not outlook.places:
                 return against
             return msgspec.structs.replace(against, message=f"{outlook}; {against.message}")
-        sets = session.node_sets(job, tasks)
+        sets = session.jobs.node_sets(job, tasks)
         if sets is not None and not sets:
             return sets.reason
         tried: Sequence[NodeSet | None] = [None] if sets is None else sets
@@ -137,7 +137,7 @@ class _Attempts:
                 victims = self._victims.stream(queues, below)
                 allows, why = action.allows(session), action.reason(job)
                 search = Search(statement, session, queue, job, victims, allows, why, within)
-                if search.run(tasks) and session.is_pipelined(job):
+                if search.run(tasks) and session.jobs.is_pipelined(job):
                     statement.commit()
                     self._prospects.leave(search.evicted)
                     self._record(search.placed)
@@ -160,7 +160,7 @@ class _Attempts:
 
 def starting(session: Session, job: Job) -> list[Task]:
     """The waiting pods with which a job would start, or the next one of a job that has started."""
-    tasks = session.ordered(job.tasks_that(WAITING))
+    tasks = session.jobs.ordered_tasks(job.tasks_that(WAITING))
     if job.group is None:
         return tasks
     lacking = job.lacking()

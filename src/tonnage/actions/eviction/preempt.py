@@ -25,7 +25,7 @@ class Preempt(EvictionAction):
         return job.priority
 
     def allows(self, session: Session) -> Allows | None:
-        return session.preemptable
+        return session.jobs.preemptable
 
     def reason(self, job: Job) -> str:
         return f"{job.key} has priority {job.priority}"

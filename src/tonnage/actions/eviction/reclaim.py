@@ -16,14 +16,14 @@ class Reclaim(EvictionAction):
     name = "reclaim"
 
     def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
-        against = session.why_not_reclaimer(job, tasks)
+        against = session.jobs.why_not_reclaimer(job, tasks)
         return None if against is None else against[1]
 
     def takes_from(self, session: Session, job: Job, queue: str) -> bool:
         return queue != job.queue and session.cluster.queues[queue].reclaimable
 
     def allows(self, session: Session) -> Allows | None:
-        return session.reclaimable
+        return session.jobs.reclaimable
 
     def reason(self, job: Job) -> str:
         return f"queue {job.queue} takes back its share"

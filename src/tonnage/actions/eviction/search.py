@@ -81,7 +81,7 @@ class Search:
 
     def _make_room(self, task: Task) -> bool:
         session = self._session
-        if session.why_not_allocatable(self._queue, task) is not None:
+        if session.queues.why_not_allocatable(self._queue, task) is not None:
             return self._allows is not None and self._make_room_in_queue(task)
         decision = session.decide(task, self._within)
         if decision.node is not None and self._take(decision, {}) is None:
@@ -176,7 +176,7 @@ class Search:
                 continue
             needed[number] = batch
             self._away(batch, tell)
-            if session.why_not_allocatable(self._queue, task) is None:
+            if session.queues.why_not_allocatable(self._queue, task) is None:
                 decision = session.decide(task, self._within)
                 if decision.node is not None:
                     break
@@ -189,7 +189,7 @@ class Search:
                 continue
             self._back(batch, tell)
             without = session.decide(task, self._within)
-            if without.node is not None and session.why_not_allocatable(self._queue, task) is None:
+            if without.node is not None and session.queues.why_not_allocatable(self._queue, task) is None:
                 decision = without
                 del needed[number]
             else:
@@ -285,14 +285,14 @@ class Search:
         for place in range(len(self.evicted) - 1, -1, -1):
             batch = self.evicted[place]
             queue = self._cluster.queues[batch.job.queue]
-            if self._session.node_sets(batch.job, batch.tasks) is not None:
+            if self._session.jobs.node_sets(batch.job, batch.tasks) is not None:
                 # Its pods would have to be close to each other in the new place too.
                 homeless.append(place)
                 continue
             mark = len(statement)
             for task in batch.tasks:
                 kind = queue.name, self._session.class_key(task)
-                refused = kind in hopeless or self._session.why_not_allocatable(queue, task) is not None
+                refused = kind in hopeless or self._session.queues.why_not_allocatable(queue, task) is not None
                 if refused or statement.move(task).node is None:
                     hopeless.add(kind)
                     statement.undo(mark)

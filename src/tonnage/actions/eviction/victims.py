@@ -67,7 +67,7 @@ class Victims:
 
     def _compare(self, one: VictimBatch, other: VictimBatch) -> int:
         """Below 0 if the job of the first goes before that of the second."""
-        return 0 if one.job is other.job else self._session.compare_jobs(other.job, one.job)
+        return 0 if one.job is other.job else self._session.jobs.compare(other.job, one.job)
 
     def stream(self, names: Sequence[str], below: int | None) -> Iterator[VictimBatch]:
         """The batches of some queues, in order, of jobs below a priority if one is given."""
@@ -76,7 +76,7 @@ class Victims:
         if len(names) == 1:
             yield from left[names[0]]
             return
-        order = self._session.victim_queues()
+        order = self._session.queues.victim_order()
         # What a queue would give up next counts as given up, so that queues are compared by what they would be left.
         following: dict[str, VictimBatch] = {}
 
@@ -117,7 +117,7 @@ def _batches(session: Session, job: Job) -> list[VictimBatch]:
     stays = session.must_stay
     if len(tasks) == 1 and job.preemptible and tasks[0].key not in stays:
         return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]
-    tasks = session.ordered(tasks)
+    tasks = session.jobs.ordered_tasks(tasks)
     surplus = Surplus()
     may_go = [task for task in reversed(tasks) if job.lets_go(task) and task.key not in stays]
     spare = [task for task in may_go if surplus.take(job, task)]

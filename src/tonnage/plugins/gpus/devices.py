@@ -72,7 +72,7 @@ class Devices(Plugin):
         session.set_assign(self._assign, number)
 
     def _key(self, task: Task) -> Hashable:
-        return (task.demands, task.constraints, self._session.gpu_key(task)) if task.demands else ()
+        return (task.demands, task.constraints, self._session.cards.key(task)) if task.demands else ()
 
     def _plan(self, task: Task) -> DevicePlan:
         last, plan = self._planned
@@ -116,7 +116,7 @@ class Devices(Plugin):
     def _card_codes(self, task: Task, ask: CardAsk, cards: Cards) -> Array:
         """For each card the first rule that keeps the request off it, the other plugins' included."""
         codes = ask.codes(cards, self._cluster.columns)
-        rejected = self._session.rejected_cards(task, ask.request, cards)
+        rejected = self._session.cards.rejected(task, ask.request, cards)
         if rejected is not None:
             mark(codes, rejected, cardrules.RULED_OUT)
         if ask.wanted_uuids is not None:
@@ -171,7 +171,7 @@ class Devices(Plugin):
         free = np.where(codes != cardrules.NO_CARD, np.maximum(cards.free[SLOTS], 0), 0).sum(axis=0)
         concerned = (held > 0) & (result == CARD_FITS)
         result[concerned & (free - held < ask.request.count)] = cardrules.NO_SLOT
-        if ask.takes_whole_cards or self._session.rejected_cards(task, ask.request, cards) is not None:
+        if ask.takes_whole_cards or self._session.cards.rejected(task, ask.request, cards) is not None:
             result[concerned] = cardrules.SHARED
         elif self._cluster.columns.plain and not ask.request.shares:
             result[concerned & ask.plain(cards).any(axis=0)] = cardrules.SHARED
@@ -256,7 +256,7 @@ class Devices(Plugin):
             fitting = [card for card in fitting if instances.get(card, True)]
             if not fitting:
                 return cardrules.MIG
-        order = self._session.order_cards(task, request, state, free, fitting)
+        order = self._session.cards.ordered(task, request, state, free, fitting)
         if instances:
             order = [card for card in order for _ in instances.get(card, (card,))]
         if len(order) < request.count:
@@ -313,7 +313,7 @@ class Devices(Plugin):
             positions = ask.vendor.pick(ask.request, [state.devices[card] for card in candidates], task.annotations)
             if positions is not None:
                 return [candidates[position] for position in positions] or cardrules.SET
-        chosen = self._session.choose_set(task, ask.request, state.row, candidates)
+        chosen = self._session.cards.choose_set(task, ask.request, state.row, candidates)
         return candidates if chosen is None else chosen
 
     # -- sentences

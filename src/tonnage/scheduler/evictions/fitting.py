@@ -27,9 +27,9 @@ def find(
     """
     cluster = session.cluster
     queue = cluster.queues.get(job.queue)
-    if queue is None or why_held_back(session, job) is not None or session.why_invalid(job) is not None:
+    if queue is None or why_held_back(session, job) is not None or session.jobs.why_invalid(job) is not None:
         return None
-    if session.node_sets(job, tasks) is not None:
+    if session.jobs.node_sets(job, tasks) is not None:
         # Its pods are to be close to each other, which is a question for all nodes together.
         anywhere = False
         if not all(places.get(task.key) for task in tasks):
@@ -37,7 +37,7 @@ def find(
     for ahead in (False, True) if cluster.leaving else (False,):
         with session.looking_ahead() if ahead else nullcontext(), Statement(session) as statement:
             found = _place_all(session, statement, queue, tasks, places, anywhere)
-            if found is None or not (session.is_pipelined(job) if ahead else session.is_ready(job)):
+            if found is None or not (session.jobs.is_pipelined(job) if ahead else session.jobs.is_ready(job)):
                 continue
             leaving = sorted({key for decision in found for key in decision.waits_for})
             for decision in found:
@@ -61,7 +61,7 @@ def _place_all(
     found: list[Decision] = []
     for task in tasks:
         node = places.get(task.key, "")
-        if session.why_not_allocatable(queue, task) is not None:
+        if session.queues.why_not_allocatable(queue, task) is not None:
             return None
         decision = session.decide(task, cluster.mask((node,))) if node in cluster.nodes else None
         if (decision is None or decision.node is None) and (anywhere or not node):
