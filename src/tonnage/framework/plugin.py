@@ -64,6 +64,15 @@ class Plugin(ABC):
     """Those of them that the configuration turned on."""
     is_named = False
     """Whether a configuration names it, and it is not only there because it always is."""
+    trusted: ClassVar[bool] = False
+    """Whether its answers are used unchecked, and the cluster's events keep what it knows current between cycles.
+
+    Built-in plugins say so as `class Gang(Plugin, trusted=True)`. A subclass of one must say it again.
+    """
+
+    def __init_subclass__(cls, *, trusted: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.trusted = trusted
 
     def __init__(self, args: PluginArguments | None = None) -> None:
         self.args: Any = self.Arguments() if args is None else args

@@ -115,11 +115,6 @@ class Registration:
         return self.observed(self._opening, point, function)
 
     @property
-    def _is_trusted(self) -> bool:
-        """Whether the answers of the plugin being opened can be relied on; checking them takes time."""
-        return type(self._opening).__module__.startswith("tonnage.plugins.")
-
-    @property
     def _guard(self) -> Guard:
         return Guard(self._opening.name, partial(self._problems.failed, self._opening.name))
 
@@ -128,7 +123,7 @@ class Registration:
         plugin = self._opening
         if point.name in plugin.switched_off:
             return False
-        if not self._is_trusted:
+        if not self._opening.trusted:
             try:
                 inspect.signature(function).bind(*point.takes.split(", "))
             except TypeError as error:
@@ -144,7 +139,7 @@ class Registration:
     def _add_question(self, point: ExtensionPoint, function: Callable[..., Any], is_veto: bool = False) -> None:
         """Register a question about queues, jobs or tasks."""
         if self._registers(point, function):
-            if not self._is_trusted:
+            if not self._opening.trusted:
                 function = self._guard.question(point, function)
             if point in _VICTIM_POINTS:
                 function = self._observed(point.name, function)
@@ -183,7 +178,7 @@ class Registration:
         """Say which sets of nodes are to be tried for the pods of a job as a whole."""
         if not self._registers(points.NODE_SETS, choose):
             return
-        if not self._is_trusted:
+        if not self._opening.trusted:
             choose = self._guard.node_sets(choose, self._cluster)
         choose = self._observed(points.NODE_SETS.name, choose)
         self.questions[points.NODE_SETS].append(Registered(self._opening.name, self._opening.tier, choose))
@@ -215,7 +210,7 @@ class Registration:
         """Look at a pod before any node is looked at."""
         if not self._registers(points.PRE_PREDICATE, check):
             return
-        if not self._is_trusted:
+        if not self._opening.trusted:
             check = self._guard.pre_predicate(check)
         self.pre_predicates.append((self._opening.name, check))
 
@@ -262,7 +257,7 @@ class Registration:
         if not self._registers(points.BATCH_PREDICATE, evaluate):
             return -1
         names = ("", *reasons)
-        if not self._is_trusted:
+        if not self._opening.trusted:
             evaluate = self._guard.predicate(evaluate, failed=len(names))
             names += (PLUGIN_FAILED,)
         evaluate = self._observed(points.BATCH_PREDICATE.name, evaluate)
@@ -302,7 +297,7 @@ class Registration:
         """
         if not self._registers(points.BATCH_NODE_ORDER, evaluate):
             return
-        if not self._is_trusted:
+        if not self._opening.trusted:
             guard = self._guard
             evaluate = guard.node_order(evaluate)
             reduce = guard.reduce(reduce) if reduce is not None else None
@@ -314,14 +309,14 @@ class Registration:
         """Say for the cards of some nodes which must not be taken."""
         if not self._registers(points.CARD_PREDICATE, reject):
             return
-        self.card_predicates.append(reject if self._is_trusted else self._guard.card_predicate(reject))
+        self.card_predicates.append(reject if self._opening.trusted else self._guard.card_predicate(reject))
         self._add_gpu_key(key)
 
     def add_gpu_order(self, score: GpuOrder, *, key: Key) -> None:
         """Score the cards of a node."""
         if not self._registers(points.GPU_ORDER, score):
             return
-        self.gpu_orders.append(score if self._is_trusted else self._guard.gpu_order(score))
+        self.gpu_orders.append(score if self._opening.trusted else self._guard.gpu_order(score))
         self._add_gpu_key(key)
 
     def _add_gpu_key(self, key: Key) -> None:
@@ -332,7 +327,7 @@ class Registration:
         """Choose which of a node's fitting cards go together."""
         if not self._registers(points.GPU_SET, choose):
             return
-        self.gpu_sets.append(choose if self._is_trusted else self._guard.gpu_set(choose))
+        self.gpu_sets.append(choose if self._opening.trusted else self._guard.gpu_set(choose))
 
     def set_assign(self, assign: Assign, predicate: int) -> None:
         """Hand out a node's cards to a pod; the predicate of that number is the one that looked at cards.
@@ -355,7 +350,7 @@ class Registration:
         """
         if not self._registers(points.GRANT_PREDICATE, is_too_much):
             return
-        if not self._is_trusted:
+        if not self._opening.trusted:
             is_too_much = self._guard.grant_predicate(is_too_much)
         self.grant_predicates.append((predicate, is_too_much))
 
@@ -363,7 +358,7 @@ class Registration:
         """Be told of every placement and of every one undone."""
         for told, handlers in ((allocate, self.on_allocate), (deallocate, self.on_deallocate)):
             if told is not None and self._registers(points.EVENTS, told):
-                handlers.append(told if self._is_trusted else self._guard.event(told))
+                handlers.append(told if self._opening.trusted else self._guard.event(told))
 
     def set_queue_report(self, report: QueueReport, figures: QueueNumbers) -> None:
         """Say where queues stand, for people and in numbers; the first plugin that keeps shares does."""

@@ -20,7 +20,7 @@ def may_stay_open(session: Session, plugins: Sequence[Plugin]) -> bool:
 
     What is worked out about queues when a session opens is not, and about plugins of others nothing is known.
     """
-    if not all(type(plugin).__module__.startswith("tonnage.plugins.") for plugin in plugins):
+    if not all(plugin.trusted for plugin in plugins):
         return False
     orders = {entry for entry in session.registered if entry[1] == points.JOB_ORDER.name}
     return not _ABOUT_QUEUES & {point for _, point in session.registered} and orders <= _ORDERS_OF_JOBS

@@ -15,7 +15,7 @@ from tonnage.plugins.gpus.gpupack import every_task
 from tonnage.plugins.helpers.trial import cpu_of, needs_of
 
 
-class BestFit(Plugin):
+class BestFit(Plugin, trusted=True):
     """Prefers nodes that are the fuller once the pod is there."""
 
     name = "best-fit"

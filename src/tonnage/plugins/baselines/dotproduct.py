@@ -16,7 +16,7 @@ from tonnage.plugins.gpus.gpupack import every_task
 from tonnage.plugins.helpers.trial import cpu_of, needs_of
 
 
-class DotProduct(Plugin):
+class DotProduct(Plugin, trusted=True):
     """Prefers nodes that have little of what the pod asks much of."""
 
     name = "dot-product"

@@ -33,7 +33,7 @@ _MOST_CARDS = 62
 """Pods with more cards than this count as one kind."""
 
 
-class GpuClustering(Plugin):
+class GpuClustering(Plugin, trusted=True):
     """Prefers nodes that hold only pods of the same kind, and fuller ones."""
 
     name = "gpu-clustering"

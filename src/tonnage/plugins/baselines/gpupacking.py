@@ -24,7 +24,7 @@ _MOST, _HALF, _THIRD = 100, 50, 33
 _UNFIT = 2 * MILLI
 
 
-class GpuPacking(Plugin):
+class GpuPacking(Plugin, trusted=True):
     """Prefers to open neither a card nor a node."""
 
     name = "gpu-packing"

@@ -22,7 +22,7 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """The multipliers of splitmix64."""
 
 
-class RandomPlacement(Plugin):
+class RandomPlacement(Plugin, trusted=True):
     """Scores nodes and cards by a hash."""
 
     name = "random"

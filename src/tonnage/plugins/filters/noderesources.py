@@ -22,7 +22,7 @@ REASONS = (
 )
 
 
-class NodeResources(Plugin):
+class NodeResources(Plugin, trusted=True):
     """Keeps what is requested on a node within what the node can allocate."""
 
     name = "noderesources"

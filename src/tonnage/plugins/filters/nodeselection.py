@@ -18,7 +18,7 @@ REASONS = ("NodeUnschedulable", "NodeAffinityMismatch", "UntoleratedTaint")
 _UNSCHEDULABLE, _MISMATCH, _TAINT = 1, 2, 3
 
 
-class NodeSelection(Plugin):
+class NodeSelection(Plugin, trusted=True):
     """Keeps pods on nodes that they select and that let them in."""
 
     name = "nodeselection"

@@ -46,7 +46,7 @@ _RESOURCES = "predicate.resources"
 _VOLUME_BINDING = ("volumebinding.weight", "volumebinding.bindTimeoutSeconds", "volumebinding.shape")
 
 
-class Predicates(Plugin):
+class Predicates(Plugin, trusted=True):
     """Keeps pods off nodes because of ports, volumes, and the pods that are already there."""
 
     name = "predicates"

@@ -39,7 +39,7 @@ _IN_USE, _MIXED = 0.5, 0.4
 """What a card in use counts among equals, and at most a node's place in the mixed order."""
 
 
-class FragmentationGradient(Plugin):
+class FragmentationGradient(Plugin, trusted=True):
     """Orders nodes, and the cards of a node, by what a pod would do to the usual pods' chances."""
 
     name = "fragmentation"

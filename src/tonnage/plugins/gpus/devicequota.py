@@ -34,7 +34,7 @@ Asked = tuple[tuple[str, int, DeviceRequest], ...]
 """A pod's requests in the order of its containers, with the kind of container and the vendor's number."""
 
 
-class DeviceQuota(Plugin):
+class DeviceQuota(Plugin, trusted=True):
     """Keeps namespaces within their quotas on the memory and compute of cards."""
 
     name = "devicequota"

@@ -51,7 +51,7 @@ class DevicePlan:
         """What is held side by side: init containers give theirs back."""
 
 
-class Devices(Plugin):
+class Devices(Plugin, trusted=True):
     """Keeps cards within their slots, memory and compute, and hands them out."""
 
     name = "devices"

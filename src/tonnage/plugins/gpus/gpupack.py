@@ -21,7 +21,7 @@ def every_task(task: Task) -> Hashable:
     return ()
 
 
-class GpuPack(Plugin):
+class GpuPack(Plugin, trusted=True):
     """Prefers the cards of which the most is in use."""
 
     name = "gpupack"

@@ -66,7 +66,7 @@ def read_weights(text: str) -> tuple[int, int, int]:
     return weights["slot"], weights["memory"], weights["core"]
 
 
-class GpuPolicy(Plugin):
+class GpuPolicy(Plugin, trusted=True):
     """Orders the cards of a node; a pod's annotations overrule the defaults."""
 
     name = "gpupolicy"

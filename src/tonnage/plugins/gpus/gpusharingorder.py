@@ -14,7 +14,7 @@ from tonnage.plugins.helpers.cardcounts import CardCounts
 BONUS = 10_000.0
 
 
-class GpuSharingOrder(Plugin):
+class GpuSharingOrder(Plugin, trusted=True):
     """Prefers nodes that have a card in use with room for the part of a card that a pod asks for."""
 
     name = "gpusharingorder"

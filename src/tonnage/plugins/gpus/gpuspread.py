@@ -10,7 +10,7 @@ from tonnage.framework.session import Session
 from tonnage.plugins.gpus.gpupack import every_task, used_shares
 
 
-class GpuSpread(Plugin):
+class GpuSpread(Plugin, trusted=True):
     """Prefers the cards of which the least is in use."""
 
     name = "gpuspread"

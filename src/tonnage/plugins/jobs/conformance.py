@@ -13,7 +13,7 @@ CRITICAL = 2_000_000_000
 """The priority from which on Kubernetes calls pods critical."""
 
 
-class Conformance(Plugin):
+class Conformance(Plugin, trusted=True):
     """Keeps the pods of `kube-system` and those of critical priority."""
 
     name = "conformance"

@@ -5,7 +5,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
 
-class Elastic(Plugin):
+class Elastic(Plugin, trusted=True):
     """KAI's order of jobs by how many of their pods have a place."""
 
     name = "elastic"

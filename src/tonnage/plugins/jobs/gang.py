@@ -13,7 +13,7 @@ _USABLE = (WAITING, PLACED, PIPELINED, RUNNING, SUCCEEDED)
 """Where pods stand that can be part of a gang; those that are leaving cannot."""
 
 
-class Gang(Plugin):
+class Gang(Plugin, trusted=True):
     """A group needs its minimum of pods, in all and of each role; groups that lack pods go before those that do not.
 
     If the configuration names it, as Volcano's do, groups also keep their minimum when pods are stopped. KAI has no

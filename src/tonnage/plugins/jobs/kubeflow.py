@@ -8,7 +8,7 @@ LABEL = "training.kubeflow.org/job-role"
 LEADERS = ("master", "launcher")
 
 
-class Kubeflow(Plugin):
+class Kubeflow(Plugin, trusted=True):
     """KAI's order of a Kubeflow job's pods: the master or launcher first."""
 
     name = "kubeflow"

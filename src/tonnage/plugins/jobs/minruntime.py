@@ -17,7 +17,7 @@ from tonnage.model.timestamp import known_timestamp
 _STARTED = "Running"
 
 
-class MinRuntime(Plugin):
+class MinRuntime(Plugin, trusted=True):
     """KAI's minimum runtimes, towards jobs of the same queue and towards those of others.
 
     A job that is younger than its minimum loses no pod that it needs to have its minimum of pods, in all and of each

@@ -8,7 +8,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
 
-class Priority(Plugin):
+class Priority(Plugin, trusted=True):
     """Orders jobs and the pods of a job by their priority; the lower must make room for the higher."""
 
     name = "priority"

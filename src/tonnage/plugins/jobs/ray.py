@@ -7,7 +7,7 @@ from tonnage.framework.session import Session
 LABEL, HEAD = "ray.io/node-type", "head"
 
 
-class Ray(Plugin):
+class Ray(Plugin, trusted=True):
     """KAI's order of a Ray cluster's pods: the head first."""
 
     name = "ray"

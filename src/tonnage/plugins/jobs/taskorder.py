@@ -7,7 +7,7 @@ from tonnage.framework.session import Session
 LABEL = "kai.scheduler/task-priority"
 
 
-class TaskOrder(Plugin):
+class TaskOrder(Plugin, trusted=True):
     """KAI's order of a job's pods by a number in a label, the larger first; pods without one come last."""
 
     name = "taskorder"

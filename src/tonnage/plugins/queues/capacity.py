@@ -10,7 +10,7 @@ from tonnage.plugins.queues._queueshares import QueueShares
 HIERARCHY = "enableHierarchy"
 
 
-class Capacity(QueueShares):
+class Capacity(QueueShares, trusted=True):
     """Queues deserve what they say, no more than they could have, no less than their guarantee."""
 
     name = "capacity"

@@ -17,7 +17,7 @@ TOLERANCE = 1e-6
 """Shares that differ by no more are equal when pods are stopped."""
 
 
-class Drf(Plugin):
+class Drf(Plugin, trusted=True):
     """A job's share is the largest part that its pods hold of any resource; plain pods that wait hold nothing."""
 
     name = "drf"

@@ -20,7 +20,7 @@ FACTOR = "overcommit-factor"
 DEFAULT = 1.2
 
 
-class Overcommit(Plugin):
+class Overcommit(Plugin, trusted=True):
     """Lets groups in beyond what is free, up to a factor of the cluster, so that some wait ready for what frees up."""
 
     name = "overcommit"

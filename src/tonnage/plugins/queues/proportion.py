@@ -17,7 +17,7 @@ MULTIPLIER = "reclaimerSaturationMultiplier"
 AS_KAI_SPELLS_IT = "relcaimerSaturationMultiplier"
 
 
-class Proportion(QueueShares):
+class Proportion(QueueShares, trusted=True):
     """Queues deserve what they are given and a part of the rest by weight."""
 
     name = "proportion"

@@ -42,7 +42,7 @@ class BinpackRequest(NamedTuple):
     """Of all resources."""
 
 
-class Binpack(Plugin):
+class Binpack(Plugin, trusted=True):
     """Orders nodes by the weighted share of them that would be in use."""
 
     name = "binpack"

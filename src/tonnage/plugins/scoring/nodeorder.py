@@ -61,7 +61,7 @@ class OrderRequest(NamedTuple):
     """What the pod requests of those."""
 
 
-class NodeOrder(Plugin):
+class NodeOrder(Plugin, trusted=True):
     """Orders nodes as Kubernetes does."""
 
     name = "nodeorder"

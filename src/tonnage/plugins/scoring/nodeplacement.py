@@ -23,7 +23,7 @@ _NOTHING, _ONE, _HIGHEST = np.float64(0), np.float64(1), np.float64(9)
 """As numbers of NumPy, because converting others takes longer than to reckon with them."""
 
 
-class NodePlacement(Plugin):
+class NodePlacement(Plugin, trusted=True):
     """Packs or spreads over nodes, by cards or by processors."""
 
     name = "nodeplacement"

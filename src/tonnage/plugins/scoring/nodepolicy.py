@@ -25,7 +25,7 @@ _WEIGHT = np.float32(10)
 _NO_CARDS = "no cards asked for"
 
 
-class NodePolicy(Plugin):
+class NodePolicy(Plugin, trusted=True):
     """Orders nodes by how much of their cards is in use; a pod's annotation overrules the default."""
 
     name = "nodepolicy"

@@ -68,7 +68,7 @@ class FitRequest(NamedTuple):
     weights: Array
 
 
-class NodeResourcesFit(Plugin):
+class NodeResourcesFit(Plugin, trusted=True):
     """Orders nodes by how much of their resources would be in use."""
 
     name = "noderesourcesfit"

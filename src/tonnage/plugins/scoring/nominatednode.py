@@ -12,7 +12,7 @@ from tonnage.framework.session import Session
 BONUS = 10_000_000.0
 
 
-class NominatedNode(Plugin):
+class NominatedNode(Plugin, trusted=True):
     """Prefers the node that was made free for a pod, or that somebody wishes it to go to."""
 
     name = "nominatednode"

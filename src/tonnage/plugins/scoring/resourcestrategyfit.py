@@ -53,7 +53,7 @@ class StrategyRequest(NamedTuple):
     weight_sum: int
 
 
-class ResourceStrategyFit(Plugin):
+class ResourceStrategyFit(Plugin, trusted=True):
     """Orders nodes by a strategy for each resource; may avoid scarce resources, or keep what goes with them."""
 
     name = "resource-strategy-fit"

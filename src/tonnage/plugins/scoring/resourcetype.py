@@ -13,7 +13,7 @@ from tonnage.plugins.helpers.cardcounts import MIG_RESOURCES, wants_cards
 BONUS = 10.0
 
 
-class ResourceType(Plugin):
+class ResourceType(Plugin, trusted=True):
     """Prefers nodes that neither have cards nor offer any, for pods that ask for none."""
 
     name = "resourcetype"

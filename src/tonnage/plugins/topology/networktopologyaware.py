@@ -79,7 +79,7 @@ class _Around(NamedTuple):
     """How much tiers count that no HyperNode is of, although there are some above and below."""
 
 
-class NetworkTopologyAware(Plugin):
+class NetworkTopologyAware(Plugin, trusted=True):
     """Orders nodes by how full the HyperNodes around them would be."""
 
     name = "network-topology-aware"

@@ -40,7 +40,7 @@ class _Plan(NamedTuple):
     """Whether the narrowest is only preferred, so that wider domains are filled by those of it."""
 
 
-class JobTopology(Plugin):
+class JobTopology(Plugin, trusted=True):
     """Keeps the pods of a job together, by labels of nodes."""
 
     name = "topology"
