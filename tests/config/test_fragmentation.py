@@ -125,6 +125,6 @@ def test_usual_pods_are_told_once(tmp_path: Path) -> None:
 
 def test_a_flag_for_cards_leaves_nodes_to_the_plugin() -> None:
     plugins = with_flags(load(with_plugin("fragmentation")).plugins, None, "binpack", None)
-    kept = {plugin.name: plugin.switched_off for plugin in plugins}
+    kept = {plugin.name: plugin.options.switched_off for plugin in plugins}
     assert kept["fragmentation"] == {"GPU order"}
     assert kept["gpupolicy"] == frozenset()

@@ -8,7 +8,7 @@ from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.decision import Reason
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginOptions
 from tonnage.framework.session import Session, SessionError
 
 VENDORS = default_vendors()
@@ -22,7 +22,7 @@ class Says(Plugin):
 
     def __init__(self, name="says", tier=1, **functions):
         super().__init__()
-        self.name, self.tier, self.functions = name, tier, functions
+        self.name, self.options, self.functions = name, PluginOptions(tier=tier), functions
 
     def on_session_open(self, session):
         for method, function in self.functions.items():
@@ -141,7 +141,7 @@ class Vetoes(Plugin):
 
     def __init__(self, names, tier=1):
         super().__init__()
-        self.names, self.tier = names, tier
+        self.names, self.options = names, PluginOptions(tier=tier)
 
     def on_session_open(self, session):
         session.add_preemptable(self.choose, veto=True)

@@ -61,9 +61,7 @@ def build(world: dict[str, Any], by_kai: bool) -> Cluster:
 
 
 def tree() -> Plugin:
-    plugin = Capacity()
-    plugin.switched_on = frozenset((HIERARCHY,))
-    return plugin
+    return Capacity().with_options(switched_on=frozenset((HIERARCHY,)))
 
 
 def shown(session: Session, name: str, field: str) -> float:

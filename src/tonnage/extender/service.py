@@ -20,6 +20,7 @@ from tonnage.extender.replicas import Election, Replicas
 from tonnage.extender.requeue import Requeue
 from tonnage.extender.reservations import RESERVATION_SECONDS, Reservations
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import BATCH_PREDICATE, PREDICATE
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
 from tonnage.kube.informer import NODES, PODS, QUOTAS, ClusterInformer, FollowedKind
@@ -38,16 +39,20 @@ KUBE_SCHEDULERS_OWN = ("nodeselection", "predicates")
 
 
 def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """The plugins, those that repeat kube-scheduler's rules about nodes kept from doing so.
+    """The plugins without the rules about nodes that kube-scheduler applies itself.
 
     Resources that count cards are `ignoredByScheduler`, so how many the kubelet offers is looked at here.
     """
-    for plugin in plugins:
-        if isinstance(plugin, NodeResources):
-            plugin.only_cards = True
-        elif plugin.name in KUBE_SCHEDULERS_OWN:
-            plugin.switched_off |= {"batch predicate", "predicate"}
-    return list(plugins)
+    return [_beside_kube_scheduler(plugin) for plugin in plugins]
+
+
+def _beside_kube_scheduler(plugin: Plugin) -> Plugin:
+    if isinstance(plugin, NodeResources):
+        return NodeResources(plugin.args, only_cards=True)
+    if plugin.name in KUBE_SCHEDULERS_OWN:
+        off = plugin.options.switched_off | {BATCH_PREDICATE.name, PREDICATE.name}
+        return plugin.with_options(switched_off=off)
+    return plugin
 
 
 class ExtenderService:

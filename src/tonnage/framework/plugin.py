@@ -1,8 +1,9 @@
 """What a plugin is: a name, typed arguments, and what it registers when a session opens."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -47,6 +48,19 @@ class FileContent(NamedTuple):
     is_table: bool
 
 
+class PluginOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """How a configuration uses a plugin, beside the plugin's own arguments."""
+
+    tier: int = 1
+    """The tier that names it."""
+    switched_off: frozenset[str] = frozenset()
+    """The extension points at which it registers nothing."""
+    switched_on: frozenset[str] = frozenset()
+    """Those of the plugin's own switches that are on."""
+    is_named: bool = False
+    """Whether a configuration names it, and it is not only there because it always is."""
+
+
 class Plugin(ABC):
     """A policy. In `on_session_open` it registers callbacks at the session's extension points."""
 
@@ -54,16 +68,10 @@ class Plugin(ABC):
     Arguments: ClassVar[type[PluginArguments]] = PluginArguments
     file_arguments: ClassVar[frozenset[str]] = frozenset()
     """Arguments that are paths of files; the plugin is given what the file holds, as FileContent."""
-    tier = 1
-    """The tier of the configuration that names it."""
-    switched_off: frozenset[str] = frozenset()
-    """The extension points that the configuration keeps it from."""
     switches: ClassVar[frozenset[str]] = frozenset()
     """Switches of a configuration that it knows beside those of extension points; they are off unless turned on."""
-    switched_on: frozenset[str] = frozenset()
-    """Those of them that the configuration turned on."""
-    is_named = False
-    """Whether a configuration names it, and it is not only there because it always is."""
+    options = PluginOptions()
+    """How the configuration uses it; `with_options` makes a plugin with others."""
     trusted: ClassVar[bool] = False
     """Whether its answers are used unchecked, and the cluster's events keep what it knows current between cycles.
 
@@ -76,6 +84,12 @@ class Plugin(ABC):
 
     def __init__(self, args: PluginArguments | None = None) -> None:
         self.args: Any = self.Arguments() if args is None else args
+
+    def with_options(self, **changes: Any) -> Self:
+        """The same plugin with some options changed; this one stays as it is."""
+        plugin = copy.copy(self)
+        plugin.options = msgspec.structs.replace(self.options, **changes)
+        return plugin
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:

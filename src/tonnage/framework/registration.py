@@ -121,7 +121,7 @@ class Registration:
     def _registers(self, point: ExtensionPoint, function: Callable[..., Any]) -> bool:
         """Note that the plugin being opened registers a function; no if the configuration switched that off."""
         plugin = self._opening
-        if point.name in plugin.switched_off:
+        if point.name in plugin.options.switched_off:
             return False
         if not self._opening.trusted:
             try:
@@ -143,7 +143,7 @@ class Registration:
                 function = self._guard.question(point, function)
             if point in _VICTIM_POINTS:
                 function = self._observed(point.name, function)
-            asked = Registered(self._opening.name, self._opening.tier, function, is_veto)
+            asked = Registered(self._opening.name, self._opening.options.tier, function, is_veto)
             self.questions[point].append(asked)
 
     def add_queue_order(self, compare: QueueOrder) -> None:
@@ -181,7 +181,7 @@ class Registration:
         if not self._opening.trusted:
             choose = self._guard.node_sets(choose, self._cluster)
         choose = self._observed(points.NODE_SETS.name, choose)
-        self.questions[points.NODE_SETS].append(Registered(self._opening.name, self._opening.tier, choose))
+        self.questions[points.NODE_SETS].append(Registered(self._opening.name, self._opening.options.tier, choose))
 
     def add_preemptable(self, choose: Victims, *, veto: bool = False) -> None:
         """Say which pods may be stopped for a job of the same queue.

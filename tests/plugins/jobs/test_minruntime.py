@@ -6,7 +6,7 @@ from tests.groups import add, group, kai_group, kai_queue, member, members
 from tests.scenario import node, pod, scenario
 from tonnage.cluster.jobs.grouptimes import LAST_START
 from tonnage.cluster.jobs.job import Job
-from tonnage.framework.plugin import ArgumentError, Plugin
+from tonnage.framework.plugin import ArgumentError, Plugin, PluginOptions
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import rfc3339, timestamp
 from tonnage.model.wire import convert
@@ -23,7 +23,7 @@ class AllowsAll(Plugin):
     """Would stop every pod that may be asked about."""
 
     name = "allows-all"
-    tier = 2
+    options = PluginOptions(tier=2)
 
     def on_session_open(self, session):
         session.add_preemptable(lambda job, victims: victims)

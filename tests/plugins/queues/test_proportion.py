@@ -37,9 +37,7 @@ def small(name: str, of: str, cpu: int | None = None, memory: int | None = None,
 
 
 def proportion(*switched_off: str) -> Plugin:
-    plugin = Proportion()
-    plugin.switched_off = frozenset(switched_off)
-    return plugin
+    return Proportion().with_options(switched_off=frozenset(switched_off))
 
 
 def shares(outcome, name: str, resource: str) -> tuple[str, str, str, str]:

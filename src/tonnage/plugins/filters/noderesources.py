@@ -9,7 +9,7 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.decision import Reason
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.resources import NATIVE, show
 
@@ -26,8 +26,11 @@ class NodeResources(Plugin, trusted=True):
     """Keeps what is requested on a node within what the node can allocate."""
 
     name = "noderesources"
-    only_cards = False
-    """Whether only what counts cards is looked at, because somebody else has looked at the rest."""
+
+    def __init__(self, args: PluginArguments | None = None, *, only_cards: bool = False) -> None:
+        super().__init__(args)
+        self._only_cards = only_cards
+        """Whether it checks only resources that count cards, because kube-scheduler has checked the others."""
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
@@ -36,12 +39,12 @@ class NodeResources(Plugin, trusted=True):
         self._known: Memo[Requests, tuple[Array, Array]] = Memo()
         session.add_pre_predicate(self._makes_sense)
         # The same function as others have, so that it is asked once for all of them.
-        key = self._concerned if self.only_cards else requests_of
+        key = self._concerned if self._only_cards else requests_of
         session.add_batch_predicate(self._fits, key=key, reasons=REASONS, detail=self._detail)
 
     def _concerned(self, task: Task) -> Requests:
         """The part of a pod's requests that is looked at."""
-        if not self.only_cards:
+        if not self._only_cards:
             return task.requests
         return tuple(request for request in task.requests if request[0] in self._counts)
 

@@ -28,7 +28,7 @@ class Gang(Plugin, trusted=True):
         session.add_job_pipelined(self.is_pipelined)
         session.add_job_order(self.order)
         self._session = session
-        if self.is_named:
+        if self.options.is_named:
             session.add_preemptable(self.beyond_minimum, veto=True)
             session.add_reclaimable(self.beyond_minimum, veto=True)
 

@@ -19,5 +19,5 @@ class Capacity(QueueShares, trusted=True):
     def make_rules(self, by_kai: bool) -> CapacityQueues:
         """Rules for a tree of queues, or for queues side by side."""
         groups = self._session.cluster.groups
-        parents = groups.hierarchy().parents if HIERARCHY in self.switched_on else {}
+        parents = groups.hierarchy().parents if HIERARCHY in self.options.switched_on else {}
         return CapacityQueues(self.table(parents), self._counts.total)
