@@ -10,7 +10,7 @@ from tests.config.texts import KAI_DEFAULT, VOLCANO_BUILT_IN
 from tests.groups import add, group, kai_group, kai_queue, member, priority_class, queue
 from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
-from tonnage.actions.queueorder import QueueOrder
+from tonnage.actions.jobqueue import QueueOrder
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.config.load import load_text
@@ -92,7 +92,7 @@ def happen(session: Session, order: QueueOrder, left: list[str], what: str, whic
         waiting = session.waiting_jobs()
         name = left[which % len(left)]
         of_queue = [job for job in waiting if job.queue == name]
-        session.serve_next(name, of_queue[which % len(of_queue)] if of_queue and what == "next" else None)
+        session.set_next_job(name, of_queue[which % len(of_queue)] if of_queue and what == "next" else None)
     elif what == "drop" and len(left) > 1:
         order.drop(left.pop(which % len(left)))
 

@@ -144,7 +144,7 @@ class Session:
             concluded.clear()
         self.queue_changes.clear()
 
-    def serve_next(self, queue: str, job: Job | None) -> None:
+    def set_next_job(self, queue: str, job: Job | None) -> None:
         """Say which job of a queue comes next; the order of queues may depend on it."""
         if job is None:
             self.next_jobs.pop(queue, None)

@@ -192,7 +192,7 @@ class Nominations:
         """Others were being stopped for a job: the rest of them go before anybody else takes what they left."""
         for action in [action for action in actions if isinstance(action, EvictionAction)]:
             with acting(session, action):
-                action.serve(session, [job])
+                action.make_room(session, [job])
             if not job.tasks_that(IS_WAITING):
                 return
 
