@@ -82,7 +82,7 @@ class JobAnswers:
         for registered in self._node_sets:
             sets: NodeSets | None = registered.function(job, tasks)
             if sets is not None:
-                sets.said_by(registered.plugin)
+                sets.attribute_to(registered.plugin)
                 return sets
         return None
 
@@ -151,7 +151,7 @@ class CardAnswers:
         return tuple([key(task) for key in self._keys])
 
     def rejected(self, task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
-        """Cards that some plugin rules out; nothing if none does."""
+        """Cards that some plugin rejects; nothing if none does."""
         rejected: Array | None = None
         for reject in self._predicates:
             part = reject(task, request, cards)
@@ -179,7 +179,7 @@ class CardAnswers:
     def choose_set(
         self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
     ) -> Sequence[int] | None:
-        """Which of the fitting cards to take, if a plugin cares."""
+        """The cards to take of the fitting ones, if a plugin has an opinion."""
         for choose in self._sets:
             chosen = choose(task, request, row, candidates)
             if chosen is not None:
@@ -188,7 +188,7 @@ class CardAnswers:
 
 
 def _first_decides(functions: Sequence[Registered], one: object, other: object) -> int:
-    """Which of two comes first, by the first plugin that has an opinion; 0 if none has."""
+    """Which of two comes first, by the first plugin with an opinion; 0 if none has one."""
     for registered in functions:
         order: int = registered.function(one, other)
         if order:
@@ -206,7 +206,7 @@ def _first_reason(functions: Sequence[Registered], *about: object) -> tuple[str,
 
 
 def _all_agree(functions: Sequence[Registered], job: Job) -> bool:
-    """Whether nobody says no."""
+    """Whether no plugin says no."""
     return False not in [registered.function(job) for registered in functions]
 
 
@@ -222,7 +222,7 @@ def _by_vote(functions: Sequence[Registered], job: Job) -> bool:
 
 
 def _common_victims(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> list[Task]:
-    """The victims that the tiers allow, without those to which somebody of any tier has a veto."""
+    """The victims that the tiers allow, without those that a veto of any tier spares."""
     victims = _allowed([one for one in functions if not one.is_veto], job, candidates)
     for registered in functions:
         if registered.is_veto and victims:
@@ -245,7 +245,7 @@ def _allowed(functions: Sequence[Registered], job: Job, candidates: Sequence[Tas
 
 
 class _ReverseOrder:
-    """Queues give up pods in the reverse of the order in which they are served."""
+    """Queues give up pods in the reverse of their order."""
 
     def __init__(self, compare: QueueOrder) -> None:
         self._compare = compare
@@ -254,7 +254,7 @@ class _ReverseOrder:
         return self._compare(other, one)
 
     def give_up(self, task: Task) -> None:
-        """It makes no difference."""
+        """The order does not depend on it."""
 
 
 def _compare(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
@@ -264,7 +264,7 @@ def _compare(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
 def by_size(task: Task) -> tuple[bool, int, int, int, str, str, int, str]:
     """Larger pods first, by cards, CPU and memory; then the older, then by name with its last number as such.
 
-    Pods that must be near others come after those that need not, so that those others can be there first.
+    Pods with a pod affinity come last, so that the pods that they must be near are placed before them.
     """
     follows = task.rules is not None and bool(task.rules.affinity)
     cards = sum([request.count for demand in task.demands for request in demand.requests])

@@ -20,7 +20,7 @@ from tonnage.framework.registration import Registration
 
 
 class Survey(NamedTuple):
-    """What is said about each of some nodes: its score, or the plugin and reason against it."""
+    """The answer about each of some nodes: its score, or the plugin and reason against it."""
 
     fits: dict[str, float]
     reasons: dict[str, tuple[str, str]]
@@ -40,19 +40,19 @@ class Decider:
         """How many nodes a decision has scores of; a brief decision about a pod with a node says nothing of others."""
 
     def may_fit(self, task: Task) -> bool:
-        """Whether plugins that look at nodes leave the pod any; in a fraction of the time of a decision."""
+        """Whether any node may fit, in a fraction of the time of a decision."""
         self._cluster.settle()
         return bool(self._classes.current(task).now.best(1))
 
     def fitting(self, task: Task) -> Array:
-        """On which nodes the pod fits now, or may fit, as plugins say that look at nodes."""
+        """The nodes on which the pod fits or may fit now, as a mask."""
         self._cluster.settle()
         pods = self._classes.current(task)
         fits: Array = ~self._classes.verdicts.rejects.take(pods.now.verdicts)
         return fits
 
     def decide(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
-        """Where the pod should go, and why not elsewhere; `among` of all nodes only those. Changes nothing."""
+        """Where the pod should go, and why not elsewhere; on the nodes of `among` if it is given. Changes nothing."""
         within = among if isinstance(among, NodeSet) else None
         among = among.mask if isinstance(among, NodeSet) else among
         self._cluster.settle()
@@ -78,14 +78,14 @@ class Decider:
             pods.settle_row(rows[0], self._classes.predicates[number], grant)
 
     def _against(self, task: Task, row: int, grant: Grant) -> int | None:
-        """The number of the predicate whose plugin says that what a pod would get is too much."""
+        """The number of the predicate whose plugin rejects the grant as too much."""
         for number, is_too_much in self._grant_predicates:
             if is_too_much(task, row, grant):
                 return number
         return None
 
     def survey(self, task: Task, among: Array) -> Survey:
-        """Every node of those that the pod fits on, with its score, and why it does not fit on the others."""
+        """The scores of those nodes of `among` that fit, and why the others do not."""
         job = self._job_of(task)
         rows = among.nonzero()[0]
         names = [self._cluster.states[row].name for row in rows.tolist()]
@@ -106,11 +106,11 @@ class Decider:
         return survey
 
     def refuse(self, task: Task, plugin: str, reason: Reason) -> Decision:
-        """The decision about a pod that waits whatever the nodes are like, behind its job or its queue's share."""
+        """The decision about a pod that waits whatever the nodes are like, because of its job or queue."""
         return self._refuse(task, self._job_of(task), plugin, reason, WAITING)
 
     def _best_rows(self, task: Task, pods: PodClass, among: Array | None, within: NodeSet | None) -> list[int]:
-        """The best nodes that certainly fit, best first."""
+        """The best nodes that certainly fit, the best first."""
         scores = None if within is None else within.scores
         while True:
             rows = pods.now.best(self._most, among, scores)
@@ -118,7 +118,7 @@ class Decider:
                 return rows
 
     def _confirm(self, task: Task, pods: PodClass, rows: Sequence[int]) -> bool:
-        """Look closely at nodes that may fit; whether there were any."""
+        """Look closely at the rows that may fit; the result is whether there were any."""
         verdicts = pods.now.verdicts.tobytes()
         doubtful = [row for row in rows if verdicts[row] != FITS]
         for row in doubtful:
@@ -151,7 +151,7 @@ class Decider:
         return decision
 
     def _rejections(self, task: Task, pods: PodClass, among: Array | None) -> list[RejectedNodes]:
-        """Why nodes were turned down, grouped by plugin and reason."""
+        """The rejected nodes, grouped by plugin and reason."""
         known, found, counts = self._classes.verdicts, pods.now.verdicts, pods.now.counts
         if among is not None:
             found = np.where(among, found, np.uint8(FITS))
@@ -184,7 +184,7 @@ class Decider:
         outcome: str | None = None,
         among: Array | None = None,
     ) -> Decision:
-        """A pod that no node can take, whatever the nodes are like."""
+        """The decision about a pod for which no node would do."""
         nodes = self._cluster.columns.size if among is None else int(among.sum())
         example = self._cluster.states[0 if among is None else int(among.argmax())].name if nodes else ""
         refused = RejectedNodes(reason.name, plugin, nodes, example, lambda: reason.message)

@@ -1,7 +1,7 @@
-"""The decision record: where a pod went or why it waits, the same for every door.
+"""Decision: where a pod goes or why it waits, and the records of a cycle in the form that is printed and served.
 
-Counts and scores are captured when the decision is made; names and sentences are put together when somebody reads
-them, so that a decision costs little while nobody does.
+Counts and scores are captured when the decision is made. Names and sentences are put together only when they are read,
+which keeps a decision cheap.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ MOST_SCORES = 10
 
 
 class Reason(msgspec.Struct, gc=False, frozen=True):
-    """Why not, as a name that programs compare and a sentence that people read."""
+    """Why not: a name that programs compare, and a sentence that people read."""
 
     name: str
     message: str = ""
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """How many nodes one plugin turned down for one reason, with one of them as the example."""
+    """How many nodes one plugin rejected for one reason, with one of them as the example."""
 
     reason: str
     plugin: str
@@ -49,7 +49,7 @@ class GrantedDevice(msgspec.Struct, frozen=True):
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A decision as it is written to the outside."""
+    """A decision as it is printed and served."""
 
     pod: str
     job: str
@@ -60,24 +60,24 @@ class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     scores: dict[str, dict[str, float]]
     rejected: list[Rejection]
     message: str = ""
-    """In one sentence, what a pod waits for that has its place already, or that its job or queue holds back."""
+    """In one sentence, what a pod waits for that has a place already, or that its job or queue holds back."""
 
 
 class Eviction(msgspec.Struct, frozen=True, omit_defaults=True, rename={"for_": "for"}):
-    """A running pod that has to go: for which job, and why it."""
+    """A victim: for which job it is evicted, and why."""
 
     pod: str
     node: str
     for_: str
     reason: str
     to: str = ""
-    """Where there is room for the pod that will come in its place; empty if that has to wait."""
+    """The node with room for the pod that replaces it; empty if that pod has to wait."""
     action: str = ""
-    """Which action decided it."""
+    """The action that decided it."""
 
 
 class WaitRecord(msgspec.Struct, frozen=True):
-    """Why an action did nothing for a job."""
+    """Why an action made no room for a job."""
 
     action: str
     reason: str
@@ -115,7 +115,7 @@ class QueueShare(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QueueFigures(NamedTuple):
-    """What a queue has of one resource, in numbers: processors, bytes, cards; infinity for no bound."""
+    """What a queue has of one resource, in numbers: CPUs, bytes, cards; infinity for no bound."""
 
     deserved: float
     fair_share: float
@@ -125,7 +125,7 @@ class QueueFigures(NamedTuple):
 
 
 class QueueRecord(msgspec.Struct, frozen=True):
-    """Where a queue stands at the end of a cycle."""
+    """What a queue deserves and holds at the end of a cycle."""
 
     name: str
     parent: str
@@ -150,7 +150,7 @@ class RejectedNodes:
 
 
 class Decision:
-    """What was decided for one pod."""
+    """The decision about one pod."""
 
     __slots__ = (
         "grant",
@@ -193,7 +193,7 @@ class Decision:
         self.waits_for: Sequence[str] = ()
         """Pods that must leave the node before this one can start there."""
         self.is_of_class = True
-        """Whether it would be the same for every pod that plugins cannot tell apart from this one."""
+        """Whether every pod of the class would get the same decision."""
 
     def like(self, task: Task) -> "Decision":
         """The same about another pod of the job and class, for which there is no node either."""
@@ -235,7 +235,7 @@ class Decision:
         return f"0 of {nodes} nodes fit: " + ", ".join(f"{r.count} {r.reason}" for r in parts)
 
     def record(self) -> DecisionRecord:
-        """The decision for the outside."""
+        """The decision as it is printed and served."""
         placed = self.outcome == PLACED
         return DecisionRecord(
             pod=self.task.key,

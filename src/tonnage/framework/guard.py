@@ -1,7 +1,7 @@
-"""What plugins of others do wrong must not stop the cycle.
+"""Guard around the callbacks of plugins that are not trusted, so that their failures do not stop the cycle.
 
-A callback that raises, or answers something else than it should, is named in a problem: a predicate that fails says no,
-a score that fails counts nothing, an event that fails is passed over.
+A callback that raises or gives an invalid answer becomes a problem that names it. A predicate that fails says no, a
+score that fails counts nothing, and an event handler that fails is skipped.
 """
 
 import math
@@ -70,7 +70,7 @@ class Guard:
         self._report = report
 
     def failed(self, point: str, about: str, what: str | Exception) -> str:
-        """Name the plugin in a problem; the result says the same in a sentence."""
+        """Report a problem that names the plugin; the result is its sentence."""
         text = f"{type(what).__name__}: {what}" if isinstance(what, Exception) else what
         message = f"about {about}: {text}"
         self._report(Problem(f"Plugin/{self._plugin}", point, "", "an answer", message))
@@ -90,7 +90,7 @@ class Guard:
         return guarded
 
     def predicate(self, evaluate: Evaluate, failed: int) -> Evaluate:
-        """A predicate over nodes; `failed` is the code of nodes about which it gave no answer."""
+        """A predicate over nodes; `failed` is the code of nodes for which it gave no answer."""
 
         def guarded(task: Task, nodes: Nodes) -> Array | tuple[Array, Array] | None:
             try:
@@ -127,7 +127,7 @@ class Guard:
             if scores is None and may_abstain:
                 return None
             if isinstance(scores, np.ndarray) and scores.shape == (size,) and bool(np.isfinite(scores).all()):
-                # A copy, so that what becomes of the scores here does not reach back into the plugin.
+                # A copy, because the plugin may keep its array and the session changes this one.
                 return scores.astype(np.float64)
             what: str | Exception = f"answered {_shown(scores)} instead of an array of {size} finite numbers"
         except Exception as error:
@@ -212,7 +212,7 @@ class Guard:
         return guarded
 
     def question(self, point: ExtensionPoint, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A question about queues, jobs or tasks; one that fails is answered so that nothing is placed or evicted."""
+        """A question about queues, jobs or tasks; the answer after a failure places and evicts nothing."""
         expected, accepts, fallback = _ANSWERS[point.answers]
 
         def guarded(*about: Any) -> Any:
@@ -260,7 +260,7 @@ _ANSWERS: dict[str, tuple[str, Callable[[object], bool], Any]] = {
     JOB_READY.answers: ("True, False or None", _is_vote, False),
     PREEMPTABLE.answers: ("a list of tasks or nothing", _is_tasks, ()),
 }
-"""By what a point answers: how to say it, how to check it, and what stands in for an answer that is missing."""
+"""By what a point answers: the expected answer in words, its check, and the answer after a failure."""
 
 
 def _is_node_set(answer: object, cluster: Cluster) -> bool:

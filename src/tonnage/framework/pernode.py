@@ -1,6 +1,6 @@
-"""Functions about one node at a time, the simple kind of callback, made to work like those over all nodes.
+"""Per-node callbacks: predicates and scores about one node, adapted to the batch form over all nodes.
 
-A function is asked once per class of pods and node, and again only about nodes that changed.
+A callback is called once per class of pods and node, and again only for nodes that changed.
 """
 
 import math
@@ -20,7 +20,7 @@ from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.model.selection import Taint
 
 MOST_REASONS = 60
-"""How many different names of reasons one function may use."""
+"""How many different reasons one callback may give."""
 
 
 class NodeView:
@@ -50,12 +50,12 @@ class NodeView:
 
     @property
     def pods(self) -> list[str]:
-        """Namespace and name of the pods that hold something on the node; looking ahead, of those that stay."""
+        """Namespace/name of the pods on the node; without the leaving ones when the session looks ahead."""
         gone = self._cluster.leaving if self._cluster.is_ahead else ()
         return [key for key in self._state.holdings if key not in gone]
 
     def allocatable(self, resource: str) -> int:
-        """How much of a resource the node offers; processors in thousandths, 0 if it offers none."""
+        """How much of a resource the node offers; CPU in thousandths, 0 if it offers none."""
         return self._state.offers.get(resource, 0)
 
     def free(self, resource: str) -> int:
@@ -72,7 +72,7 @@ NodeScore = Callable[[Task, NodeView], float]
 
 
 class PerNode:
-    """One plugin's function, with what is common to predicates and scores."""
+    """A plugin's callback about one node: what predicates and scores share."""
 
     def __init__(self, cluster: Cluster, guard: Guard) -> None:
         self._cluster = cluster
@@ -91,7 +91,7 @@ class PerNodePredicate(PerNode):
         self._function = function
         self._job_of = job_of
         self.reasons: list[str] = ["", PLUGIN_FAILED]
-        """Names by code; new ones are added as the function uses them."""
+        """Names by code; the list grows as the callback gives new reasons."""
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array:
         return np.array([self._code(self._ask(task, state)) for state in self._states(nodes)], np.uint8)

@@ -1,4 +1,4 @@
-"""What a plugin is: a name, typed arguments, and what it registers when a session opens."""
+"""Plugin: the base class of policies, with its typed arguments and the options that a configuration gives it."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ArgumentError(ValueError):
-    """An argument that a plugin does not take: which one, and what is wrong with it."""
+    """A plugin's argument is wrong: which one, and why."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(f"{key}: {message}" if key else message)
@@ -27,7 +27,7 @@ class PluginArguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Pull(NamedTuple):
-    """A score that goes up or down with how full a node is: 100 times base plus slope times the share in use."""
+    """A score that rises or falls with how full a node is: 100 × (base + slope × share in use)."""
 
     label: str
     slope: float
@@ -36,12 +36,12 @@ class Pull(NamedTuple):
     """How much each resource counts."""
 
     def at(self, full: float) -> float:
-        """The score of a node that is that full."""
+        """The score of a node of which that share is in use."""
         return 100 * (self.base + self.slope * full)
 
 
 class FileContent(NamedTuple):
-    """What the file holds that an argument names: its lines by column for CSV, else its value as plain data."""
+    """The content of a file that an argument names: rows by column for CSV, else plain data."""
 
     path: str
     value: Any
@@ -67,7 +67,7 @@ class Plugin(ABC):
     name: ClassVar[str]
     Arguments: ClassVar[type[PluginArguments]] = PluginArguments
     file_arguments: ClassVar[frozenset[str]] = frozenset()
-    """Arguments that are paths of files; the plugin is given what the file holds, as FileContent."""
+    """Arguments that are paths of files; the plugin gets each as FileContent."""
     switches: ClassVar[frozenset[str]] = frozenset()
     """Switches of a configuration that it knows beside those of extension points; they are off unless turned on."""
     options = PluginOptions()
@@ -95,7 +95,7 @@ class Plugin(ABC):
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
         """Typed arguments from a configuration's map of them.
 
-        A value that the plugin takes but that does not do what one might think is told by `warn(key, sentence)`.
+        `warn(key, sentence)` is for values that are valid but do not do what one might think.
         """
         try:
             return convert(dict(given), cls.Arguments)
@@ -108,7 +108,7 @@ class Plugin(ABC):
         return arguments
 
     def pull(self) -> Pull | None:
-        """How it pulls pods together or apart, for warnings about plugins that cancel each other out."""
+        """How it packs or spreads pods, for warnings about plugins that cancel each other out."""
         return None
 
     @abstractmethod

@@ -49,21 +49,21 @@ class Session:
         self.class_key = classes.key
         """Everything about a pod that plugins' answers about nodes depend on: pods with equal keys fit alike."""
         self.decisions: dict[str, Decision] = {}
-        """What actions concluded about each pod, in the order in which they first looked at it."""
+        """The decision about each pod, in the order in which actions first considered it."""
         self.evictions: list[Eviction] = []
-        """Pods that actions decided to stop."""
+        """Pods that actions evict."""
         self.waits: dict[str, dict[str, Reason]] = {}
-        """Why no room was made for a job, by the action that did not."""
+        """Why no room was made for a job, by action."""
         self.stale: list[StaleGang] = []
-        """Jobs that an action found to run with fewer pods than their minimum."""
+        """Jobs that run with fewer pods than their minimum."""
         self.enqueued: list[Job] = []
-        """Jobs that were let in during this session, in that order."""
+        """Jobs that `enqueue` admitted in this cycle, in that order."""
         self.not_enqueued: dict[str, Shares] = {}
-        """Jobs that were not, with what they would start with."""
+        """Jobs that it did not admit, with their `minResources`."""
         self.passed_over: Container[str] = frozenset()
-        """Waiting pods that actions leave alone, because nothing has changed for them since they were looked at."""
+        """Waiting pods that actions skip, because nothing has changed for them since the last attempt."""
         self.must_stay: Container[str] = frozenset()
-        """Running pods that actions do not stop now, because stopping them was refused a short while ago."""
+        """Running pods that actions do not evict, because their eviction was refused a short while ago."""
         self.next_jobs: dict[str, Job] = {}
         """The job of each queue that comes next in it, while an action goes over the queues."""
         self.queue_changes: list[str] = []
@@ -130,7 +130,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let every plugin tidy up, the last opened first; one that fails does not keep the others from it."""
+        """Close every plugin, the last opened first; one that fails does not keep the others from closing."""
         while self._open:
             plugin = self._open.pop()
             try:
@@ -139,9 +139,9 @@ class Session:
                 Guard(plugin.name, self.report).failed("close", "the session", error)
 
     def start_anew(self) -> None:
-        """Forget what was concluded in a cycle, before the next one."""
-        for concluded in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
-            concluded.clear()
+        """Drop the results of a cycle before the next one."""
+        for results in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
+            results.clear()
         self.queue_changes.clear()
 
     def set_next_job(self, queue: str, job: Job | None) -> None:
@@ -153,12 +153,12 @@ class Session:
         self.queue_changes.append(queue)
 
     def waiting_jobs(self, wants: Callable[[Task], bool] | None = None) -> list[Job]:
-        """Jobs with a waiting pod, or with one that is wanted."""
+        """Jobs with a waiting pod for which `wants` is true."""
         waiting = [task for key, task in self.cluster.waiting.items() if key not in self.passed_over]
         return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
 
     def why_not_yet(self, job: Job) -> Reason | None:
-        """Why no pods may be stopped for a job yet: its group wants some time to pass since it came or was evicted."""
+        """Why no pods may be evicted for a job yet: its group wants a delay since it was created or evicted."""
         now, times = self.cluster.now, job.group.times if job.group is not None else None
         if now is None or times is None or not times.preemption_delay:
             return None
@@ -170,7 +170,7 @@ class Session:
         return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {max(waited, 0):.0f} s")
 
     def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
-        """Decide and, if a node was found, hold the placement; an earlier one of the same pod is given up first."""
+        """Decide about a pod and reserve the place found; an earlier place of the pod is released first."""
         self.unplace(task.key)
         decision = self.decide(task, among)
         if decision.node is not None:
@@ -178,20 +178,20 @@ class Session:
         return decision
 
     def take(self, decision: Decision) -> None:
-        """Hold the place that was decided for a pod."""
+        """Reserve the place of a decision."""
         assert decision.node is not None
         self.cluster.reserve(decision.task, decision.node, decision.grant)
         self._tell(self._on_allocate, decision.task, decision.job)
 
     def unplace(self, key: str) -> None:
-        """Undo a placement that is not confirmed."""
+        """Release a place that is reserved."""
         task = self.cluster.reserved.get(key)
         if task is not None:
             self.cluster.release(key)
             self._tell(self._on_deallocate, task, self.job_of(task))
 
     def evict(self, task: Task) -> None:
-        """Let a running pod go: what it holds is free for those who look ahead."""
+        """Mark a running pod as leaving: when the session looks ahead, what it holds is free."""
         if self.cluster.evict(task.key):
             self._tell(self._on_deallocate, task, self.job_of(task))
 
@@ -201,14 +201,14 @@ class Session:
             self._tell(self._on_allocate, task, self.job_of(task))
 
     def _tell(self, handlers: Sequence[TaskEvent], task: Task, job: Job) -> None:
-        """Tell plugins what happened to a pod, and note that its queue holds more or less."""
+        """Call the event handlers, and note that the pod's queue holds more or less."""
         for told in handlers:
             told(task)
         self.queue_changes.append(job.queue)
 
     @contextmanager
     def looking_ahead(self) -> Iterator[None]:
-        """Decide as if the pods that are leaving had left; what is placed then waits for them."""
+        """Decide as if the leaving pods had left; a pod placed meanwhile waits for them."""
         before = self.cluster.is_ahead
         self.cluster.look_ahead(True)
         try:

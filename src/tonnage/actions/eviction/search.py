@@ -96,7 +96,7 @@ class Search:
         return any(self._place_on(task, node) for batch in self._victims for node in self._add_candidate(batch))
 
     def _add_candidate(self, batch: VictimBatch) -> list[str]:
-        """Add a batch to the candidates, unless its job must keep its surplus and so its rest; the result is its nodes."""
+        """Add a batch to the candidates, unless its job must keep its surplus and so its rest; returns its nodes."""
         self.considered += len(batch.tasks)
         if batch.is_rest and batch.job.key in self._must_keep_surplus:
             return []

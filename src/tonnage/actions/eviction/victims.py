@@ -1,10 +1,10 @@
 """Candidate victims: the running pods that could be evicted, in batches and in order.
 
 A job gives up its surplus beyond the minimum pod by pod, and then all the rest at once, because it cannot run with
-fewer pods than its minimum. A pod that must not be evicted stays, and with it the pods that its job needs to run. Queues
-give up batches in the order that the plugins give, which takes into account what each has given up so far. Within a
-queue the lowest priority goes first. Of jobs of one priority the surplus goes before whole jobs, the last job in the
-order of jobs goes first, and of its pods the last in the order of tasks: so of equals the youngest.
+fewer pods than its minimum. A pod that must not be evicted stays, and with it the pods that its job needs to run.
+Queues give up batches in the order that the plugins give, which takes into account what each has given up so far.
+Within a queue the lowest priority goes first. Of jobs of one priority the surplus goes before whole jobs, the last job
+in the order of jobs goes first, and of its pods the last in the order of tasks: so of equals the youngest.
 """
 
 from collections.abc import Iterator, Sequence
