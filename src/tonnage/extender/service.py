@@ -176,7 +176,7 @@ class ExtenderService:
             self.reservations.silent = self.handovers.silent()
             self._look_for_failing_plugins()
             # This session never ends; nobody asks what it has concluded.
-            self.session.start_anew()
+            self.session.reset()
 
     def _look_for_failing_plugins(self) -> None:
         """Say once of each plugin that it fails; decisions are made without its answer, and it is counted."""

@@ -1,6 +1,6 @@
 """Registration: what plugins register at a session's extension points, checked and in the order of tiers and plugins.
 
-`points` declares every extension point. `Answers` of jobs, queues and cards and `Decider` ask what is registered here.
+`points` declares every extension point. The combined answers and the decider call what is registered here.
 """
 
 import inspect
@@ -119,7 +119,7 @@ class Registration:
         return Guard(self._opening.name, partial(self._problems.failed, self._opening.name))
 
     def _registers(self, point: ExtensionPoint, function: Callable[..., Any]) -> bool:
-        """Note that the plugin being opened registers a function; no if the configuration switched that off."""
+        """Record a registration of the plugin being opened; the result is no if the point is switched off for it."""
         plugin = self._opening
         if point.name in plugin.options.switched_off:
             return False
@@ -147,11 +147,11 @@ class Registration:
             self.questions[point].append(asked)
 
     def add_queue_order(self, compare: QueueOrder) -> None:
-        """Say which of two queues is served first."""
+        """Say which of two queues comes first."""
         self._add_question(points.QUEUE_ORDER, compare)
 
     def add_job_order(self, compare: JobOrder) -> None:
-        """Say which of two jobs of a queue is served first."""
+        """Say which of two jobs of a queue comes first."""
         self._add_question(points.JOB_ORDER, compare)
 
     def add_task_order(self, compare: TaskOrder) -> None:
@@ -171,7 +171,7 @@ class Registration:
         self._add_question(points.JOB_PIPELINED, vote)
 
     def add_job_enqueueable(self, vote: JobVote) -> None:
-        """Say whether a job may be looked at by the actions."""
+        """Say whether `enqueue` may admit a job."""
         self._add_question(points.JOB_ENQUEUEABLE, vote)
 
     def add_node_sets(self, choose: ChooseNodeSets) -> None:
@@ -184,18 +184,18 @@ class Registration:
         self.questions[points.NODE_SETS].append(Registered(self._opening.name, self._opening.options.tier, choose))
 
     def add_preemptable(self, choose: Victims, *, veto: bool = False) -> None:
-        """Say which pods may be stopped for a job of the same queue.
+        """Say which pods may be evicted for a job of the same queue.
 
-        With `veto` it is asked about the pods that all others would stop, whatever its tier, and can only spare some.
+        With `veto` it is called last, whatever its tier, with the pods that the others would evict, and spares some.
         """
         self._add_question(points.PREEMPTABLE, choose, veto)
 
     def add_reclaimer(self, check: JobTasksCheck) -> None:
-        """Say why pods of other queues must not be stopped for these of a job."""
+        """Say why pods of other queues must not be evicted for these pods of a job."""
         self._add_question(points.RECLAIMER, check)
 
     def add_reclaimable(self, choose: Victims, *, veto: bool = False) -> None:
-        """Say which pods may be stopped for a job of another queue; `veto` as for one of the same."""
+        """Say which pods may be evicted for a job of another queue; `veto` as in `add_preemptable`."""
         self._add_question(points.RECLAIMABLE, choose, veto)
 
     def add_overused(self, check: QueueCheck) -> None:
@@ -207,7 +207,7 @@ class Registration:
         self._add_question(points.ALLOCATABLE, check)
 
     def add_pre_predicate(self, check: PrePredicate) -> None:
-        """Look at a pod before any node is looked at."""
+        """Say why no node will do for a pod, before any node is considered."""
         if not self._registers(points.PRE_PREDICATE, check):
             return
         if not self._opening.trusted:
@@ -219,9 +219,9 @@ class Registration:
         return everything(task), self._cluster.groups.job_of(task).facts
 
     def add_predicate(self, check: Predicate, *, key: Key | None = None) -> None:
-        """Say of one node whether it will do; asked once per class of pods and node, and again when the node changes.
+        """Say whether one node fits; called once per class of pods and node, and again when the node changes.
 
-        `key` names what of a pod the answer depends on; without it, pods that differ in anything are asked about apart.
+        `key` names what of a pod the answer depends on; without it, pods that differ in anything are of two classes.
         """
         if not self._registers(points.PREDICATE, check):
             return
@@ -247,11 +247,11 @@ class Registration:
         fits: int = FITS,
         fresh: bool = False,
     ) -> int:
-        """Say for all nodes at once which will not do; `confirm` settles the ones answered with MAYBE, one by one.
+        """Say for all nodes at once which do not fit; `confirm` decides nodes answered with MAYBE, one by one.
 
         `key` names everything about a pod that the answer depends on, `reasons` the codes from 1 on, and `detail`
         captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
-        usual one. With `fresh` it is asked about all nodes whenever anything changed, because the answer about one node
+        usual one. With `fresh` it is called for all nodes whenever anything changed, because the answer about one node
         depends on others; that is expensive. The result is the predicate's number.
         """
         if not self._registers(points.BATCH_PREDICATE, evaluate):
@@ -306,7 +306,7 @@ class Registration:
         self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike, every_pod))
 
     def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
-        """Say for the cards of some nodes which must not be taken."""
+        """Say which cards of some nodes must not be taken."""
         if not self._registers(points.CARD_PREDICATE, reject):
             return
         self.card_predicates.append(reject if self._opening.trusted else self._guard.card_predicate(reject))
@@ -330,9 +330,9 @@ class Registration:
         self.gpu_sets.append(choose if self._opening.trusted else self._guard.gpu_set(choose))
 
     def set_assign(self, assign: Assign, predicate: int) -> None:
-        """Hand out a node's cards to a pod; the predicate of that number is the one that looked at cards.
+        """Hand out a node's cards to a pod; `predicate` is the number of the predicate that checked the cards.
 
-        An error in it is not caught: nobody else could say what a pod gets.
+        An error in it is not caught: no other plugin could say what a pod gets.
         """
         if not self._registers(points.ASSIGN, assign):
             return
@@ -343,9 +343,9 @@ class Registration:
         self.assign = (self._opening.name, predicate, self._observed(points.ASSIGN.name, assign))
 
     def add_grant_predicate(self, is_too_much: GrantPredicate, predicate: int) -> None:
-        """Look at what a pod would get before it gets it.
+        """Say whether the grant of a pod is too much.
 
-        A node on which that is too much is turned down for the first reason of the plugin's predicate of that number.
+        A node on which it is too much is rejected for the first reason of the plugin's predicate of that number.
         That predicate's key must name everything that the answer depends on beside the node.
         """
         if not self._registers(points.GRANT_PREDICATE, is_too_much):
@@ -355,13 +355,13 @@ class Registration:
         self.grant_predicates.append((predicate, is_too_much))
 
     def add_event_handler(self, allocate: TaskEvent | None = None, deallocate: TaskEvent | None = None) -> None:
-        """Be told of every placement and of every one undone."""
+        """Hear of every placement, and of every one undone."""
         for told, handlers in ((allocate, self.on_allocate), (deallocate, self.on_deallocate)):
             if told is not None and self._registers(points.EVENTS, told):
                 handlers.append(told if self._opening.trusted else self._guard.event(told))
 
     def set_queue_report(self, report: QueueReport, figures: QueueNumbers) -> None:
-        """Say where queues stand, for people and in numbers; the first plugin that keeps shares does."""
+        """Report what queues deserve and hold, as records and in numbers; the first plugin that registers does."""
         if self.queue_report is None:
             self.queue_report = report, figures
 

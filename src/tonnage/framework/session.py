@@ -1,8 +1,8 @@
 """Session: plugins around one picture of the cluster, and what they decide, place and evict there.
 
 A session is made of named parts: `Registration` has the plugins' callbacks; `jobs`, `queues` and `cards` give the
-plugins' combined answers about those; `Decider` finds nodes for pods. Every placement and eviction, and the undoing of
-each, is told to the plugins' event handlers; a `Statement` collects several that belong together.
+plugins' combined answers about those; `Decider` finds nodes for pods. The plugins' event handlers hear of every
+placement and eviction, and of the undoing of each; a `Statement` collects several that belong together.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -32,14 +32,14 @@ class Session:
     """Plugins, and the cluster they decide about. Use it in a `with` statement, so that plugins are closed."""
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: CallObserver | None = None
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, observer: CallObserver | None = None
     ) -> None:
         self.cluster = cluster
         classes = Classes(cluster)
         problems = PluginProblems()
         self.report, self.problems, self.failures = problems.report, problems.all, problems.failures
         """How plugins report a problem; what they reported; how often each of them failed to answer."""
-        self._registration = Registration(cluster, classes, problems, watch)
+        self._registration = Registration(cluster, classes, problems, observer)
         self.registered = self._registration.entries
         """Which plugin registered something at which extension point, in that order."""
         self.jobs = JobAnswers(self._registration)
@@ -138,7 +138,7 @@ class Session:
             except Exception as error:
                 Guard(plugin.name, self.report).failed("close", "the session", error)
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """Drop the results of a cycle before the next one."""
         for results in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
             results.clear()

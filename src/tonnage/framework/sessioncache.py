@@ -30,21 +30,21 @@ class SessionCache:
     """Hands out a session for each cycle."""
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: CallObserver | None = None
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, observer: CallObserver | None = None
     ) -> None:
         self.cluster = cluster
         self.plugins = plugins
         self._brief = brief
         """Whether decisions about pods with a node leave out other nodes."""
-        self._watch = watch
+        self._observer = observer
         self._kept: Session | None = None
 
     def open(self) -> Session:
         """A session without results; the caller returns it with `done`."""
         if self._kept is not None:
-            self._kept.start_anew()
+            self._kept.reset()
             return self._kept
-        session = Session(self.cluster, self.plugins, brief=self._brief, watch=self._watch)
+        session = Session(self.cluster, self.plugins, brief=self._brief, observer=self._observer)
         if may_stay_open(session, self.plugins):
             self._kept = session
         return session

@@ -47,7 +47,7 @@ class CycleRunner:
         """How often each plugin failed to answer."""
         self._cluster = cluster
         self._watch = watch
-        self._sessions = SessionCache(cluster, plugins, brief=True, watch=watch)
+        self._sessions = SessionCache(cluster, plugins, brief=True, observer=watch)
         self._actions = actions
         self.nominations = Nominations(cluster)
         self.placed: dict[str, Decision] = {}
@@ -113,7 +113,7 @@ class CycleRunner:
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action], now: float) -> None:
         """Decide by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
         self._cluster.now = now
-        sessions = SessionCache(self._cluster, plugins, brief=True, watch=self._watch)
+        sessions = SessionCache(self._cluster, plugins, brief=True, observer=self._watch)
         sessions.done(sessions.open())
         self._sessions.close()
         self._sessions, self._actions = sessions, actions

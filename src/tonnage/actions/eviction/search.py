@@ -167,7 +167,6 @@ class Search:
     def _make_room_in_queue(self, task: Task) -> bool:
         """Evict pods until the queue may have what the pod requests, and the pod fits."""
         session, needed = self._session, Batches()
-        tell = True
         decision: Decision | None = None
         for batch in self._victims:
             number = self._seen
@@ -175,7 +174,7 @@ class Search:
             if number not in self._candidates:
                 continue
             needed[number] = batch
-            self._remove(batch, tell)
+            self._remove(batch, tell=True)
             if session.queues.why_not_allocatable(self._queue, task) is None:
                 decision = session.decide(task, self._within)
                 if decision.node is not None:
@@ -187,16 +186,16 @@ class Search:
             batch = needed[number]
             if batch.job.key in stopped:
                 continue
-            self._restore(batch, tell)
+            self._restore(batch, tell=True)
             without = session.decide(task, self._within)
             if without.node is not None and session.queues.why_not_allocatable(self._queue, task) is None:
                 decision = without
                 del needed[number]
             else:
-                self._remove(batch, tell)
+                self._remove(batch, tell=True)
                 stopped |= {batch.job.key} if batch.is_rest else set()
         for batch in needed.values():
-            self._restore(batch, tell)
+            self._restore(batch, tell=True)
         return decision is not None and self._take(decision, self._with_surplus_of(stopped, needed)) is None
 
     def _remove(self, batch: VictimBatch, tell: bool = False) -> None:
