@@ -19,7 +19,7 @@ from tests.scenario import ALLOCATED, REGISTER, node, plain, pod
 from tests.scheduler.watching import Watching
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
-from tonnage.framework.session import Session
+from tonnage.framework.decider import Decider
 from tonnage.kube.client import connect
 from tonnage.kube.informer import FollowedKind
 from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
@@ -280,13 +280,13 @@ def test_very_many_problems_make_few_lines(caplog: pytest.LogCaptureFixture) -> 
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods that were decided about, in order."""
     found: list[str] = []
-    decide = Session.decide
+    decide = Decider.decide
 
-    def noted(session: Session, task: Any, *more: Any) -> Any:
+    def noted(decider: Decider, task: Any, *more: Any) -> Any:
         found.append(task.name)
-        return decide(session, task, *more)
+        return decide(decider, task, *more)
 
-    monkeypatch.setattr(Session, "decide", noted)
+    monkeypatch.setattr(Decider, "decide", noted)
     return found
 
 
