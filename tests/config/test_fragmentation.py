@@ -10,9 +10,8 @@ from tonnage.config.argumentfiles import file_content
 from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
 from tonnage.config.notes import SettingsError
-from tonnage.plugins.fragmentation._typicalpods import Workload, kind_of
-from tonnage.plugins.fragmentation._workloads import traced_kind, traced_workload, workload_of
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.fragmentation.typicalpods import Workload, kind_of, traced_kind, traced_workload, workload_of
 
 TRACE = """\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec

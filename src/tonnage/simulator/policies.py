@@ -17,8 +17,8 @@ from tonnage.config.notes import Note, SettingsError, advice
 from tonnage.config.source import text_of_file
 from tonnage.plugins.baselines.random import RandomPlacement
 from tonnage.plugins.catalog import BASELINES
-from tonnage.plugins.fragmentation._workloads import written
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.fragmentation.typicalpods import written
 from tonnage.simulator.objects import GPU
 from tonnage.simulator.scene import Scene
 

@@ -18,7 +18,7 @@ from tonnage.model.group import VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod, PodSpec
 from tonnage.model.quantity import milli
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, kind_of, typical
+from tonnage.plugins.fragmentation.typicalpods import PodKind, Workload, kind_of, typical
 from tonnage.simulator.objects import gang_annotations, make_pod
 
 _NUMBERED = "~"

@@ -18,8 +18,8 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import default_plugins
-from tonnage.plugins.fragmentation._typicalpods import kind_of, typical
 from tonnage.plugins.fragmentation.fragments import ALL_PODS, Fragments, fragmentation
+from tonnage.plugins.fragmentation.typicalpods import kind_of, typical
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 

@@ -5,7 +5,7 @@ from math import exp
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
-from tonnage.plugins.fragmentation._typicalpods import PodKind, TypicalPod, Workload, kind_of
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPod, Workload, kind_of
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 Pods = tuple[tuple[int, int, int, str, float], ...]

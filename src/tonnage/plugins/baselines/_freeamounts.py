@@ -1,20 +1,17 @@
-"""What the baselines of the literature have in common: a node's cards as one amount, and the fullest card first.
+"""What the baselines of the literature have in common: a node's cards as one amount.
 
 They were published for nodes of up to 128 processors and 8 cards, by which they compare amounts. Cards are counted in
 thousandths here, as there.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, Array, Columns, Nodes
-from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE, DeviceRequest
 from tonnage.model.resources import CPU
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
-from tonnage.plugins.helpers.trial import lasting_requests
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 MILLI = 1_000
 """Thousandths of a card or a processor."""
@@ -57,18 +54,3 @@ class FreeAmounts:
     def asked_gpus(self, task: Task, nodes: Nodes) -> Array | int:
         """What a pod takes of the cards of each node."""
         return sum([self.asked_share(request, nodes) * request.count for request in lasting_requests(task)])
-
-
-def fullest_first(
-    task: Task, request: DeviceRequest, node: NodeState, free: Sequence[Sequence[int]], fitting: Sequence[int]
-) -> Sequence[float]:
-    """The less is free of a card, the better."""
-    return [-free_share(node, free, card) for card in fitting]
-
-
-def free_share(node: NodeState, free: Sequence[Sequence[int]], card: int) -> float:
-    """The free part of a card that takes pods."""
-    device = node.devices[card]
-    of_memory = free[MEMORY][card] / device.memory if device.memory else 1.0
-    of_cores = free[CORES][card] / device.cores if device.cores else 1.0
-    return min(of_memory, of_cores)

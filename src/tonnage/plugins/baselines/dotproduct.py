@@ -11,9 +11,9 @@ from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import cpu_of, needs_of
+from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import cpu_of, needs_of
 
 
 class DotProduct(Plugin):

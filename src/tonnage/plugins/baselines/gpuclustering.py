@@ -22,9 +22,9 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import LARGE_GPUS, MILLI, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import lasting_requests
+from tonnage.plugins.baselines._freeamounts import LARGE_GPUS, MILLI, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 _BAND = 25
 _PART = 1

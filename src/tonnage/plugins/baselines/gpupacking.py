@@ -16,9 +16,9 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import MILLI, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import lasting_requests
+from tonnage.plugins.baselines._freeamounts import MILLI, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 _MOST, _HALF, _THIRD = 100, 50, 33
 _UNFIT = 2 * MILLI

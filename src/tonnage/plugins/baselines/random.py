@@ -14,7 +14,7 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.gpus.gpupack import every_task
+from tonnage.plugins.helpers.cardorder import every_task
 from tonnage.plugins.helpers.hashes import hash_of
 
 _MOST = 100.0

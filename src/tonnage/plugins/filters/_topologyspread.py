@@ -15,7 +15,7 @@ from tonnage.cluster.podindex import Meant
 from tonnage.cluster.podrules import Spread
 from tonnage.cluster.task import Task
 from tonnage.plugins.helpers.labeldomains import LabelDomains
-from tonnage.plugins.helpers.nodeterms import selected_nodes, tolerated_nodes
+from tonnage.plugins.helpers.nodeterms import counted_nodes
 
 REASONS = ("TopologyLabelMissing", "TopologySpreadExceeded")
 _MISSING, _EXCEEDED = 1, 2
@@ -92,13 +92,3 @@ class TopologySpread:
         least = int(there.min()) if len(there) >= constraint.domains else 0
         itself = int(placed.means(Meant((constraint.selector,)), task))
         return SpreadCounts(constraint, domains, totals.take(domains.numbers), least, itself)
-
-
-def counted_nodes(cluster: Cluster, task: Task, constraint: Spread) -> Array | None:
-    """True for the nodes whose pods a constraint counts; nothing if its policies let all of them count."""
-    nodes = Nodes(cluster.columns)
-    counted = selected_nodes(cluster, task, nodes) if constraint.by_affinity else None
-    if constraint.by_taints:
-        tolerated = tolerated_nodes(cluster, task.pod.spec.tolerations or (), nodes)
-        counted = tolerated if counted is None else counted & tolerated
-    return counted

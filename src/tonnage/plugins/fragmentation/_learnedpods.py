@@ -14,9 +14,9 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, NO_CARD
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, typical
+from tonnage.plugins.fragmentation.typicalpods import PodKind, Workload, typical
 from tonnage.plugins.helpers.cardshares import CardSize, share_of
-from tonnage.plugins.helpers.trial import cpu_of, lasting_requests, needs_of
+from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
 HALF_LIFE_DAYS = 7.0
 _DAY = 86_400.0

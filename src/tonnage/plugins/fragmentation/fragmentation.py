@@ -19,15 +19,14 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import fullest_first
 from tonnage.plugins.fragmentation._learnedpods import HALF_LIFE_DAYS, LearnedPods
-from tonnage.plugins.fragmentation._typicalpods import Workload
-from tonnage.plugins.fragmentation._workloads import WrittenPod, workload_of, written_in_file
+from tonnage.plugins.fragmentation._trial import Trial
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments, free_cpu
-from tonnage.plugins.gpus.gpupack import every_task
+from tonnage.plugins.fragmentation.typicalpods import Workload, WrittenPod, workload_of, written_in_file
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
 from tonnage.plugins.helpers.cardshares import WHOLE, share_of, size_of
 from tonnage.plugins.helpers.hashes import part_of_one
-from tonnage.plugins.helpers.trial import Trial, cpu_of, lasting_requests, needs_of
+from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
 _FILE = "workload_file"
 

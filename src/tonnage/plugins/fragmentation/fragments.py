@@ -16,7 +16,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, CardModel, Nodes
 from tonnage.model.resources import CPU
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload
+from tonnage.plugins.fragmentation.typicalpods import PodKind, Workload
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
 
 ALL_PODS = 10**8

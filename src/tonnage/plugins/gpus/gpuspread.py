@@ -7,7 +7,7 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.gpus.gpupack import every_task, used_shares
+from tonnage.plugins.helpers.cardorder import every_task, used_shares
 
 
 class GpuSpread(Plugin):

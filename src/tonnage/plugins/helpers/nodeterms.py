@@ -7,6 +7,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.labels import NODE_NAME
+from tonnage.cluster.podrules import Spread
 from tonnage.cluster.task import Task
 from tonnage.model.selection import Expression, SelectorTerm, Toleration, untolerated
 
@@ -54,3 +55,13 @@ def tolerated_nodes(cluster: Cluster, tolerations: Sequence[Toleration], nodes: 
     """True where no taint keeps a pod with these tolerations away."""
     fine = np.array([untolerated(tolerations, taints) is None for taints in cluster.labels.taint_sets], np.bool_)
     return fine.take(nodes.pick(cluster.columns.taints))
+
+
+def counted_nodes(cluster: Cluster, task: Task, constraint: Spread) -> Array | None:
+    """True for the nodes whose pods a constraint counts; nothing if its policies let all of them count."""
+    nodes = Nodes(cluster.columns)
+    counted = selected_nodes(cluster, task, nodes) if constraint.by_affinity else None
+    if constraint.by_taints:
+        tolerated = tolerated_nodes(cluster, task.pod.spec.tolerations or (), nodes)
+        counted = tolerated if counted is None else counted & tolerated
+    return counted

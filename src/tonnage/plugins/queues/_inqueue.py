@@ -6,8 +6,8 @@ from tonnage.cluster.jobs.group import LET_IN, Group
 from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._queuetable import Amounts, plus
+from tonnage.plugins.queues.queuecounts import Counts
 
 _RUNNING = "Running"
 

@@ -7,13 +7,13 @@ from typing import Self
 
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Reason
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._dominantshare import QueueKey, order_key
 from tonnage.plugins.queues._fairshare import divide
 from tonnage.plugins.queues._kaireclaim import reclaimable, why_beyond_fair_share
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, plus
 from tonnage.plugins.queues._queueusage import QueueUsage
+from tonnage.plugins.queues.queuecounts import Counts
 
 
 class KaiQueues:

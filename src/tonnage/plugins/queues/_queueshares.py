@@ -16,10 +16,10 @@ from tonnage.framework.decision import QueueFigures, QueueRecord, QueueShare, Re
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import VictimQueues
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuerules import Loss, QueueRules
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, QueueTerms, plus
+from tonnage.plugins.queues.queuecounts import Counts
 
 _ALONE = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
 """The queues of a cluster for which none are given."""

@@ -9,9 +9,9 @@ from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._dominantshare import drf_share
 from tonnage.plugins.queues._queuetable import Amounts, plus
+from tonnage.plugins.queues.queuecounts import Counts
 
 TOLERANCE = 1e-6
 """Shares that differ by no more are equal when pods are stopped."""

@@ -11,10 +11,10 @@ import msgspec
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._waterfill import too_much
+from tonnage.plugins.queues.queuecounts import Counts
 
 FACTOR = "overcommit-factor"
 DEFAULT = 1.2

@@ -17,8 +17,8 @@ from tonnage.cluster.podindex import Meant
 from tonnage.cluster.podrules import HOSTNAME, Spread
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
-from tonnage.plugins.filters._topologyspread import counted_nodes
 from tonnage.plugins.helpers.labeldomains import LabelDomains
+from tonnage.plugins.helpers.nodeterms import counted_nodes
 
 HIGHEST = np.float64(100.0)
 

@@ -49,7 +49,7 @@ from tonnage.plugins.scoring._fitscoring import (
     shape_table,
 )
 
-__all__ = ["NodeResourcesFit", "from_policy"]
+__all__ = ["RATIO", "FitArguments", "NodeResourcesFit", "from_policy"]
 
 _ALWAYS = (CPU, MEMORY, STORAGE)
 """Resources that count even for pods that do not request them."""

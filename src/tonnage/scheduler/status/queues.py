@@ -23,7 +23,7 @@ from tonnage.model.group import KaiQueue, VolcanoQueue
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
-from tonnage.plugins.helpers.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import Counts
 from tonnage.scheduler.status.writer import StatusWriter
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Placing a pod on nodes in thought: which of their cards it could get, and what would be free afterwards."""
+"""Trial placements: the cards of each node that a pod could get, and what would be free afterwards."""
 
 from collections.abc import Hashable
 
@@ -7,29 +7,11 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Cards
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.task import INIT, Task
+from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
-from tonnage.model.resources import CPU
 from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
-
-Requests = tuple[DeviceRequest, ...]
-
-
-def lasting_requests(task: Task) -> Requests:
-    """What a pod asks of cards for as long as it runs; what init containers ask for if nothing else does."""
-    lasting = tuple([request for demand in task.demands if demand.kind != INIT for request in demand.requests])
-    return lasting or tuple([request for demand in task.demands for request in demand.requests])
-
-
-def cpu_of(task: Task) -> int:
-    """Processors that a pod requests, in thousandths."""
-    return dict(task.requests).get(CPU, 0)
-
-
-def needs_of(task: Task) -> Hashable:
-    """A key for answers that depend on what a pod needs of processors and cards."""
-    return cpu_of(task), task.demands, task.constraints
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 
 class Trial:
