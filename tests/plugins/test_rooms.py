@@ -7,8 +7,10 @@ from inspect import isclass
 from pathlib import Path
 
 import tonnage
+from tonnage.config.tiers import registered_points
 from tonnage.framework.plugin import Plugin
-from tonnage.plugins.catalog import BUILT_IN
+from tonnage.framework.points import BATCH_NODE_ORDER, GPU_ORDER, NODE_ORDER
+from tonnage.plugins.catalog import BUILT_IN, Role
 
 SOURCE = Path(tonnage.__file__).parent
 PLUGINS = SOURCE / "plugins"
@@ -62,21 +64,27 @@ def test_a_private_module_is_imported_only_by_its_own_family() -> None:
 
 
 def test_every_other_module_of_a_family_is_a_plugin_of_the_catalog() -> None:
-    listed = {path.partition(":")[0] for path in BUILT_IN.values()}
+    listed = {f"tonnage.plugins.{entry.path.partition(':')[0]}" for entry in BUILT_IN.values()}
     public = {module for modules in families().values() for module in modules if not is_private(module)}
     assert public - SHARED == listed
     assert public > SHARED
 
 
 def test_the_catalog_names_every_plugin_class() -> None:
-    for name, path in BUILT_IN.items():
-        module, _, attribute = path.partition(":")
-        held = {
-            key: value
-            for key, value in vars(import_module(module)).items()
-            if isclass(value) and issubclass(value, Plugin) and value.__module__ == module
-        }
-        assert {key: value.name for key, value in held.items()} == {attribute: name}
+    for name, entry in BUILT_IN.items():
+        kind = entry.load()
+        inside = [value for value in vars(import_module(kind.__module__)).values() if isclass(value)]
+        own = [value for value in inside if issubclass(value, Plugin) and value.__module__ == kind.__module__]
+        assert own == [kind]
+        assert kind.name == name
+
+
+def test_the_catalog_says_what_plugins_register() -> None:
+    for entry in BUILT_IN.values():
+        points = set(registered_points(entry.load()()))
+        assert (Role.ORDERS_CARDS in entry.role) == (GPU_ORDER.name in points)
+        if Role.SCORES_NODES in entry.role:
+            assert points & {NODE_ORDER.name, BATCH_NODE_ORDER.name}
 
 
 def test_a_private_module_is_needed_and_a_shared_one_is_shared() -> None:
