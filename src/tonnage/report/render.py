@@ -1,15 +1,18 @@
 """The report of a simulation as one HTML page that needs nothing else: no network, no files beside it."""
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from tonnage.report.curves import large_figures, small_figures
 from tonnage.report.findings import findings
 from tonnage.report.maps import cluster_maps, map_moment
 from tonnage.report.measures import moment, present
-from tonnage.report.pages import text
-from tonnage.report.pages.environment import environment
+from tonnage.report.pages import palette, text
 from tonnage.report.tables import failures_table, policies_table, times_table
 from tonnage.simulator.studies.results import Results
 
@@ -22,7 +25,7 @@ def render(results: Results) -> str:
     """The page; the same results give the same text."""
     measures = present(results)
     return (
-        environment("tonnage.report")
+        _templates()
         .get_template("simulation.html")
         .render(
             results=results,
@@ -39,6 +42,25 @@ def render(results: Results) -> str:
             completion=times_table(results, "completion_time"),
         )
     )
+
+
+def _templates() -> Environment:
+    """The templates of the report and of its pages, which escape every value."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader("tonnage.report"), PackageLoader("tonnage.report.pages")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(palette=palette, text=text)
+    made.filters["breakable"] = _breakable
+    return made
+
+
+def _breakable(words: str) -> Markup:
+    """Words that a browser may break after the punctuation in long names."""
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[_/:=-])", words) if part)
 
 
 def _facts(results: Results) -> str:

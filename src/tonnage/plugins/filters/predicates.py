@@ -4,10 +4,11 @@ Ports of the node, required pod affinity and anti-affinity, spread that must be 
 depend on the node alone and are asked about row by row; the others depend on the pods of all nodes.
 """
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.jobs.job import Job
@@ -20,7 +21,6 @@ from tonnage.model.problem import Problem
 from tonnage.plugins.filters._claims import Claims
 from tonnage.plugins.filters._hostports import HostPorts
 from tonnage.plugins.filters._interpodaffinity import InterPodAffinity
-from tonnage.plugins.filters._rules import Rule, RuleSet
 from tonnage.plugins.filters._topologyspread import TopologySpread
 from tonnage.plugins.filters._volumes import Volumes
 
@@ -44,6 +44,20 @@ _WITHOUT_EFFECT = {
 """Volcano's switches that change nothing, with the value that asks for something else than what is done."""
 _RESOURCES = "predicate.resources"
 _VOLUME_BINDING = ("volumebinding.weight", "volumebinding.bindTimeoutSeconds", "volumebinding.shape")
+
+
+class Rule(Protocol):
+    """Something that may keep pods off nodes."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """The names of the codes from 1 on."""
+
+    def codes(self, task: Task, nodes: Nodes) -> Array | None:
+        """A code for each node, 0 if it will do; nothing if all of them will."""
+
+    def sentence(self, task: Task, row: int, code: int) -> str:
+        """Why one node will not do."""
 
 
 class Predicates(Plugin):
@@ -163,3 +177,30 @@ class Predicates(Plugin):
 
 def _rules_key(task: Task) -> Hashable:
     return None if task.rules is None else task.rules.key
+
+
+class RuleSet:
+    """Rules that must all pass; the first that says no is the reason."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        lengths = [len(rule.reasons) for rule in rules]
+        self._offsets = [np.uint8(sum(lengths[:number])) for number in range(len(lengths))]
+        self.reasons = [reason for rule in rules for reason in rule.reasons]
+
+    def codes(self, task: Task, nodes: Nodes) -> Array | None:
+        joined: Array | None = None
+        for rule, offset in zip(self._rules, self._offsets, strict=True):
+            codes = rule.codes(task, nodes)
+            if codes is None:
+                continue
+            if offset:
+                codes = np.where(codes != 0, codes + offset, codes)
+            joined = codes if joined is None else np.where(joined != 0, joined, codes)
+        return joined
+
+    def detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
+        """The sentence about one node; put together at once, because the pods that it names may go."""
+        number = max(n for n, offset in enumerate(self._offsets) if offset < code)
+        sentence = self._rules[number].sentence(task, row, code - int(self._offsets[number]))
+        return lambda: sentence

@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import SLOTS, Array, Nodes
+from tonnage.cluster.columns import SLOTS, Array, Cards, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.plugins.fragmentation._learnedpods import HALF_LIFE_DAYS, LearnedPods
-from tonnage.plugins.fragmentation._trial import Trial
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments, free_cpu
 from tonnage.plugins.fragmentation.typicalpods import Workload, WrittenPod, workload_of, written_in_file
 from tonnage.plugins.helpers.cardorder import every_task, fullest_first
-from tonnage.plugins.helpers.cardshares import WHOLE, share_of, size_of
+from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
+from tonnage.plugins.helpers.cardshares import WHOLE, CardShares, share_of, size_of
 from tonnage.plugins.helpers.hashes import part_of_one
 from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
@@ -149,3 +150,38 @@ class FragmentationGradient(Plugin):
 def _steps(gained: Array) -> Array:
     """The whole part of 100 times the sigmoid of what is gained."""
     return _STEPS.searchsorted(gained, side="right")
+
+
+class Trial:
+    """Trial placements: the cards that fit a request, and what stays free of them once the pod is there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.shares = CardShares(cluster.columns)
+        self._cluster = cluster
+        self._asks: Memo[Hashable, CardAsk] = Memo()
+
+    def each(self, task: Task, request: DeviceRequest, cards: Cards) -> tuple[Array, Array]:
+        """Which cards the request fits on, and the share that it would leave free of each."""
+        fits = self._ask(task, request).codes(cards, self._cluster.columns) == CARD_FITS
+        return fits, self.shares.after(request, cards.free, cards.total, cards.model)
+
+    def all_together(self, task: Task, cards: Cards, shares: Array) -> Array:
+        """What is left of free shares once each request got as many cards as it wants, the fullest ones first."""
+        left = shares
+        for request in lasting_requests(task):
+            fits, after = self.each(task, request, cards)
+            taken = shares - after
+            fits &= left >= taken
+            order = np.where(fits, left, WHOLE + 1).argsort(axis=0, kind="stable")[: request.count]
+            chosen = np.zeros_like(fits)
+            np.put_along_axis(chosen, order, True, axis=0)
+            left = left - taken * (chosen & fits)
+        return left
+
+    def _ask(self, task: Task, request: DeviceRequest) -> CardAsk:
+        key = (request, task.constraints)
+        known = self._asks.get(key)
+        if known is None:
+            number = self._cluster.vendor_numbers[request.vendor]
+            known = self._asks.keep(key, CardAsk(request, task, self._cluster.vendors[number], number))
+        return known

@@ -15,11 +15,12 @@ Every part goes from 0 to 100 in whole numbers, as Kubernetes computes it, and i
 not fit preferred node affinity to the highest sum of weights; Kubernetes does, and so does this.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import COUNTED, OFFERED, USED, Array, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, counted_of, selection_of
@@ -27,11 +28,9 @@ from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pul
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY, Additions
 from tonnage.plugins.scoring import _singlenode
-from tonnage.plugins.scoring._balancedallocation import balanced_allocation
-from tonnage.plugins.scoring._fitscoring import least_allocated, most_allocated
-from tonnage.plugins.scoring._imagelocality import ImageScore
 from tonnage.plugins.scoring._nodepreferences import NodeAffinityScore, TaintScore
 from tonnage.plugins.scoring._podpreferences import PodAffinityScore, SpreadScore, add_part
+from tonnage.plugins.scoring._resourcescores import balanced_allocation, least_allocated, most_allocated
 
 GPU = "nvidia.com/gpu"
 _LARGEST_WEIGHT = 2**31 - 1
@@ -48,6 +47,9 @@ _KEYS = {
 _CPU_AND_MEMORY = slice(0, 2)
 """Where they are among the resources: they come first."""
 _EQUALLY = np.array([[1], [1]])
+_MIB = 1024 * 1024
+_SMALLEST_IMAGES, _LARGEST_IMAGES = 23 * _MIB, 1000 * _MIB
+_HIGHEST = 100
 
 
 class OrderRequest(NamedTuple):
@@ -174,3 +176,39 @@ def _score_all(nodes: Nodes, wanted: OrderRequest, least: int, most: int, even: 
         used, capacity = nodes.amounts[USED, wanted.balanced], nodes.amounts[OFFERED, wanted.balanced]
         score += balanced_allocation(used, np.array(wanted.requested)[:, None], capacity) * even
     return score
+
+
+class ImageScore:
+    """Kubernetes' ImageLocality: nodes that have more of a pod's images score higher.
+
+    An image counts its size times the share of nodes that have it, so that not all pods go to the first node that
+    pulled it. Sums go from 23 MiB to 1000 MiB for each container.
+    """
+
+    def __init__(self, cluster: Cluster, weight: int) -> None:
+        self._cluster = cluster
+        self._weight = np.array(weight)
+
+    def key(self, task: Task) -> Hashable:
+        """The pod's images with how many nodes have each: when that changes, all nodes are scored anew."""
+        spread = self._cluster.images.spread
+        if not spread:
+            return ()
+        known = [(name, spread[name]) for name in task.images if name in spread]
+        return (len(task.kinds), *known) if known else ()
+
+    def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
+        spread, total = self._cluster.images.spread, self._cluster.columns.size
+        known = [name for name in task.images if name in spread]
+        if not known:
+            return None
+        parts = [nodes.pick(self._cluster.image(name)) * (spread[name] / total) for name in known]
+        found = np.array(parts).astype(np.int64).sum(axis=0)
+        most = _LARGEST_IMAGES * len(task.kinds)
+        scores: Array = (
+            _HIGHEST
+            * (np.minimum(np.maximum(found, _SMALLEST_IMAGES), most) - _SMALLEST_IMAGES)
+            // (most - _SMALLEST_IMAGES)
+        )
+        scores *= self._weight
+        return scores

@@ -41,7 +41,7 @@ from tonnage.plugins.scoring._fitarguments import (
     is_scored,
     read,
 )
-from tonnage.plugins.scoring._fitscoring import (
+from tonnage.plugins.scoring._resourcescores import (
     least_allocated,
     most_allocated,
     requested_to_capacity_ratio,
