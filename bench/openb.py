@@ -13,7 +13,7 @@ from tonnage.simulator.source import SceneSource
 from tonnage.simulator.studies.cache import Cache
 from tonnage.simulator.studies.results import PolicyResult
 from tonnage.simulator.studies.summary import policy_result, versions
-from tonnage.simulator.studies.sweep import Manner, PlannedRun, Sweep
+from tonnage.simulator.studies.sweep import PlannedRun, RunOptions, Sweep
 from tonnage.simulator.traces.openb import Trace, read_nodes, read_pods
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +63,7 @@ def study(data: Path, seeds: int, processes: int) -> Found:
     names = [file.stem.removeprefix(PREFIX) for file in files]
     sources = [SceneSource(trace=Trace(str(file), nodes, read_pods(str(file)))) for file in files]
     plan = [
-        (name, policy, PlannedRun(number, policy_named(policy), seed, Manner()))
+        (name, policy, PlannedRun(number, policy_named(policy), seed, RunOptions()))
         for number, name in enumerate(names)
         for policy in POLICIES
         for seed in range(FIRST_SEED, FIRST_SEED + seeds)

@@ -11,7 +11,7 @@ from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
 from tonnage.config.notes import SettingsError
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
-from tonnage.plugins.fragmentation.typicalpods import Workload, kind_of, traced_kind, traced_workload, workload_of
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, kind_of, traced_kind, traced_workload, workload_of
 
 TRACE = """\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
@@ -22,11 +22,11 @@ d,1000,100,0,0,
 """
 
 
-def usual(configuration: str) -> Workload:
+def usual(configuration: str) -> TypicalPods:
     return found(load(configuration).plugins)
 
 
-def found(plugins: list) -> Workload:
+def found(plugins: list) -> TypicalPods:
     (plugin,) = [plugin for plugin in plugins if isinstance(plugin, FragmentationGradient)]
     return workload_of(plugin.args.workload)
 

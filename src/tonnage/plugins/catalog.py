@@ -26,7 +26,7 @@ class Role(Flag):
     """The literature compares other policies with it."""
 
 
-class Entry(NamedTuple):
+class CatalogEntry(NamedTuple):
     """A plugin of the catalog."""
 
     name: str
@@ -43,51 +43,53 @@ class Entry(NamedTuple):
 
 _BASELINE = Role.BASELINE | Role.SCORES_NODES | Role.ORDERS_CARDS
 # KAI has no plugin named gang, and pods ask for topology by annotations, so that both run unnamed.
-_ENTRIES = (
-    Entry("priority", "jobs.priority:Priority"),
-    Entry("gang", "jobs.gang:Gang", Role.LAST),
-    Entry("topology", "topology.topology:JobTopology", Role.LAST),
-    Entry("proportion", "queues.proportion:Proportion"),
-    Entry("capacity", "queues.capacity:Capacity"),
-    Entry("drf", "queues.drf:Drf"),
-    Entry("conformance", "jobs.conformance:Conformance"),
-    Entry("overcommit", "queues.overcommit:Overcommit"),
-    Entry("elastic", "jobs.elastic:Elastic"),
-    Entry("minruntime", "jobs.minruntime:MinRuntime"),
-    Entry("taskorder", "jobs.taskorder:TaskOrder"),
-    Entry("kubeflow", "jobs.kubeflow:Kubeflow"),
-    Entry("ray", "jobs.ray:Ray"),
-    Entry("noderesources", "filters.noderesources:NodeResources", Role.ALWAYS),
-    Entry("nodeselection", "filters.nodeselection:NodeSelection", Role.ALWAYS),
-    Entry("predicates", "filters.predicates:Predicates", Role.ALWAYS),
-    Entry("devices", "gpus.devices:Devices", Role.ALWAYS),
-    Entry("devicequota", "gpus.devicequota:DeviceQuota", Role.ALWAYS),
-    Entry("binpack", "scoring.binpack:Binpack", Role.SCORES_NODES),
-    Entry("nodeorder", "scoring.nodeorder:NodeOrder", Role.SCORES_NODES),
-    Entry("noderesourcesfit", "scoring.noderesourcesfit:NodeResourcesFit", Role.SCORES_NODES),
-    Entry("resource-strategy-fit", "scoring.resourcestrategyfit:ResourceStrategyFit", Role.SCORES_NODES),
-    Entry("network-topology-aware", "topology.networktopologyaware:NetworkTopologyAware", Role.SCORES_NODES),
-    Entry("nodepolicy", "scoring.nodepolicy:NodePolicy", Role.SCORES_NODES),
-    Entry("podaffinity", "scoring.podaffinity:PreferredPodAffinity", Role.SCORES_NODES),
-    Entry("gpupolicy", "gpus.gpupolicy:GpuPolicy", Role.ORDERS_CARDS),
-    Entry("nodeplacement", "scoring.nodeplacement:NodePlacement", Role.SCORES_NODES),
-    Entry("gpusharingorder", "gpus.gpusharingorder:GpuSharingOrder"),
-    Entry("resourcetype", "scoring.resourcetype:ResourceType"),
-    Entry("nominatednode", "scoring.nominatednode:NominatedNode"),
-    Entry("gpupack", "gpus.gpupack:GpuPack", Role.ORDERS_CARDS),
-    Entry("gpuspread", "gpus.gpuspread:GpuSpread", Role.ORDERS_CARDS),
-    Entry("fragmentation", "fragmentation.fragmentation:FragmentationGradient", Role.SCORES_NODES | Role.ORDERS_CARDS),
-    Entry("best-fit", "baselines.bestfit:BestFit", _BASELINE),
-    Entry("dot-product", "baselines.dotproduct:DotProduct", _BASELINE),
-    Entry("gpu-packing", "baselines.gpupacking:GpuPacking", _BASELINE),
-    Entry("gpu-clustering", "baselines.gpuclustering:GpuClustering", _BASELINE),
-    Entry("random", "baselines.random:RandomPlacement", _BASELINE),
+_CATALOG = (
+    CatalogEntry("priority", "jobs.priority:Priority"),
+    CatalogEntry("gang", "jobs.gang:Gang", Role.LAST),
+    CatalogEntry("topology", "topology.topology:JobTopology", Role.LAST),
+    CatalogEntry("proportion", "queues.proportion:Proportion"),
+    CatalogEntry("capacity", "queues.capacity:Capacity"),
+    CatalogEntry("drf", "queues.drf:Drf"),
+    CatalogEntry("conformance", "jobs.conformance:Conformance"),
+    CatalogEntry("overcommit", "queues.overcommit:Overcommit"),
+    CatalogEntry("elastic", "jobs.elastic:Elastic"),
+    CatalogEntry("minruntime", "jobs.minruntime:MinRuntime"),
+    CatalogEntry("taskorder", "jobs.taskorder:TaskOrder"),
+    CatalogEntry("kubeflow", "jobs.kubeflow:Kubeflow"),
+    CatalogEntry("ray", "jobs.ray:Ray"),
+    CatalogEntry("noderesources", "filters.noderesources:NodeResources", Role.ALWAYS),
+    CatalogEntry("nodeselection", "filters.nodeselection:NodeSelection", Role.ALWAYS),
+    CatalogEntry("predicates", "filters.predicates:Predicates", Role.ALWAYS),
+    CatalogEntry("devices", "gpus.devices:Devices", Role.ALWAYS),
+    CatalogEntry("devicequota", "gpus.devicequota:DeviceQuota", Role.ALWAYS),
+    CatalogEntry("binpack", "scoring.binpack:Binpack", Role.SCORES_NODES),
+    CatalogEntry("nodeorder", "scoring.nodeorder:NodeOrder", Role.SCORES_NODES),
+    CatalogEntry("noderesourcesfit", "scoring.noderesourcesfit:NodeResourcesFit", Role.SCORES_NODES),
+    CatalogEntry("resource-strategy-fit", "scoring.resourcestrategyfit:ResourceStrategyFit", Role.SCORES_NODES),
+    CatalogEntry("network-topology-aware", "topology.networktopologyaware:NetworkTopologyAware", Role.SCORES_NODES),
+    CatalogEntry("nodepolicy", "scoring.nodepolicy:NodePolicy", Role.SCORES_NODES),
+    CatalogEntry("podaffinity", "scoring.podaffinity:PreferredPodAffinity", Role.SCORES_NODES),
+    CatalogEntry("gpupolicy", "gpus.gpupolicy:GpuPolicy", Role.ORDERS_CARDS),
+    CatalogEntry("nodeplacement", "scoring.nodeplacement:NodePlacement", Role.SCORES_NODES),
+    CatalogEntry("gpusharingorder", "gpus.gpusharingorder:GpuSharingOrder"),
+    CatalogEntry("resourcetype", "scoring.resourcetype:ResourceType"),
+    CatalogEntry("nominatednode", "scoring.nominatednode:NominatedNode"),
+    CatalogEntry("gpupack", "gpus.gpupack:GpuPack", Role.ORDERS_CARDS),
+    CatalogEntry("gpuspread", "gpus.gpuspread:GpuSpread", Role.ORDERS_CARDS),
+    CatalogEntry(
+        "fragmentation", "fragmentation.fragmentation:FragmentationGradient", Role.SCORES_NODES | Role.ORDERS_CARDS
+    ),
+    CatalogEntry("best-fit", "baselines.bestfit:BestFit", _BASELINE),
+    CatalogEntry("dot-product", "baselines.dotproduct:DotProduct", _BASELINE),
+    CatalogEntry("gpu-packing", "baselines.gpupacking:GpuPacking", _BASELINE),
+    CatalogEntry("gpu-clustering", "baselines.gpuclustering:GpuClustering", _BASELINE),
+    CatalogEntry("random", "baselines.random:RandomPlacement", _BASELINE),
 )
-BUILT_IN = {entry.name: entry for entry in _ENTRIES}
+BUILT_IN = {entry.name: entry for entry in _CATALOG}
 
 
 def _with(role: Role) -> tuple[str, ...]:
-    return tuple([entry.name for entry in _ENTRIES if role in entry.role])
+    return tuple([entry.name for entry in _CATALOG if role in entry.role])
 
 
 ALWAYS, LAST = _with(Role.ALWAYS), _with(Role.LAST)

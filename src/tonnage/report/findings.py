@@ -7,13 +7,13 @@ from tonnage.report.measures import ALLOCATED, FAILED, FRAGMENTATION, NODES_FREE
 from tonnage.report.pages import text
 from tonnage.simulator.studies.results import Results, SeedSpread
 
-Standing = list[tuple[str, SeedSpread]]
+Ranking = list[tuple[str, SeedSpread]]
 """Policies with their figure, the best first."""
 _NOTICEABLE = {"%": 0.05, "": 0.5}
 """What is lost in rounding."""
 
 
-def standing(results: Results, measure: Measure) -> Standing:
+def ranking(results: Results, measure: Measure) -> Ranking:
     """The policies that have the measure, the best first, equals by name."""
     at = compared_at(results)
     figures = [(name, figure(measure, measure.curve(policy), at)) for name, policy in results.policies.items()]
@@ -26,7 +26,7 @@ def equal(one: SeedSpread, other: SeedSpread, noticeable: float) -> bool:
     return abs(one.mean - other.mean) <= max(math.hypot(one.sd, other.sd), noticeable)
 
 
-def like_the_best(ranked: Standing, measure: Measure) -> list[str]:
+def like_the_best(ranked: Ranking, measure: Measure) -> list[str]:
     """The first and those that equal it."""
     best = ranked[0][1]
     return [name for name, value in ranked if equal(value, best, _NOTICEABLE[measure.unit])]
@@ -47,7 +47,7 @@ def gpus(results: Results, points: float) -> str:
 
 
 def _allocation(results: Results) -> Iterator[str]:
-    ranked = standing(results, ALLOCATED)
+    ranked = ranking(results, ALLOCATED)
     if not ranked:
         return
     name, best = ranked[0]
@@ -64,7 +64,7 @@ def _allocation(results: Results) -> Iterator[str]:
     yield from _bound(results, name, best)
 
 
-def _more_than(results: Results, best: SeedSpread, rest: Standing) -> str:
+def _more_than(results: Results, best: SeedSpread, rest: Ranking) -> str:
     (second, next_best), (last, worst) = rest[0], rest[-1]
     words = f"{gpus(results, best.mean - next_best.mean)} more than {second}"
     if len(rest) > 1:
@@ -87,7 +87,7 @@ def _bound(results: Results, name: str, best: SeedSpread) -> Iterator[str]:
 
 
 def _fragmentation(results: Results) -> Iterator[str]:
-    ranked = standing(results, FRAGMENTATION)
+    ranked = ranking(results, FRAGMENTATION)
     if len(ranked) > 1:
         leaders = like_the_best(ranked, FRAGMENTATION)
         (_, best), (last, worst) = ranked[0], ranked[-1]
@@ -102,7 +102,7 @@ def _fragmentation(results: Results) -> Iterator[str]:
 
 
 def _failures(results: Results) -> Iterator[str]:
-    ranked = standing(results, FAILED)
+    ranked = ranking(results, FAILED)
     if len(ranked) < 2 or not ranked[-1][1].mean:
         return
     leaders = like_the_best(ranked, FAILED)
@@ -117,7 +117,7 @@ def _failures(results: Results) -> Iterator[str]:
 
 
 def _free_nodes(results: Results) -> Iterator[str]:
-    ranked = standing(results, NODES_FREE)
+    ranked = ranking(results, NODES_FREE)
     if len(ranked) < 2:
         return
     leaders = like_the_best(ranked, NODES_FREE)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tonnage.report.findings import Standing, equal, like_the_best, standing
+from tonnage.report.findings import Ranking, equal, like_the_best, ranking
 from tonnage.report.measures import ALLOCATED, Measure, compared_at, figure
 from tonnage.report.pages import text
 from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
@@ -41,10 +41,10 @@ class ReportTable:
 def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
     """All measures where policies are compared, and how far each policy is from the best in GPUs."""
     looks = {name: look for look, name in enumerate(results.policies)}
-    ranked = standing(results, ALLOCATED)
+    ranked = ranking(results, ALLOCATED)
     order = [name for name, _ in ranked] + [name for name in looks if name not in dict(ranked)]
     others = [measure for measure in measures if measure is not ALLOCATED]
-    best = {measure: _outstanding(standing(results, measure), measure) for measure in others}
+    best = {measure: _leaders(ranking(results, measure), measure) for measure in others}
     rows = []
     for name in order:
         cells = [_cell(results, measure, results.policies[name], name in best[measure]) for measure in others]
@@ -52,13 +52,13 @@ def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
     return ReportTable(["GPU allocated", "GPUs", "GPUs behind the best", *(measure.title for measure in others)], rows)
 
 
-def _outstanding(ranked: Standing, measure: Measure) -> list[str]:
+def _leaders(ranked: Ranking, measure: Measure) -> list[str]:
     """The best and what equals it, unless that is all."""
     leaders = like_the_best(ranked, measure) if ranked else []
     return leaders if len(leaders) < len(ranked) else []
 
 
-def _allocation(results: Results, name: str, ranked: Standing) -> list[Cell]:
+def _allocation(results: Results, name: str, ranked: Ranking) -> list[Cell]:
     value = dict(ranked).get(name)
     if value is None:
         return [Cell("–"), Cell("–"), Cell("–")]

@@ -34,16 +34,16 @@ def fill(scene: Scene, policy: Policy, seed: int, demand: int = 130, keep: bool 
     session = Session(cluster, settings.plugins, brief=True)
     with session:
         if acts_on_single_pods(scene, settings, session):
-            placer: _Placer = _OneByOne(cluster, session)
+            placer: _EntryPlacer = _PodPlacer(cluster, session)
         else:
-            placer = _ByActions(cluster, CyclePlacer(cluster, settings.plugins, actions_of(settings)), keep)
-        return _Filling(scene, meter, placer, demand, keep).run(random.Random(seed))
+            placer = _ActionPlacer(cluster, CyclePlacer(cluster, settings.plugins, actions_of(settings)), keep)
+        return _FillRun(scene, meter, placer, demand, keep).run(random.Random(seed))
 
 
-class _Filling:
+class _FillRun:
     """Lets pods come and notes the figures."""
 
-    def __init__(self, scene: Scene, meter: Meter, placer: "_Placer", demand: int, keep: bool) -> None:
+    def __init__(self, scene: Scene, meter: Meter, placer: "_EntryPlacer", demand: int, keep: bool) -> None:
         self._scene = scene
         self._meter = meter
         self._placer = placer
@@ -72,7 +72,7 @@ class _Filling:
         self._meter.look(str(checkpoint), {self._left_out: float(self._placer.failures.total())})
 
 
-class _Placer(ABC):
+class _EntryPlacer(ABC):
     """Places entries."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class _Placer(ABC):
         """Place the pods of an entry, or count them as failed; the suffix tells equal names apart."""
 
 
-class _OneByOne(_Placer):
+class _PodPlacer(_EntryPlacer):
     """Places single pods; once one does not fit, no other of its shape does, because room only shrinks."""
 
     def __init__(self, cluster: Cluster, session: Session) -> None:
@@ -109,7 +109,7 @@ class _OneByOne(_Placer):
             self._hopeless[entry.shape] = reason
 
 
-class _ByActions(_Placer):
+class _ActionPlacer(_EntryPlacer):
     """Lets the actions of the configuration place pods, gangs as a whole."""
 
     def __init__(self, cluster: Cluster, placer: Placer, keep: bool) -> None:

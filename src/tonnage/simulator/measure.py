@@ -62,7 +62,7 @@ def percent(part: float, whole: float) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-class Waits(msgspec.Struct, frozen=True):
+class WaitTimes(msgspec.Struct, frozen=True):
     """How long pods waited, in virtual seconds."""
 
     mean: float
@@ -71,24 +71,24 @@ class Waits(msgspec.Struct, frozen=True):
     max: float
 
 
-def waits(seconds: Sequence[float]) -> Waits:
+def wait_times(seconds: Sequence[float]) -> WaitTimes:
     """Mean, largest and nearest-rank percentiles; all 0 without pods."""
     if not seconds:
-        return Waits(0.0, 0.0, 0.0, 0.0)
+        return WaitTimes(0.0, 0.0, 0.0, 0.0)
     ordered = sorted(seconds)
     count = len(ordered)
     median, almost = (ordered[-(-count * part // 100) - 1] for part in (50, 95))
-    return Waits(*(round(value, 1) for value in (sum(ordered) / count, median, almost, ordered[-1])))
+    return WaitTimes(*(round(value, 1) for value in (sum(ordered) / count, median, almost, ordered[-1])))
 
 
-class Course(msgspec.Struct, frozen=True):
+class SampledPercent(msgspec.Struct, frozen=True):
     """A figure over time, in percent."""
 
     mean: float
     final: float
 
 
-class Pods(msgspec.Struct, frozen=True):
+class PodCounts(msgspec.Struct, frozen=True):
     """How many pods got how far."""
 
     arrived: int
@@ -118,12 +118,12 @@ class Summary(msgspec.Struct, frozen=True):
 
     duration: float
     """Virtual seconds."""
-    pods: Pods
-    wait_seconds: Waits
+    pods: PodCounts
+    wait_seconds: WaitTimes
     """Over all pods that arrived, those still waiting with their time so far."""
-    gpu_memory_percent: Course
-    gpu_cores_percent: Course
-    fragmentation_percent: Course
+    gpu_memory_percent: SampledPercent
+    gpu_cores_percent: SampledPercent
+    fragmentation_percent: SampledPercent
     cards: CardsByUse
     free_nodes: int
     decisions: int

@@ -1,7 +1,7 @@
 """Policies by name, each a configuration as one would write it, and policies from files.
 
 A name stands for the plugins that score nodes and order cards. What keeps placements right, priorities and gangs are
-always with them; shares of queues are if the workload has queues. The usual pods of `fgd` are those of the workload.
+always with them; shares of queues are if the workload has queues. The typical pods of `fgd` are those of the workload.
 """
 
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ from tonnage.plugins.fragmentation.typicalpods import written
 from tonnage.simulator.objects import GPU
 from tonnage.simulator.scene import Scene
 
-Named = dict[str, Any]
+PluginSection = dict[str, Any]
 FRAGMENTATION, RANDOM = FragmentationGradient.name, RandomPlacement.name
-_CARDS_PACKED: Named = {"name": "gpupolicy", "arguments": {"policy": "binpack"}}
+_CARDS_PACKED: PluginSection = {"name": "gpupolicy", "arguments": {"policy": "binpack"}}
 _RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
 
 
-def _hami(policy: str) -> list[Named]:
+def _hami(policy: str) -> list[PluginSection]:
     return [{"name": name, "arguments": {"policy": policy}} for name in ("nodepolicy", "gpupolicy")]
 
 
-def _fit(strategy: str, **more: object) -> list[Named]:
+def _fit(strategy: str, **more: object) -> list[PluginSection]:
     scoring = {"type": strategy, "resources": _RESOURCES, **more}
     return [{"name": "noderesourcesfit", "arguments": {"scoringStrategy": scoring}}, _CARDS_PACKED]
 
 
 _SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
-POLICIES: dict[str, list[Named]] = {
+POLICIES: dict[str, list[PluginSection]] = {
     "fgd": [{"name": FRAGMENTATION}],
     **{name: [{"name": name}] for name in BASELINES},
     "binpack": _hami("binpack"),
@@ -78,7 +78,7 @@ def _document(name: str, scene: Scene, seed: int) -> str:
     for plugin in POLICIES[name]:
         arguments = dict(plugin.get("arguments", {}))
         if plugin["name"] == FRAGMENTATION:
-            arguments["workload"] = msgspec.to_builtins(written(scene.usual_pods()))
+            arguments["workload"] = msgspec.to_builtins(written(scene.typical_pods()))
         elif plugin["name"] == RANDOM:
             arguments["seed"] = seed
         plugins.append({"name": plugin["name"]} | ({"arguments": arguments} if arguments else {}))

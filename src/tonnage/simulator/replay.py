@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.simulator.measure import CardsByUse, Course, Pods, Summary, Usage, WaitReason, measure, waits
+from tonnage.simulator.measure import (
+    CardsByUse,
+    PodCounts,
+    SampledPercent,
+    Summary,
+    Usage,
+    WaitReason,
+    measure,
+    wait_times,
+)
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.placer import Placer
 from tonnage.simulator.workloads.demo import Arrival
@@ -173,17 +182,17 @@ class Replay:
         usage = measure(self.cluster)
         finals = (usage.memory, usage.cores, usage.fragmentation)
         means = [total / self._samples for total in self._sums] if self._samples else finals
-        courses = [Course(round(mean, 1), round(final, 1)) for mean, final in zip(means, finals, strict=True)]
+        sampled = [SampledPercent(round(mean, 1), round(final, 1)) for mean, final in zip(means, finals, strict=True)]
         so_far = [pod.started - pod.since for pod in self.runs.values()]
         so_far += [self.now - pod.since for pod in self.waiting.values()]
         reasons = sorted(self.waited_for.items(), key=lambda item: (-item[1], item[0]))
         return Summary(
             duration=round(self.now, 3),
-            pods=Pods(self.arrived, self.placed, self.finished, self.running, len(self.waiting)),
-            wait_seconds=waits([*self.waits, *so_far]),
-            gpu_memory_percent=courses[0],
-            gpu_cores_percent=courses[1],
-            fragmentation_percent=courses[2],
+            pods=PodCounts(self.arrived, self.placed, self.finished, self.running, len(self.waiting)),
+            wait_seconds=wait_times([*self.waits, *so_far]),
+            gpu_memory_percent=sampled[0],
+            gpu_cores_percent=sampled[1],
+            fragmentation_percent=sampled[2],
             cards=CardsByUse(usage.idle, usage.partial, usage.full),
             free_nodes=usage.free_nodes,
             decisions=self.decisions,

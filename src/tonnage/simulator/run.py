@@ -41,7 +41,7 @@ class Meter:
 
     def __init__(self, scene: Scene, cluster: Cluster, picture_at: str) -> None:
         self._cluster = cluster
-        self._fragments = Fragments(cluster, scene.usual_pods())
+        self._fragments = Fragments(cluster, scene.typical_pods())
         cards = cluster.all_nodes().cards
         self.gpus = int((cards.model > 0).sum())
         self._picture_at = picture_at

@@ -18,7 +18,7 @@ from tonnage.model.group import VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod, PodSpec
 from tonnage.model.quantity import milli
-from tonnage.plugins.fragmentation.typicalpods import PodKind, Workload, kind_of, typical
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods, kind_of, typical
 from tonnage.simulator.objects import gang_annotations, make_pod
 
 _NUMBERED = "~"
@@ -111,8 +111,8 @@ class Scene:
     """All shapes, and how often each comes, the most frequent first."""
     has_gangs: bool = False
 
-    def usual_pods(self) -> Workload:
-        """The usual pods, as fragmentation is measured by."""
+    def typical_pods(self) -> TypicalPods:
+        """The typical pods, as fragmentation is measured by."""
         counts: dict[PodKind, float] = {}
         for shape, count in self.popular:
             counts[shape.kind] = counts.get(shape.kind, 0.0) + count

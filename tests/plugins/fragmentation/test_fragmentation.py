@@ -14,7 +14,7 @@ from tonnage.model.pod import Pod
 from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.fragmentation._learnedpods import SLICE, LearnedPods
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient, Trial
-from tonnage.plugins.fragmentation.typicalpods import Workload, WrittenPod, kind_of, workload_of
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, WrittenPod, kind_of, workload_of
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
 from tonnage.plugins.helpers.hashes import part_of_one
 
@@ -131,7 +131,9 @@ def test_containers_do_not_use_the_same_part_of_a_card_in_thought() -> None:
 # -- against a slow reference
 
 
-def expected_scores(cluster: Cluster, cpu: int, gpus: int, memory: int, usual: Workload) -> dict[str, tuple[int, int]]:
+def expected_scores(
+    cluster: Cluster, cpu: int, gpus: int, memory: int, usual: TypicalPods
+) -> dict[str, tuple[int, int]]:
     """Per node that fits: the best score, and the lowest card with it; written as plainly as can be."""
     found = {}
     for name, state in cluster.nodes.items():

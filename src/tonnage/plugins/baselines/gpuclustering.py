@@ -40,7 +40,7 @@ class GpuClustering(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._free = FreeAmounts(session.cluster.columns)
-        self._kinds = KindsOnNodes(session.cluster)
+        self._kinds = PodKindsByNode(session.cluster)
         session.add_batch_node_order(self._score, key=lasting_requests)
         session.add_gpu_order(fullest_first, key=every_task)
 
@@ -57,7 +57,7 @@ class GpuClustering(Plugin):
         return score
 
 
-class KindsOnNodes:
+class PodKindsByNode:
     """The kinds of pods with cards on each node, as bits of a number; only nodes that changed are looked at again."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -79,9 +79,9 @@ class InterPodAffinity:
         if not self._repelling.carried:
             return None
         by_topology: dict[str, Array] = {}
-        for wish, counts in self._repelling.about(task).rules:
-            column, before = self._placed.column(counts), by_topology.get(wish.term.topology)
-            by_topology[wish.term.topology] = column if before is None else before + column
+        for carried, counts in self._repelling.about(task).rules:
+            column, before = self._placed.column(counts), by_topology.get(carried.term.topology)
+            by_topology[carried.term.topology] = column if before is None else before + column
         repelled: Array | None = None
         for topology, column in by_topology.items():
             here = LabelDomains(self._cluster, topology).spread_out(column) > _NONE
@@ -101,11 +101,11 @@ class InterPodAffinity:
                 for other in self._pods(there):
                     if self._placed.means(meant, other):
                         return f"{name}: {self._where(there, term, other)}, which the pod's anti-affinity excludes"
-        for wish, counts in self._repelling.about(task).rules:
-            there = self._first_near(row, wish.term, counts)
+        for carried, counts in self._repelling.about(task).rules:
+            there = self._first_near(row, carried.term, counts)
             for other in self._pods(there):
-                if other.rules is not None and wish.term in other.rules.anti:
-                    return f"{name}: {self._where(there, wish.term, other)}, whose anti-affinity excludes this pod"
+                if other.rules is not None and carried.term in other.rules.anti:
+                    return f"{name}: {self._where(there, carried.term, other)}, whose anti-affinity excludes this pod"
         return f"{name}: anti-affinity excludes it"
 
     def _why_apart(self, row: int, rules: PodRules) -> str:

@@ -52,14 +52,14 @@ class TopologySpread:
             return None
         codes = np.zeros(self._cluster.columns.size, np.uint8)
         # What is said first counts, so it is written last.
-        for counts in reversed(self._standings(task)):
+        for counts in reversed(self._constraints(task)):
             codes[counts.exceeded] = _EXCEEDED
             codes[~counts.domains.inside] = _MISSING
         return codes
 
     def sentence(self, task: Task, row: int, code: int) -> str:
         node = self._cluster.states[row].node
-        for counts in self._standings(task):
+        for counts in self._constraints(task):
             topology, skew = counts.constraint.topology, counts.constraint.skew
             if code == _MISSING and topology not in node.labels:
                 return f"{node.name}: has no label {topology}, over which the pod must be spread"
@@ -72,7 +72,7 @@ class TopologySpread:
                 )
         return f"{node.name}: the pod must be spread otherwise"
 
-    def _standings(self, task: Task) -> list[SpreadCounts]:
+    def _constraints(self, task: Task) -> list[SpreadCounts]:
         assert task.rules is not None
         constraints = task.rules.must_spread
         topologies = [LabelDomains(self._cluster, constraint.topology) for constraint in constraints]

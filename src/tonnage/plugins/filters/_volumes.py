@@ -37,7 +37,7 @@ class Volumes:
     def __init__(self, cluster: Cluster, binding: bool = True, zones: bool = True, limits: bool = True) -> None:
         self._cluster = cluster
         self._claims = Claims(cluster)
-        self._attached = Attached(cluster, self._claims)
+        self._attached = AttachedVolumes(cluster, self._claims)
         self._binding, self._zones, self._limits = binding, zones, limits
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
@@ -144,7 +144,7 @@ class Volumes:
                 yield f"has {have} of {limit} volumes of {driver}, and the pod needs {new} more"
 
 
-class Attached:
+class AttachedVolumes:
     """How many volumes of each driver the pods of a node use, brought up to date by the nodes that changed."""
 
     def __init__(self, cluster: Cluster, claims: Claims) -> None:

@@ -103,17 +103,17 @@ class Predicates(Plugin):
         self._claims = Claims(cluster)
         self._told: set[str] = set()
         self._repelling = cluster.placed.repelling
-        neighbours = InterPodAffinity(cluster)
+        affinity = InterPodAffinity(cluster)
         near: list[Rule] = [HostPorts(cluster)] if args.ports else []
         if args.volume_binding or args.volume_zones or args.volume_limits:
             near.append(Volumes(cluster, args.volume_binding, args.volume_zones, args.volume_limits))
-        far: list[Rule] = [neighbours] if args.pod_affinity else []
+        far: list[Rule] = [affinity] if args.pod_affinity else []
         far += [TopologySpread(cluster)] if args.spread else []
         self._near, self._far = RuleSet(near), RuleSet(far)
         session.add_pre_predicate(self._makes_sense)
         session.add_batch_predicate(self._on_node, key=_rules_key, reasons=self._near.reasons, detail=self._near.detail)
         session.add_batch_predicate(
-            self._among_pods, key=neighbours.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
+            self._among_pods, key=affinity.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
         )
 
     # -- the pod itself

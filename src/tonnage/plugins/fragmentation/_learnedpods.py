@@ -1,4 +1,4 @@
-"""Learning the usual pods from the pods in the picture: those that wait and those that run.
+"""Learning the typical pods from the pods in the picture: those that wait and those that run.
 
 Recent pods count more: a pod counts half as much as one that came a half-life later. Time is told by the pods' own
 dates, the newest standing for now. Memory that a pod asks for in MiB is a share of the most common of the cards that
@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, NO_CARD
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE
-from tonnage.plugins.fragmentation.typicalpods import PodKind, Workload, typical
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods, typical
 from tonnage.plugins.helpers.cardshares import CardSize, share_of
 from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
@@ -29,16 +29,16 @@ Card = tuple[int, str, str]
 
 
 class LearnedPods:
-    """The usual pods of a cluster; learned anew after as many changes of nodes as there are pods, or a hundred."""
+    """The typical pods of a cluster; learned anew after as many changes of nodes as there are pods, or a hundred."""
 
     def __init__(self, cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> None:
         self._cluster = cluster
         self._half_life = half_life_days
-        self._known: Workload = ()
+        self._known: TypicalPods = ()
         self._until = -1
 
-    def current(self) -> Workload:
-        """The usual pods; the same object until they are learned anew."""
+    def current(self) -> TypicalPods:
+        """The typical pods; the same object until they are learned anew."""
         for _ in self.catch_up():
             pass
         return self._known
@@ -51,8 +51,8 @@ class LearnedPods:
             self._until = self._cluster.columns.clock + max(pods, _FEW_CHANGES)
 
 
-def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Generator[None, None, Workload]:
-    """The usual pods among those of a cluster, in slices."""
+def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Generator[None, None, TypicalPods]:
+    """The typical pods among those of a cluster, in slices."""
     tasks = list(_tasks(cluster))
     yield
     kinds, counts = _Kinds(cluster), Counter[PodKind]()

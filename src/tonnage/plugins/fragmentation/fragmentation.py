@@ -1,4 +1,4 @@
-"""Fragmentation gradient descent (FGD): a pod goes where it makes the least of the free cards useless to usual pods.
+"""Fragmentation gradient descent (FGD): a pod goes where it makes the least of the free cards useless to typical pods.
 
 For each node the pod is placed there in thought, a part of one card on the card where that does the least harm, and
 fragments are counted before and after. The fewer it adds, the higher the score: the whole part of 100 times the sigmoid
@@ -22,7 +22,7 @@ from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.plugins.fragmentation._learnedpods import HALF_LIFE_DAYS, LearnedPods
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments, free_cpu
-from tonnage.plugins.fragmentation.typicalpods import Workload, WrittenPod, workload_of, written_in_file
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, WrittenPod, workload_of, written_in_file
 from tonnage.plugins.helpers.cardorder import every_task, fullest_first
 from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares, share_of, size_of
@@ -40,12 +40,12 @@ _IN_USE, _MIXED = 0.5, 0.4
 
 
 class FragmentationGradient(Plugin):
-    """Orders nodes, and the cards of a node, by what a pod would do to the usual pods' chances."""
+    """Orders nodes, and the cards of a node, by what a pod would do to the typical pods' chances."""
 
     name = "fragmentation"
 
     class Arguments(PluginArguments):
-        """The usual pods, or how they are learned from the pods of the cluster if none are given."""
+        """The typical pods, or how they are learned from the pods of the cluster if none are given."""
 
         workload: tuple[WrittenPod, ...] = ()
         half_life_days: float = HALF_LIFE_DAYS
@@ -58,7 +58,7 @@ class FragmentationGradient(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
-        """The arguments; usual pods from a file take the place of a list of them."""
+        """The arguments; typical pods from a file take the place of a list of them."""
         content = given.get(_FILE)
         if content is None:
             return super().read_arguments(given, warn)
@@ -67,8 +67,8 @@ class FragmentationGradient(Plugin):
         others = {name: value for name, value in given.items() if name != _FILE}
         return super().read_arguments(others | {"workload": written_in_file(_FILE, content)}, warn)
 
-    def workload_in(self, cluster: Cluster) -> Callable[[], Workload]:
-        """What tells the usual pods of a cluster, as they are known at that moment."""
+    def workload_in(self, cluster: Cluster) -> Callable[[], TypicalPods]:
+        """What tells the typical pods of a cluster, as they are known at that moment."""
         learned = self.learned_in(cluster)
         if learned is not None:
             return learned.current
@@ -76,7 +76,7 @@ class FragmentationGradient(Plugin):
         return lambda: given
 
     def learned_in(self, cluster: Cluster) -> LearnedPods | None:
-        """What learns the usual pods of a cluster; nothing if they are given."""
+        """What learns the typical pods of a cluster; nothing if they are given."""
         return None if self.args.workload else LearnedPods(cluster, self.args.half_life_days)
 
     def on_session_open(self, session: Session) -> None:
@@ -84,7 +84,7 @@ class FragmentationGradient(Plugin):
         self._workload = self.workload_in(session.cluster)
         self._fragments = Fragments(session.cluster, ())
         self._number = 0
-        """How often other usual pods were taken over."""
+        """How often other typical pods were taken over."""
         self._trial = Trial(session.cluster)
         self._layout = -1
         self._mixed = np.zeros(0)
@@ -92,7 +92,7 @@ class FragmentationGradient(Plugin):
         session.add_gpu_order(self._order_cards, key=every_task)
 
     def _key(self, task: Task) -> Hashable:
-        """What the pod needs, and the usual pods: what was learned anew makes other classes of pods."""
+        """What the pod needs, and the typical pods: what was learned anew makes other classes of pods."""
         workload = self._workload()
         if workload is not self._fragments.workload:
             self._fragments = Fragments(self._cluster, workload)

@@ -1,8 +1,8 @@
-"""How much of the free cards the usual pods cannot use: the fragmentation measure of FGD.
+"""How much of the free cards the typical pods cannot use: the fragmentation measure of FGD.
 
 A kind of pods can use a node's free cards if there are processors enough and as many cards as it wants with its share
 free; of these cards it can use all that is free, and what is left on others is a fragment to it. Otherwise everything
-that is free on the node is. A node's fragments are the mean over the usual pods, by their popularity.
+that is free on the node is. A node's fragments are the mean over the typical pods, by their popularity.
 
 For kinds that want one card, what they can use is a sum over cards, so that one table, by processors and free share,
 stands for all of them. Kinds that want several are grouped by share and models. All sums are exact whole numbers.
@@ -16,19 +16,19 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, CardModel, Nodes
 from tonnage.model.resources import CPU
-from tonnage.plugins.fragmentation.typicalpods import PodKind, Workload
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
 
 ALL_PODS = 10**8
 """What popularities add up to, as whole numbers."""
 SCALE = float(WHOLE * ALL_PODS)
-"""One card of which no usual pod can use anything."""
+"""One card of which no typical pod can use anything."""
 
-Weighted = tuple[PodKind, int]
+WeightedKind = tuple[PodKind, int]
 """A kind and its popularity as a whole number."""
 
 
-class Several(NamedTuple):
+class MultiCardKinds(NamedTuple):
     """Kinds that want the same share of several cards of the same models."""
 
     share: int
@@ -39,9 +39,9 @@ class Several(NamedTuple):
 
 
 class Usefulness:
-    """What the usual pods can use of nodes, for cards of the models known so far."""
+    """What the typical pods can use of nodes, for cards of the models known so far."""
 
-    def __init__(self, workload: Workload, models: Sequence[CardModel], width: int) -> None:
+    def __init__(self, workload: TypicalPods, models: Sequence[CardModel], width: int) -> None:
         kinds = [(pod.kind, round(pod.popularity * ALL_PODS)) for pod in workload]
         self.everybody = sum(weight for _, weight in kinds)
         wanting = [(kind, weight) for kind, weight in kinds if kind.gpus > 0]
@@ -53,13 +53,13 @@ class Usefulness:
         tables = [self._table([one for one, accepted in alone if accepted[number]]) for number in range(len(models))]
         self._table_of_model = np.arange(len(models)) * tables[0].size
         self._alone = np.concatenate(tables).ravel()
-        groups: dict[tuple[int, tuple[str, ...]], list[Weighted]] = {}
+        groups: dict[tuple[int, tuple[str, ...]], list[WeightedKind]] = {}
         for kind, weight in wanting:
             if kind.gpus > 1:
                 groups.setdefault((kind.share, kind.models), []).append((kind, weight))
         self._several = [self._group(group, types, width) for group in groups.values()]
 
-    def _table(self, kinds: Sequence[Weighted]) -> Array:
+    def _table(self, kinds: Sequence[WeightedKind]) -> Array:
         """Popularity of the kinds for which processors and share of such ranks are enough."""
         table = np.zeros((len(self._cpus) + 1, len(self._shares) + 1), np.int64)
         for kind, weight in kinds:
@@ -68,15 +68,15 @@ class Usefulness:
             )
         return table
 
-    def _group(self, group: Sequence[Weighted], types: Sequence[str], width: int) -> Several:
+    def _group(self, group: Sequence[WeightedKind], types: Sequence[str], width: int) -> MultiCardKinds:
         table = np.zeros((len(self._cpus) + 1, width + 1), np.int64)
         for kind, weight in group:
             table[np.searchsorted(self._cpus, kind.cpu) + 1 :, kind.gpus :] += weight
         kind = group[0][0]
-        return Several(kind.share, np.array(kind.accepted(types)), table)
+        return MultiCardKinds(kind.share, np.array(kind.accepted(types)), table)
 
     def of(self, shares: Array, model: Array, cpu: Array) -> Array:
-        """What usual pods can use of each node's cards, which have those shares free."""
+        """What typical pods can use of each node's cards, which have those shares free."""
         rank = self._cpus.searchsorted(cpu, side="right")
         result: Array = np.add.reduce(self._worth(shares, model, rank), axis=0)
         for group in self._several:
@@ -106,7 +106,7 @@ class Usefulness:
 class Fragments:
     """Free shares and fragments of all nodes as columns; only rows that changed are looked at again."""
 
-    def __init__(self, cluster: Cluster, workload: Workload) -> None:
+    def __init__(self, cluster: Cluster, workload: TypicalPods) -> None:
         self.workload = workload
         self.card_shares = CardShares(cluster.columns)
         self.usefulness: Usefulness
@@ -115,7 +115,7 @@ class Fragments:
         self.free = np.zeros(0, np.int64)
         """Their sum on each node."""
         self.fragments = np.zeros(0, np.int64)
-        """How much of it usual pods cannot use, in millionths of a card times `ALL_PODS`."""
+        """How much of it typical pods cannot use, in millionths of a card times `ALL_PODS`."""
         self._cluster = cluster
         self._known: tuple[int, int] = (-1, -1)
         self._version = -1
@@ -146,13 +146,13 @@ class Fragments:
 
 
 class Fragmentation(NamedTuple):
-    """How much is free, in cards, and how much of that the usual pods cannot use."""
+    """How much is free, in cards, and how much of that the typical pods cannot use."""
 
     fragments: float
     free: float
 
 
-def fragmentation(cluster: Cluster, workload: Workload) -> Fragmentation:
+def fragmentation(cluster: Cluster, workload: TypicalPods) -> Fragmentation:
     """The measure of the whole cluster, counted from nothing."""
     counted = Fragments(cluster, workload)
     counted.update()

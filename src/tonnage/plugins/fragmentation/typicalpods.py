@@ -1,4 +1,4 @@
-"""The usual pods of a cluster: kinds of pods and how popular each is.
+"""The typical pods of a cluster: kinds of pods and how popular each is.
 
 A kind is what matters for fragments: processors, the number of cards, the share of each, and which models will do. The
 most popular kinds count until they make up 95 % of all pods, pods without cards included.
@@ -41,16 +41,16 @@ class PodKind(NamedTuple):
 
 
 class TypicalPod(msgspec.Struct, gc=False, frozen=True):
-    """A kind of pods and its part of all usual pods."""
+    """A kind of pods and its part of all typical pods."""
 
     kind: PodKind
     popularity: float
 
 
-Workload = tuple[TypicalPod, ...]
+TypicalPods = tuple[TypicalPod, ...]
 
 
-def typical(counts: Mapping[PodKind, float]) -> Workload:
+def typical(counts: Mapping[PodKind, float]) -> TypicalPods:
     """The most popular kinds, with their parts of what they make up together."""
     wanted, covered = COVERED * sum(counts.values()), 0.0
     chosen: list[tuple[PodKind, float]] = []
@@ -99,14 +99,14 @@ class WrittenPod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return kind_of(milli(self.cpu), self.gpus, self.share, tuple(sorted(set(self.models))))
 
 
-def workload_of(pods: Sequence[WrittenPod]) -> Workload:
-    """The usual pods that are written down: all of them, with their parts of the whole."""
+def workload_of(pods: Sequence[WrittenPod]) -> TypicalPods:
+    """The typical pods that are written down: all of them, with their parts of the whole."""
     total = sum(pod.popularity for pod in pods)
     return tuple([TypicalPod(pod.kind, pod.popularity / total) for pod in pods])
 
 
-def written(workload: Workload) -> tuple[WrittenPod, ...]:
-    """How one writes usual pods."""
+def written(workload: TypicalPods) -> tuple[WrittenPod, ...]:
+    """How one writes typical pods."""
     pods = [
         WrittenPod(
             cpu=f"{pod.kind.cpu}m",
@@ -121,7 +121,7 @@ def written(workload: Workload) -> tuple[WrittenPod, ...]:
 
 
 def written_in_file(argument: str, content: FileContent) -> tuple[WrittenPod, ...]:
-    """The usual pods in a file: a list of kinds, or the pod list of a trace."""
+    """The typical pods in a file: a list of kinds, or the pod list of a trace."""
     try:
         found = (
             written(traced_workload(content.value))
@@ -151,8 +151,8 @@ def traced_kind(row: Mapping[str, str]) -> PodKind:
     return kind_of(numbers["cpu_milli"], numbers["num_gpu"], numbers["gpu_milli"] / _MILLI, tuple(models))
 
 
-def traced_workload(rows: Sequence[Mapping[str, str]]) -> Workload:
-    """The usual pods of a trace; ValueError if a row cannot be read."""
+def traced_workload(rows: Sequence[Mapping[str, str]]) -> TypicalPods:
+    """The typical pods of a trace; ValueError if a row cannot be read."""
     counts: dict[PodKind, float] = {}
     for number, row in enumerate(rows, start=2):
         try:

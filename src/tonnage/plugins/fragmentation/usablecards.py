@@ -1,4 +1,4 @@
-"""How much of the free cards the usual pods can still use, whichever policy decides."""
+"""How much of the free cards the typical pods can still use, whichever policy decides."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,18 +15,18 @@ class FreeCards(NamedTuple):
 
     free: float
     usable: float
-    """What of them a usual pod can use, on average over the usual pods."""
+    """What of them a typical pod can use, on average over the typical pods."""
 
 
 class UsableCards:
-    """Measures free cards; the usual pods are those of the fragmentation plugin, or learned as it would."""
+    """Measures free cards; the typical pods are those of the fragmentation plugin, or learned as it would."""
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin]) -> None:
         named = [plugin for plugin in plugins if isinstance(plugin, FragmentationGradient)]
         plugin = named[0] if named else FragmentationGradient()
         self._cluster = cluster
         self.learned = plugin.learned_in(cluster)
-        """What learns the usual pods; nothing if they are given."""
+        """What learns the typical pods; nothing if they are given."""
         self._workload = plugin.workload_in(cluster) if self.learned is None else self.learned.current
         self._fragments = Fragments(cluster, ())
 

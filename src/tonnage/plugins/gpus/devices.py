@@ -194,13 +194,13 @@ class Devices(Plugin):
 
     def _confirm(self, task: Task, row: int) -> int:
         granted = self._attempt(task, row, None)
-        return granted.code if isinstance(granted, Failure) else FITS
+        return granted.code if isinstance(granted, CardFailure) else FITS
 
     def _assign(self, task: Task, row: int, card_codes: Array | None) -> Grant | int:
         granted = self._attempt(task, row, card_codes)
-        return granted.code if isinstance(granted, Failure) else granted
+        return granted.code if isinstance(granted, CardFailure) else granted
 
-    def _attempt(self, task: Task, row: int, card_codes: Array | None) -> "Grant | Failure":
+    def _attempt(self, task: Task, row: int, card_codes: Array | None) -> "Grant | CardFailure":
         """Hand out the node's cards container by container; init containers give theirs back before the next."""
         columns, state = self._cluster.columns, self._cluster.states[row]
         plan = self._plan(task)
@@ -210,7 +210,7 @@ class Devices(Plugin):
             codes = card_codes[:, row].tolist()
             given = self._choose(task, ask, state, codes, columns.card_free[:, :, row].tolist(), {})
             if isinstance(given, int):
-                return Failure(given, ask, codes, columns.card_free[:, :, row])
+                return CardFailure(given, ask, codes, columns.card_free[:, :, row])
             places: list[tuple[DeviceUse, ...]] = [()] * len(task.kinds)
             places[task.demands[0].position] = tuple([use for _, use in given])
             return ((ask.number, tuple(places)),)
@@ -224,13 +224,13 @@ class Devices(Plugin):
                 code = int(self._node_codes(task, ask, found, trial)[0])
                 codes = found[:, 0].tolist()
                 if code != CARD_FITS:
-                    return Failure(code, ask, codes, trial.free[:, :, 0])
+                    return CardFailure(code, ask, codes, trial.free[:, :, 0])
                 if ask.vendor.one_set_per_pod and ask.number in uses:
                     codes = _same_set(codes, state, uses[ask.number])
                 instances = self._instances_of_all(task, ask, state, codes, trial, trial_taken)
                 given = self._choose(task, ask, state, codes, trial.free[:, :, 0].tolist(), instances)
                 if isinstance(given, int):
-                    return Failure(given, ask, codes, trial.free[:, :, 0])
+                    return CardFailure(given, ask, codes, trial.free[:, :, 0])
                 _take(given, trial, trial_taken)
                 if ask.vendor.is_choosy:
                     _meet(given, ask, trial)
@@ -324,24 +324,24 @@ class Devices(Plugin):
         failure = None if plan.alone is not None else self._failure(task, row, plan)
         if failure is None:
             codes = b"" if card_codes is None else card_codes[:, row].tobytes()
-            failure = Failure(code, plan.asks[0], codes, columns.card_free[:, :, row].copy())
+            failure = CardFailure(code, plan.asks[0], codes, columns.card_free[:, :, row].copy())
         held = int(columns.foreign[failure.ask.number, row]) if columns.foreign_total else 0
         node, devices = state.name, state.devices
         return lambda: f"{node}: {describe(failure.ask.request, code, failure.codes, devices, failure.free, held)}"
 
-    def _failure(self, task: Task, row: int, plan: DevicePlan) -> "Failure | None":
+    def _failure(self, task: Task, row: int, plan: DevicePlan) -> "CardFailure | None":
         """What stops a pod of several requests on a node: one that fails by itself, or one after the others took."""
         cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards.copy()
         for ask in plan.asks:
             codes = self._card_codes(task, ask, cards)
             code = int(self._node_codes(task, ask, codes, cards)[0])
             if code != CARD_FITS:
-                return Failure(code, ask, codes[:, 0].tolist(), cards.free[:, :, 0])
+                return CardFailure(code, ask, codes[:, 0].tolist(), cards.free[:, :, 0])
         granted = self._attempt(task, row, None)
-        return granted if isinstance(granted, Failure) else None
+        return granted if isinstance(granted, CardFailure) else None
 
 
-class Failure:
+class CardFailure:
     """Why a node's cards cannot be handed out: the request that gets none, and how cards were at that point."""
 
     __slots__ = ("ask", "code", "codes", "free")

@@ -41,7 +41,7 @@ REASONS = (
     UUID,
     NO_SLOT,
     RULED_OUT,
-    COMPANY,
+    TENANCY,
     LITTLE_MEMORY,
     FEW_CORES,
     SHARED,
@@ -76,7 +76,7 @@ class CardAsk:
         self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
         self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
         self.tenancy = vendor.tenancy(request.memory, task.annotations) if vendor.is_choosy else ""
-        self._unwelcome = np.zeros(0, np.bool_)
+        self._refused = np.zeros(0, np.bool_)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
         self._known: Memo[Look, Array] = Memo(most=256)
@@ -117,15 +117,15 @@ class CardAsk:
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         if self.vendor.is_choosy and len(columns.companies) > 1:
-            mark(codes, self._not_welcome(columns).take(cards.tenancy), COMPANY)
+            mark(codes, self._refused_tenancies(columns).take(cards.tenancy), TENANCY)
         return codes
 
-    def _not_welcome(self, columns: Columns) -> Array:
+    def _refused_tenancies(self, columns: Columns) -> Array:
         """Which companies the request may not join."""
-        if len(self._unwelcome) < len(columns.companies):
+        if len(self._refused) < len(columns.companies):
             refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.companies]
-            self._unwelcome = np.array(refused, np.bool_)
-        return self._unwelcome
+            self._refused = np.array(refused, np.bool_)
+        return self._refused
 
     def plain(self, cards: Cards) -> Array:
         """Which cards nobody registers, so that a request by resources takes them whole."""

@@ -10,7 +10,7 @@ ANY = "*"
 """Stands at the end of a name for whatever follows."""
 
 
-class Named(NamedTuple):
+class NamedResource(NamedTuple):
     """A resource that an argument names, and what comes of it if no node offers it."""
 
     field: str
@@ -21,7 +21,7 @@ class Named(NamedTuple):
 class UnknownResources:
     """Reports once, as soon as there are nodes."""
 
-    def __init__(self, session: Session, plugin: str, named: Iterable[Named]) -> None:
+    def __init__(self, session: Session, plugin: str, named: Iterable[NamedResource]) -> None:
         self._session = session
         self._plugin = plugin
         self._named = list(named)

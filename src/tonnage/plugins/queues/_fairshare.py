@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.cluster.columns import UNLIMITED, Array
-from tonnage.plugins.queues._queuetable import MOST, Amounts, Level, QueueTable, whole_cluster
+from tonnage.plugins.queues._queuetable import MOST, Amounts, QueueLevel, QueueTable, whole_cluster
 
 _FIRST = np.zeros(1, np.intp)
 
 
-class CutOff(NamedTuple):
+class Fractions(NamedTuple):
     """How much less than a unit queues of one priority did not get.
 
     These are floats, and exact enough: fractions over one sum of weights that differ are different floats.
@@ -47,7 +47,7 @@ def divide(table: QueueTable, total: Amounts) -> Array:
     return shares
 
 
-def _divide_level(table: QueueTable, level: Level, pool: Array, wanted: Array) -> Array:
+def _divide_level(table: QueueTable, level: QueueLevel, pool: Array, wanted: Array) -> Array:
     deserved = table.deserved[:, level.rows]
     everything = pool.take(level.owner, axis=1)
     share: Array = np.minimum(np.where(deserved >= UNLIMITED, everything, deserved), wanted)
@@ -65,7 +65,7 @@ def _divide_level(table: QueueTable, level: Level, pool: Array, wanted: Array) -
 class _Division:
     """Dividing what is left at one level; a cell is a resource of a queue, a pool is a resource of its parent."""
 
-    def __init__(self, level: Level, missing: Array, weight: Array, left: Array) -> None:
+    def __init__(self, level: QueueLevel, missing: Array, weight: Array, left: Array) -> None:
         self.pool, self.rank, self.unit = level.pool, level.rank, level.unit
         self.weight = weight.ravel()
         self.missing = missing.reshape(-1)
@@ -76,50 +76,50 @@ class _Division:
         for first, count in zip(*map(np.ndarray.tolist, _runs(self.rank.take(cells))), strict=True):
             if not self.left.any():
                 return
-            cut_off = self._by_weight(cells[first : first + count])
-            if cut_off and self.left.any():
-                self._unit_by_unit(CutOff(*(np.concatenate(columns) for columns in zip(*cut_off, strict=True))))
+            fractions = self._by_weight(cells[first : first + count])
+            if fractions and self.left.any():
+                self._unit_by_unit(Fractions(*(np.concatenate(columns) for columns in zip(*fractions, strict=True))))
 
-    def _by_weight(self, cells: Array) -> list[CutOff]:
+    def _by_weight(self, cells: Array) -> list[Fractions]:
         """Rounds among queues of one priority, for all pools at once."""
-        cut_off: list[CutOff] = []
+        fractions: list[Fractions] = []
         cells = cells.compress(self.left.take(self.pool.take(cells)) > 0)
         while cells.size:
             pool = self.pool.take(cells)
             first, count = _runs(pool)
             pools = pool.take(first)
-            weight, unit, wish = self.weight.take(cells), self.unit.take(cells), self.missing.take(cells)
+            weight, unit, wanted = self.weight.take(cells), self.unit.take(cells), self.missing.take(cells)
             weights = np.add.reduceat(weight, first).repeat(count)
             slices, remainders = times_over(self.left.take(pool), weight, weights)
             parts = np.zeros_like(slices)
             coarse = (unit > 1).nonzero()[0]
             parts[coarse] = slices.take(coarse) % unit.take(coarse)
-            met = wish <= slices
-            given = np.where(met, wish, slices - parts)
-            self.missing[cells] = wish - given
+            met = wanted <= slices
+            given = np.where(met, wanted, slices - parts)
+            self.missing[cells] = wanted - given
             self.left[pools] -= np.add.reduceat(given, first)
-            spare = met & ((wish < slices) | (remainders > 0))
+            spare = met & ((wanted < slices) | (remainders > 0))
             again = (np.logical_or.reduceat(spare, first) & (self.left.take(pools) > 0)).repeat(count)
             over = (~(met | again)).nonzero()[0]
             if over.size:
                 amounts = parts.take(over) + remainders.take(over) / weights.take(over)
-                cut_off.append(CutOff(cells.take(over), amounts))
+                fractions.append(Fractions(cells.take(over), amounts))
             cells = cells.compress(again & ~met)
-        return cut_off
+        return fractions
 
-    def _unit_by_unit(self, cut_off: CutOff) -> None:
+    def _unit_by_unit(self, fractions: Fractions) -> None:
         """What nobody got because it is less than a unit each."""
         # The queues of one pool are in their order already, and sorting keeps it among equals. Small numbers are sorted
         # much faster than large ones.
-        cells = cut_off.cells.take(np.argsort(-cut_off.amounts, kind="stable"))
+        cells = fractions.cells.take(np.argsort(-fractions.amounts, kind="stable"))
         small = self.pool.take(cells).astype(np.min_scalar_type(len(self.left)))
         cells = cells.take(np.argsort(small, kind="stable"))
         pool = self.pool.take(cells)
-        wish = np.minimum(self.unit.take(cells), self.missing.take(cells))
-        before = np.cumsum(wish) - wish
+        wanted = np.minimum(self.unit.take(cells), self.missing.take(cells))
+        before = np.cumsum(wanted) - wanted
         first, count = _runs(pool)
         before -= before.take(first).repeat(count)
-        given = np.clip(self.left.take(pool) - before, 0, wish)
+        given = np.clip(self.left.take(pool) - before, 0, wanted)
         self.missing[cells] -= given
         self.left[pool.take(first)] -= np.add.reduceat(given, first)
 

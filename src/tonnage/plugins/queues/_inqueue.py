@@ -1,4 +1,4 @@
-"""What groups were promised when they were let in: the part of their `minResources` that their pods do not hold yet."""
+"""What groups were inqueue when they were let in: the part of their `minResources` that their pods do not hold yet."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.framework.session import Session
 from tonnage.plugins.queues._queuetable import Amounts, plus
-from tonnage.plugins.queues.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 _RUNNING = "Running"
 
@@ -18,7 +18,7 @@ class InqueueResources:
     Groups are gone through once; those that are let in later in the session are added when somebody asks.
     """
 
-    def __init__(self, session: Session, counts: Counts) -> None:
+    def __init__(self, session: Session, counts: QueueCounts) -> None:
         self._session, self._counts = session, counts
         self._lacking: dict[str, Amounts] = {}
         self._spare: dict[str, Amounts] = {}

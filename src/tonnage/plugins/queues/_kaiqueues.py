@@ -13,7 +13,7 @@ from tonnage.plugins.queues._kaireclaim import reclaimable, why_beyond_fair_shar
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, plus
 from tonnage.plugins.queues._queueusage import QueueUsage
-from tonnage.plugins.queues.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 
 class KaiQueues:
@@ -22,7 +22,7 @@ class KaiQueues:
     takes_gangs_whole = True
 
     def __init__(
-        self, table: QueueTable, counts: Counts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
+        self, table: QueueTable, counts: QueueCounts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
     ) -> None:
         self._usage = QueueUsage(table, divide(table, counts.total), counts.total)
         self._counts = counts
@@ -103,6 +103,6 @@ class KaiQueues:
         following = self._next_request(row) or request
         return reclaimable(self._usage, row, request, following, losses, self._saturation_multiplier)
 
-    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
+    def may_enqueue(self, row: int, request: Amounts, inqueue: Mapping[int, Amounts]) -> bool | None:
         """KAI lets all jobs in."""
         return None

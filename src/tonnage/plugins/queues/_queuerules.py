@@ -60,5 +60,5 @@ class QueueRules(Protocol):
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
         """For each loss whether it may be taken for a job of the queue, after those before it that may."""
 
-    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
-        """Whether a job may be let in, beside what was promised to others by row; nothing if there is no such rule."""
+    def may_enqueue(self, row: int, request: Amounts, inqueue: Mapping[int, Amounts]) -> bool | None:
+        """Whether a job may be enqueued beside the inqueue resources of others, by row; nothing without such a rule."""

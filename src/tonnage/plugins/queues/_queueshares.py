@@ -19,7 +19,7 @@ from tonnage.framework.session import Session
 from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuerules import Loss, QueueRules
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, QueueTerms, plus
-from tonnage.plugins.queues.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 _ALONE = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
 """The queues of a cluster for which none are given."""
@@ -45,8 +45,8 @@ class QueueShares(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._rules: QueueRules | None = None
-        self._counts: Counts
-        self._promises: InqueueResources | None = None
+        self._counts: QueueCounts
+        self._inqueue: InqueueResources | None = None
         self._pods: dict[str, PodCount] = {}
         self._requests: dict[str, Amounts] = {}
         """What each job that was asked about asks for, until one of its pods is placed or stopped."""
@@ -138,7 +138,7 @@ class QueueShares(Plugin):
     def victim_queues(self) -> VictimQueues:
         """In which order queues give up pods: the reverse of the order in which they are served."""
         rules = self._open_rules()
-        return GivingUp(None if rules is None else rules.apart(), self._pod)
+        return VictimQueueOrder(None if rules is None else rules.apart(), self._pod)
 
     def may_enqueue(self, job: Job) -> bool | None:
         """Whether the job's queue could have what the job starts with."""
@@ -146,13 +146,13 @@ class QueueShares(Plugin):
         row = None if rules is None else rules.table.rows.get(job.queue)
         if rules is None or row is None:
             return None
-        if self._promises is None:
-            self._promises = InqueueResources(self._session, self._counts)
-        promised: dict[int, Amounts] = {}
-        for queue, amounts in self._promises.net().items():
+        if self._inqueue is None:
+            self._inqueue = InqueueResources(self._session, self._counts)
+        inqueue: dict[int, Amounts] = {}
+        for queue, amounts in self._inqueue.net().items():
             for above in rules.table.path(rules.table.rows[queue]) if queue in rules.table.rows else ():
-                promised[above] = plus(promised[above], amounts) if above in promised else amounts
-        return rules.may_enqueue(row, self._promises.start_of(job), promised)
+                inqueue[above] = plus(inqueue[above], amounts) if above in inqueue else amounts
+        return rules.may_enqueue(row, self._inqueue.start_of(job), inqueue)
 
     def report(self) -> list[QueueRecord]:
         """What every queue deserves and holds, in the order of the tree."""
@@ -270,7 +270,7 @@ class QueueShares(Plugin):
         queues = self._session.cluster.queues
         if queues != _ALONE:
             by_kai = any(queue.by_kai for queue in queues.values())
-            self._counts = Counts(self._session.cluster, by_kai)
+            self._counts = QueueCounts(self._session.cluster, by_kai)
             self._rules = self.make_rules(by_kai)
         return self._rules
 
@@ -320,7 +320,7 @@ class QueueShares(Plugin):
         )
 
 
-class GivingUp:
+class VictimQueueOrder:
     """Queues give up pods in the reverse of their order, each with what it has given up taken off."""
 
     def __init__(self, rules: QueueRules | None, pod_of: Callable[[Task], PodCount]) -> None:

@@ -68,7 +68,7 @@ class QueueTerms(msgspec.Struct, frozen=True):
     """The part of it held by jobs that must not be stopped."""
 
 
-class Level(NamedTuple):
+class QueueLevel(NamedTuple):
     """The queues at one depth of the tree; positions count from the first of them."""
 
     rows: slice
@@ -141,7 +141,7 @@ class QueueTable:
         self.queues, levels = _in_order(given)
         self.rows: dict[str, int] = {queue.name: row for row, queue in enumerate(self.queues)}
         self.parent: list[int] = [self.rows.get(queue.parent, -1) for queue in self.queues]
-        self.levels: list[Level] = [self._level(start, end) for start, end in levels]
+        self.levels: list[QueueLevel] = [self._level(start, end) for start, end in levels]
         self.deserved = self._column([queue.deserved for queue in self.queues], absent=0, unlimited=True)
         self.limit = self._column([queue.limit for queue in self.queues], absent=UNLIMITED, unlimited=True)
         self.guarantee = self._column([queue.guarantee for queue in self.queues])
@@ -187,7 +187,7 @@ class QueueTable:
         below, most = (UNLIMITED, UNLIMITED) if unlimited else (0, most)
         return np.ascontiguousarray(np.where(column < 0, below, np.minimum(column, most)))
 
-    def _level(self, start: int, end: int) -> Level:
+    def _level(self, start: int, end: int) -> QueueLevel:
         parent = np.array(self.parent[start:end], np.intp)
         parents, starts, owner = np.unique(parent, return_index=True, return_inverse=True)
         priority = np.array([queue.priority for queue in self.queues[start:end]])
@@ -197,7 +197,7 @@ class QueueTable:
         pool = np.arange(len(self.dimensions))[:, None] * len(parents) + owner
         rank = np.tile(steps - steps[starts][owner], len(self.dimensions))
         unit = np.repeat(np.array([dimension.unit for dimension in self.dimensions], np.int64), end - start)
-        return Level(slice(start, end), parents, starts, owner, pool.ravel(), rank, unit)
+        return QueueLevel(slice(start, end), parents, starts, owner, pool.ravel(), rank, unit)
 
 
 def _in_order(queues: Sequence[QueueTerms]) -> tuple[list[QueueTerms], list[tuple[int, int]]]:

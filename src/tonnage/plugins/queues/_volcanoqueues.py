@@ -83,12 +83,12 @@ class VolcanoQueues:
             allowed.append(may)
         return allowed
 
-    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
-        """Whether the queue could have what a job starts with, beside what it holds and what was promised."""
+    def may_enqueue(self, row: int, request: Amounts, inqueue: Mapping[int, Amounts]) -> bool | None:
+        """Whether the queue could have what a job starts with, beside what it holds and what is inqueue."""
         for above in self.table.path(row):
             amounts = plus(self.allocated[above], request)
-            if above in promised:
-                amounts = plus(amounts, promised[above])
+            if above in inqueue:
+                amounts = plus(amounts, inqueue[above])
             if too_much(amounts, self.most[above], request) is not None:
                 return False
         return True

@@ -109,7 +109,7 @@ def why_not_allocatable(
     who: str = "pod",
 ) -> Reason | None:
     """Why a queue must not get what a pod or job asks for: with it the queue would hold more than it deserves."""
-    place = too_much([held + wish for held, wish in zip(allocated, request, strict=True)], deserved, request)
+    place = too_much([held + asked for held, asked in zip(allocated, request, strict=True)], deserved, request)
     if place is None:
         return None
     show = table.dimensions[place].show

@@ -11,7 +11,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.plugins.queues._dominantshare import drf_share
 from tonnage.plugins.queues._queuetable import Amounts, plus
-from tonnage.plugins.queues.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 TOLERANCE = 1e-6
 """Shares that differ by no more are equal when pods are stopped."""
@@ -24,7 +24,7 @@ class Drf(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
-        self._counts: Counts | None = None
+        self._counts: QueueCounts | None = None
         self._shares: dict[str, float] = {}
         self._holdings: dict[str, Amounts] = {}
         """What jobs hold, until one of their pods is placed or stopped."""
@@ -75,9 +75,9 @@ class Drf(Plugin):
             amounts = plus(amounts, counts.of_task(task))
         return amounts
 
-    def _open_counts(self) -> Counts:
+    def _open_counts(self) -> QueueCounts:
         if self._counts is None:
-            self._counts = Counts(self._session.cluster, by_kai=False)
+            self._counts = QueueCounts(self._session.cluster, by_kai=False)
         return self._counts
 
     def _forget(self, task: Task) -> None:

@@ -14,7 +14,7 @@ from tonnage.framework.session import Session
 from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._waterfill import too_much
-from tonnage.plugins.queues.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 FACTOR = "overcommit-factor"
 DEFAULT = 1.2
@@ -54,22 +54,22 @@ class Overcommit(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
-        self._promises: InqueueResources | None = None
+        self._inqueue: InqueueResources | None = None
         self._room: list[float] = []
         session.add_job_enqueueable(self.may_enqueue)
 
     def may_enqueue(self, job: Job) -> bool | None:
-        """Whether there is room for what the job starts with, beside what was promised to others."""
-        if self._promises is None:
-            counts = Counts(self._session.cluster, by_kai=False)
-            self._promises = InqueueResources(self._session, counts)
+        """Whether there is room for what the job starts with, beside what was inqueue to others."""
+        if self._inqueue is None:
+            counts = QueueCounts(self._session.cluster, by_kai=False)
+            self._inqueue = InqueueResources(self._session, counts)
             self._room = self._free(counts)
-        start = wanted = self._promises.start_of(job)
-        for lacking in self._promises.lacking().values():
+        start = wanted = self._inqueue.start_of(job)
+        for lacking in self._inqueue.lacking().values():
             wanted = plus(wanted, lacking)
         return too_much(wanted, self._room, start) is None
 
-    def _free(self, counts: Counts) -> list[float]:
+    def _free(self, counts: QueueCounts) -> list[float]:
         cluster, factors = self._session.cluster, self.args.resources
         used: Amounts = [0] * len(counts.dimensions)
         for task in (*cluster.running.values(), *cluster.reserved.values()):

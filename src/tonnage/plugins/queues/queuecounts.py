@@ -34,7 +34,7 @@ class _Kind(NamedTuple):
     vendors: tuple[int, ...] = ()
 
 
-class Counts:
+class QueueCounts:
     """The dimensions of shares, what there is in them, and what a pod is in them."""
 
     def __init__(self, cluster: Cluster, by_kai: bool) -> None:

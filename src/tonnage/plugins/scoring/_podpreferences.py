@@ -54,7 +54,7 @@ class PodAffinityScore:
     def __init__(self, cluster: Cluster, own_only: bool = False) -> None:
         self._cluster = cluster
         self._own_only = own_only
-        """Whether pods without wishes of their own are left alone, whatever other pods wish."""
+        """Whether pods without wishes of their own are left alone, whatever other pods preference."""
 
     def key(self, task: Task) -> Hashable:
         rules = task.rules
@@ -79,18 +79,20 @@ class PodAffinityScore:
         return np.trunc(HIGHEST * ((sums - lowest) / (highest - lowest)))
 
     def sums(self, task: Task) -> Array:
-        """For each node the weights of all pods in its domains that are wished for, or that wish for this one."""
+        """For each node the weights of all pods in its domains that are wished for, or that preference for this one."""
         placed = self._cluster.placed
         counted = (
-            [(wish, placed.counts(Meant((wish.term.selector,)))) for wish in task.rules.wishes] if task.rules else []
+            [(preference, placed.counts(Meant((preference.term.selector,)))) for preference in task.rules.wishes]
+            if task.rules
+            else []
         )
         counted += placed.drawing.about(task).rules
         by_topology: dict[str, Array] = {}
-        for wish, counts in counted:
+        for preference, counts in counted:
             if counts:
-                part = placed.column(counts) * np.int64(wish.weight)
-                before = by_topology.get(wish.term.topology)
-                by_topology[wish.term.topology] = part if before is None else before + part
+                part = placed.column(counts) * np.int64(preference.weight)
+                before = by_topology.get(preference.term.topology)
+                by_topology[preference.term.topology] = part if before is None else before + part
         sums = np.zeros(self._cluster.columns.size)
         for topology, column in by_topology.items():
             sums += LabelDomains(self._cluster, topology).spread_out(column)

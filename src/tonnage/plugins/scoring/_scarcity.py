@@ -24,7 +24,7 @@ _GB = 10**9
 _NOTHING = np.float64(-np.inf)
 
 
-class _Looked(NamedTuple):
+class _ScarceRequest(NamedTuple):
     """What is looked at for a pod: scarce resources first, then those it requests."""
 
     rows: Array
@@ -43,7 +43,7 @@ class Avoidance:
         self._weights = args.weights
         self._weight_sum = sum(self._weights.values())
         self._factor = float(_MOST * args.weight)
-        self._known: Memo[Requests, _Looked] = Memo()
+        self._known: Memo[Requests, _ScarceRequest] = Memo()
 
     def score(self, task: Task, nodes: Nodes) -> Array:
         """100 × the weight × the share of weights of what the node does not have."""
@@ -56,7 +56,7 @@ class Avoidance:
         score[~has[scarce:].all(axis=0) | looked.lost] = 0
         return score
 
-    def _looked(self, requests: Requests) -> _Looked:
+    def _looked(self, requests: Requests) -> _ScarceRequest:
         memo = self._known.at(self._cluster.columns.layout)
         known = memo.get(requests)
         if known is None:
@@ -68,11 +68,11 @@ class Avoidance:
             weights = np.array([float(self._weights[name]) for name in scarce])
             rows = np.array([resources[name] for name in names], np.intp)
             lost = len(asked) < len(requests)
-            known = memo.keep(requests, _Looked(rows, limits[:, None], weights[:, None], lost))
+            known = memo.keep(requests, _ScarceRequest(rows, limits[:, None], weights[:, None], lost))
         return known
 
 
-class _Kept(NamedTuple):
+class _Reserved(NamedTuple):
     """What is kept for the idle ones of some resources, as columns: their rows, and milli processors and bytes each."""
 
     rows: Array
@@ -87,7 +87,7 @@ class Reserve:
         self._names = names_in(args.resources)
         self._each = {name: (args.needed(name, CPU) * _MILLI, args.needed(name, MEMORY) * _GB) for name in self._names}
         self._secondary = np.array([cluster.columns.resources[name] for name in (CPU, MEMORY)], np.intp)
-        self._kept: Memo[None, _Kept] = Memo()
+        self._kept: Memo[None, _Reserved] = Memo()
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
         """1 where too little would be left; pods that ask for one of the scarce resources are not looked at."""
@@ -133,7 +133,7 @@ class Reserve:
         if kept is None:
             known = [name for name in self._names if name in columns.resources]
             each = np.array([self._each[name] for name in known]).reshape(len(known), 2)
-            kept = memo.keep(None, _Kept(np.array([columns.resources[name] for name in known], np.intp), each))
+            kept = memo.keep(None, _Reserved(np.array([columns.resources[name] for name in known], np.intp), each))
         if not len(kept.rows):
             return None
         idle = nodes.free.take(kept.rows, axis=0)

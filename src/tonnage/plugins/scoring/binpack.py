@@ -20,7 +20,7 @@ from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY
-from tonnage.plugins.helpers.unknownresources import Named, UnknownResources
+from tonnage.plugins.helpers.unknownresources import NamedResource, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, check_keys, integer, resource_weights, weight_in
 from tonnage.plugins.scoring import _singlenode
 
@@ -98,12 +98,14 @@ class Binpack(Plugin):
         self._cluster = session.cluster
         self._known: Memo[Requests, BinpackRequest | None] = Memo()
         effect = "its weight {} only lowers the score of pods that request it"
-        named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight]
-        self._unoffered = UnknownResources(session, self.name, named)
+        named = [
+            NamedResource(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight
+        ]
+        self._unknown_resources = UnknownResources(session, self.name, named)
         session.add_batch_node_order(self._score, key=requests_of)
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._unoffered.report()
+        self._unknown_resources.report()
         wanted = self._weighted(task.requests)
         if wanted is None:
             return None

@@ -24,7 +24,7 @@ from tonnage.framework.plugin import Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.wire import WireError, decode
-from tonnage.plugins.helpers.unknownresources import ANY, Named, UnknownResources
+from tonnage.plugins.helpers.unknownresources import ANY, NamedResource, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, names_in
 from tonnage.plugins.scoring._scarcity import REASONS, Avoidance, Reserve
 from tonnage.plugins.scoring._strategyarguments import (
@@ -83,7 +83,7 @@ class ResourceStrategyFit(Plugin):
         self._session = session
         self._cluster = session.cluster
         self._known: Memo[_Key, StrategyRequest] = Memo()
-        self._unoffered = UnknownResources(session, self.name, self._named())
+        self._unknown_resources = UnknownResources(session, self.name, self._named())
         args = self.args
         if args.proportional.enable and names_in(args.proportional.resources):
             reserve = Reserve(session.cluster, args.proportional)
@@ -98,19 +98,19 @@ class ResourceStrategyFit(Plugin):
         if args.resource_strategy_fit_weight or self._avoidance is not None:
             session.add_batch_node_order(self._score, key=self._key)
 
-    def _named(self) -> Iterator[Named]:
+    def _named(self) -> Iterator[NamedResource]:
         """The resources that the arguments name."""
         args = self.args
         if args.resource_strategy_fit_weight:
             for name, strategy in args.resources.items():
                 effect = f"its weight {strategy.weight} only lowers the score of pods that request it"
-                yield Named(f"resources.{name}", name, effect)
+                yield NamedResource(f"resources.{name}", name, effect)
         if args.sra.enable:
             for name, weight in args.sra.weights.items():
-                yield Named("sra.resources", name, f"its weight {weight} only raises the score of all nodes")
+                yield NamedResource("sra.resources", name, f"its weight {weight} only raises the score of all nodes")
         if args.proportional.enable:
             for name in names_in(args.proportional.resources):
-                yield Named("proportional.resources", name, "nothing is kept for it")
+                yield NamedResource("proportional.resources", name, "nothing is kept for it")
 
     def _key(self, task: Task) -> _Key:
         annotations = task.annotations
@@ -136,7 +136,7 @@ class ResourceStrategyFit(Plugin):
         self._session.report(Problem(f"Pod/{task.key}", annotation_field(field), "", expected, message))
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._unoffered.report()
+        self._unknown_resources.report()
         score = self._by_strategy(task, nodes) if self.args.resource_strategy_fit_weight else None
         if self._avoidance is None:
             return score

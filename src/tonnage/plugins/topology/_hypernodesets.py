@@ -21,7 +21,7 @@ from tonnage.plugins.topology._fillorder import filling_order, filling_scores
 from tonnage.plugins.topology._jobroom import JobRoom
 
 
-class Tiers(NamedTuple):
+class HyperNodeTiers(NamedTuple):
     """HyperNodes by name, with that above all others last; their tiers, and which nodes are in them."""
 
     names: Sequence[str]
@@ -42,7 +42,9 @@ def highest_tier(said: HyperNodeConstraint, hypernodes: Mapping[str, HyperNode])
 class HyperNodeSearch:
     """Looks for HyperNodes that may hold some pods of one job."""
 
-    def __init__(self, session: Session, tiers: Tiers, scores: Mapping[str, float], job: Job, room: JobRoom) -> None:
+    def __init__(
+        self, session: Session, tiers: HyperNodeTiers, scores: Mapping[str, float], job: Job, room: JobRoom
+    ) -> None:
         """`scores` say how good each HyperNode is for the job."""
         self._tiers = tiers
         self._scores = scores

@@ -30,7 +30,7 @@ class _Kind(NamedTuple):
     fits: Array
 
 
-class _Stock(NamedTuple):
+class _ResourceNeed(NamedTuple):
     """A resource: what the pods want of it together, and what is free of it on each node."""
 
     resource: str
@@ -38,7 +38,7 @@ class _Stock(NamedTuple):
     free: Array
 
 
-class Fit(NamedTuple):
+class RoomFit(NamedTuple):
     """How a job fits into groups of nodes."""
 
     holds: Array
@@ -49,7 +49,7 @@ class Fit(NamedTuple):
     """How much of the room would be taken, 1 being all of it."""
 
 
-class Kinds:
+class PodKinds:
     """Tells pods apart by their classes, which are remembered, because a job that grows asks for one pod at a time."""
 
     def __init__(self, session: Session) -> None:
@@ -72,18 +72,20 @@ class Kinds:
 class JobRoom:
     """What there is room for, of the pods that a job asks places for."""
 
-    def __init__(self, session: Session, kinds: Kinds, job: Job, tasks: Sequence[Task]) -> None:
+    def __init__(self, session: Session, kinds: PodKinds, job: Job, tasks: Sequence[Task]) -> None:
         """`tasks` are those that wait, the ones that the job needs to start in front."""
         self.needed = min(max(job.minimum - job.promised(), 1), len(tasks))
         """How many of the pods must get places."""
         self._cluster = session.cluster
         if session.cluster.leaving:
             with session.looking_ahead():
-                self._kinds, self._stocks = self._look(session, kinds.sort(tasks))
+                self._kinds, self._needs = self._look(session, kinds.sort(tasks))
         else:
-            self._kinds, self._stocks = self._look(session, kinds.sort(tasks))
+            self._kinds, self._needs = self._look(session, kinds.sort(tasks))
 
-    def _look(self, session: Session, sorted_tasks: Sequence[Sequence[Task]]) -> tuple[list[_Kind], list[_Stock]]:
+    def _look(
+        self, session: Session, sorted_tasks: Sequence[Sequence[Task]]
+    ) -> tuple[list[_Kind], list[_ResourceNeed]]:
         kinds = [_Kind(len(alike), self._count(session, alike[0])) for alike in sorted_tasks]
         tasks = [task for alike in sorted_tasks for task in alike]
         if len(kinds) == 1 or len(tasks) > self.needed:
@@ -128,31 +130,31 @@ class JobRoom:
             count = np.minimum(count, np.maximum(owned - columns.foreign[ask.number], 0))
         return count
 
-    def _compare(self, tasks: Sequence[Task], usable: Array) -> list[_Stock]:
+    def _compare(self, tasks: Sequence[Task], usable: Array) -> list[_ResourceNeed]:
         columns, wanted = self._cluster.columns, dict[str, int]()
         for task in tasks:
             for name, value in task.requests:
                 wanted[name] = wanted.get(name, 0) + value
-        stocks = []
+        needs = []
         for name, value in sorted(wanted.items()):
             place = columns.resources.get(name)
             if place is not None and value:
                 free, offered = columns.free[place], columns.allocatable[place]
                 free = np.where(offered < UNLIMITED, np.clip(free, 0, LARGEST), LARGEST)
-                stocks.append(_Stock(name, value, np.where(usable, free, 0)))
-        return stocks
+                needs.append(_ResourceNeed(name, value, np.where(usable, free, 0)))
+        return needs
 
-    def fit(self, totals: Totals) -> Fit:
+    def fit(self, totals: Totals) -> RoomFit:
         """How the job fits into the groups of nodes over which `totals` sums."""
         fitting = [totals(kind.fits) for kind in self._kinds]
         holds = np.add.reduce([np.minimum(fits, kind.pods) for kind, fits in zip(self._kinds, fitting, strict=True)])
         enough = holds >= self.needed
         tightness = self.needed / np.maximum(np.add.reduce(fitting), 1)
-        shares = [stock.wanted / np.maximum(totals(stock.free), 1) for stock in self._stocks]
+        shares = [need.wanted / np.maximum(totals(need.free), 1) for need in self._needs]
         if shares:
             tightness = np.maximum.reduce(shares)
             enough &= tightness <= 1
-        return Fit(holds, enough, tightness)
+        return RoomFit(holds, enough, tightness)
 
     def capacity(self, totals: Totals) -> Array:
         """How many of the pods each group of nodes has room for; more than there are, if pods are of one kind."""
@@ -160,17 +162,17 @@ class JobRoom:
             return totals(self._kinds[0].fits)
         return self.fit(totals).holds
 
-    def nearest(self, fit: Fit, groups: Sequence[int]) -> int:
+    def nearest(self, fit: RoomFit, groups: Sequence[int]) -> int:
         """The group of nodes that holds the most pods, then the one that lacks the least, then the first."""
         return min(groups, key=lambda group: (-fit.holds[group], fit.tightness[group], group))
 
-    def shortage(self, totals: Totals, fit: Fit, group: int) -> str:
+    def shortage(self, totals: Totals, fit: RoomFit, group: int) -> str:
         """What a group of nodes lacks, with numbers."""
         holds = int(fit.holds[group])
         if holds < self.needed:
             return f"holds {holds}"
         lacking = []
-        for name, wanted, column in self._stocks:
+        for name, wanted, column in self._needs:
             free = int(totals(column)[group])
             if free < wanted and name != PODS:
                 lacking.append(f"{name}: {show(name, free)} of {show(name, wanted)} are free")

@@ -9,7 +9,7 @@ from tonnage.cluster.columns import Array
 from tonnage.plugins.topology._jobroom import Totals
 
 
-class Levels:
+class TopologyLevels:
     """The domains of each label, numbered in the order of their names; 0 stands for nodes that lack a label.
 
     A domain's nodes share the label's value and those of all labels before it, so that domains lie within each other.

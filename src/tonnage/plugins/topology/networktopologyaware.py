@@ -30,11 +30,11 @@ from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.model.resources import CPU, MEMORY
-from tonnage.plugins.helpers.unknownresources import Named, UnknownResources
+from tonnage.plugins.helpers.unknownresources import NamedResource, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, check_keys, integer, resource_weights, weight_in
 from tonnage.plugins.topology._domainusage import DomainUsage
-from tonnage.plugins.topology._hypernodesets import HyperNodeSearch, Tiers, highest_tier
-from tonnage.plugins.topology._jobroom import JobRoom, Kinds
+from tonnage.plugins.topology._hypernodesets import HyperNodeSearch, HyperNodeTiers, highest_tier
+from tonnage.plugins.topology._jobroom import JobRoom, PodKinds
 
 WEIGHT_KEY = "weight"
 CPU_KEY = "hypernode.binpack.cpu"
@@ -52,7 +52,7 @@ _EVICT = 8
 _MOST = 100
 
 
-class _Weighted(NamedTuple):
+class _WeightedRequest(NamedTuple):
     """What of some requests is scored, as columns; and whether they ask for something that no node knows."""
 
     rows: Array
@@ -62,7 +62,7 @@ class _Weighted(NamedTuple):
     lost: bool
 
 
-class _Around(NamedTuple):
+class _HyperNodeMap(NamedTuple):
     """The HyperNodes around nodes: for each tier and each set of nodes in the same ones, the place of its domain."""
 
     domains: DomainUsage
@@ -142,13 +142,15 @@ class NetworkTopologyAware(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._kinds = Kinds(session)
-        self._known: Memo[Requests, _Weighted] = Memo()
-        self._around: tuple[tuple[int, int], _Around | None] = (-1, -1), None
+        self._kinds = PodKinds(session)
+        self._known: Memo[Requests, _WeightedRequest] = Memo()
+        self._around: tuple[tuple[int, int], _HyperNodeMap | None] = (-1, -1), None
         self._factor = float(_MOST * self.args.weight)
         effect = "its weight {} makes every HyperNode full for pods that request it"
-        named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.args.resources.items()]
-        self._unoffered = UnknownResources(session, self.name, named)
+        named = [
+            NamedResource(_key_of(name), name, effect.format(weight)) for name, weight in self.args.resources.items()
+        ]
+        self._unknown_resources = UnknownResources(session, self.name, named)
         if self.args.weight and self.args.normal_pods:
             session.add_batch_node_order(self._score, key=self._key, fresh=True)
         if self.args.weight:
@@ -174,7 +176,7 @@ class NetworkTopologyAware(Plugin):
             message = f"{fault}; {'the pods wait' if said.hard else 'nothing is preferred'}"
             self._session.report(Problem(f"PodGroup/{job.key}", "spec.networkTopology", "", "HyperNodes", message))
             return NodeSets((), Reason("InvalidTopology", f"{job.key}: {fault}")) if said.hard else None
-        tiers = Tiers(
+        tiers = HyperNodeTiers(
             around.domains.names,
             around.tiers,
             around.domains.member,
@@ -214,7 +216,7 @@ class NetworkTopologyAware(Plugin):
         return {name: share * self._factor for name, share in shares.items()}
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._unoffered.report()
+        self._unknown_resources.report()
         if self._is_in_network(task):
             return None
         around = self._hypernodes()
@@ -246,7 +248,7 @@ class NetworkTopologyAware(Plugin):
         result[(after > offered).any(axis=0)] = 0
         return result
 
-    def _weighted(self, requests: Requests) -> _Weighted:
+    def _weighted(self, requests: Requests) -> _WeightedRequest:
         memo = self._known.at(self._cluster.columns.layout)
         known = memo.get(requests)
         if known is None:
@@ -258,10 +260,10 @@ class NetworkTopologyAware(Plugin):
             amounts = self._cluster.vector(requests).take(rows)
             weight_sum = sum(self.weights[name] for name in asked)
             lost = len(scored) < len(asked)
-            known = memo.keep(requests, _Weighted(rows, amounts[:, None], weights[:, None], weight_sum, lost))
+            known = memo.keep(requests, _WeightedRequest(rows, amounts[:, None], weights[:, None], weight_sum, lost))
         return known
 
-    def _hypernodes(self) -> _Around | None:
+    def _hypernodes(self) -> _HyperNodeMap | None:
         """The HyperNodes as they are now; nothing if there are none."""
         cluster = self._cluster
         if not cluster.hypernodes:
@@ -273,7 +275,7 @@ class NetworkTopologyAware(Plugin):
             self._around = (cluster.columns.layout, cluster.topology_version), around
         return around
 
-    def _look_around(self) -> _Around:
+    def _look_around(self) -> _HyperNodeMap:
         hypernodes = self._cluster.hypernodes
         nodes = dict(self._cluster.membership().nodes) | {ROOT: frozenset(self._cluster.nodes)}
         domains = DomainUsage(self._cluster, nodes)
@@ -286,7 +288,7 @@ class NetworkTopologyAware(Plugin):
             places[levels.index(tiers[place]), domains.member[place]] = place
         distinct, sets = np.unique(places, axis=1, return_inverse=True)
         tier_weights, between = _tier_weights(levels, self.args.fading)
-        return _Around(domains, tiers, levels, distinct, sets.reshape(-1), tier_weights, between)
+        return _HyperNodeMap(domains, tiers, levels, distinct, sets.reshape(-1), tier_weights, between)
 
 
 def _tier_weights(levels: Sequence[int], fading: float) -> tuple[list[float], float]:

@@ -23,8 +23,8 @@ from tonnage.framework.points import NODE_SETS
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.plugins.topology._fillorder import filling_order, filling_scores
-from tonnage.plugins.topology._jobroom import JobRoom, Kinds
-from tonnage.plugins.topology._levels import Levels
+from tonnage.plugins.topology._jobroom import JobRoom, PodKinds
+from tonnage.plugins.topology._levels import TopologyLevels
 
 NETWORK = "network-topology-aware"
 _EVERYWHERE = "all nodes"
@@ -33,7 +33,7 @@ _EVERYWHERE = "all nodes"
 class _Plan(NamedTuple):
     """Between which levels a job is to find a domain; without a widest one any nodes will do in the end."""
 
-    levels: Levels
+    levels: TopologyLevels
     narrowest: int
     widest: int | None
     prefers: bool
@@ -48,8 +48,8 @@ class JobTopology(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._kinds = Kinds(session)
-        self._known: Memo[tuple[int, tuple[str, ...]], Levels] = Memo()
+        self._kinds = PodKinds(session)
+        self._known: Memo[tuple[int, tuple[str, ...]], TopologyLevels] = Memo()
         session.add_node_sets(self._node_sets)
 
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
@@ -114,11 +114,11 @@ class JobTopology(Plugin):
         known = self._cluster.topologies.get(said.topology)
         return f"there is no Topology {said.topology}" if known is None else known.labels
 
-    def _levels(self, labels: tuple[str, ...]) -> Levels:
+    def _levels(self, labels: tuple[str, ...]) -> TopologyLevels:
         self._cluster.settle()
         memo, key = self._known.at(self._cluster.columns.layout), (self._cluster.topology_version, labels)
         known = memo.get(key)
-        return memo.keep(key, Levels(self._cluster, labels)) if known is None else known
+        return memo.keep(key, TopologyLevels(self._cluster, labels)) if known is None else known
 
     def _refuse(self, job: Job, said: LabelConstraint, fault: str) -> Reason | None:
         if not said.required:

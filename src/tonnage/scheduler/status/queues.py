@@ -23,7 +23,7 @@ from tonnage.model.group import KaiQueue, VolcanoQueue
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
-from tonnage.plugins.queues.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 from tonnage.scheduler.status.writer import StatusWriter
 
 log = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ def _plain_amounts(task: Task) -> Mapping[str, int]:
 
 def _kai_amounts(cluster: Cluster) -> Callable[[Task], Mapping[str, int]]:
     """GPUs in thousandths of a card, parts of cards included, processors and memory."""
-    counts = Counts(cluster, by_kai=True)
+    counts = QueueCounts(cluster, by_kai=True)
     names = [KAI_GPU if dimension.name == GPU else dimension.name for dimension in counts.dimensions]
     return lambda task: dict(zip(names, counts.of_task(task), strict=True))
 

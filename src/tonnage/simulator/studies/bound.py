@@ -108,7 +108,7 @@ FUNCTIONS: tuple[Callable[[Integers, int], Floats], ...] = (
 
 
 @dataclass(slots=True)
-class _Programme:
+class _LinearProgram:
     """Maximise what the columns are worth; each row's weighted sum of columns stays below its limit."""
 
     worth: Floats
@@ -124,12 +124,12 @@ class _Programme:
             self.limits.append(limit)
 
 
-def _relaxation(nodes: list[EqualNodes], pods: list[EqualPods]) -> _Programme:
+def _relaxation(nodes: list[EqualNodes], pods: list[EqualPods]) -> _LinearProgram:
     """A column for every kind of pod on every kind of node it goes on: how many of the pods are there."""
     fits = np.array([[pod.goes_on(node) for node in nodes] for pod in pods])
     column = np.where(fits, np.cumsum(fits).reshape(fits.shape) - 1, -1)
     demand = np.array([pod.gpus * pod.share for pod in pods])
-    programme = _Programme(np.broadcast_to(demand[:, None], fits.shape)[fits])
+    programme = _LinearProgram(np.broadcast_to(demand[:, None], fits.shape)[fits])
     for i, pod in enumerate(pods):
         here = column[i, fits[i]]
         programme.limit(here, np.ones(len(here)), pod.count)
@@ -153,7 +153,7 @@ def _sizes(node: EqualNodes, pods: list[EqualPods]) -> Iterator[tuple[Integers, 
     yield shares, SHARES, gpus, node.cards * node.count
 
 
-def _maximum(programme: _Programme) -> float:
+def _maximum(programme: _LinearProgram) -> float:
     try:
         import highspy
     except ImportError as error:

@@ -26,7 +26,7 @@ FILL, REPLAY = "fill", "replay"
 MODES = (FILL, REPLAY)
 
 
-class Manner(msgspec.Struct, frozen=True):
+class RunOptions(msgspec.Struct, frozen=True):
     """How a source is run."""
 
     mode: str = FILL
@@ -45,7 +45,7 @@ class PlannedRun(msgspec.Struct, frozen=True):
     """The number of the source."""
     policy: Policy
     seed: int
-    manner: Manner
+    options: RunOptions
 
 
 class Sweep:
@@ -96,7 +96,7 @@ class Sweep:
             job.policy.text,
             files,
             job.seed,
-            job.manner,
+            job.options,
         ]
         return sha256(encode(content)).hexdigest()
 
@@ -119,10 +119,10 @@ class Sweep:
 
 def make_run(source: SceneSource, job: PlannedRun) -> Run:
     """Run a job."""
-    scene, manner = _scene(source), job.manner
-    if manner.mode == REPLAY:
-        return replay(scene, job.policy, job.seed, manner.picture)
-    return fill(scene, job.policy, job.seed, manner.demand, manner.keep, manner.picture)
+    scene, options = _scene(source), job.options
+    if options.mode == REPLAY:
+        return replay(scene, job.policy, job.seed, options.picture)
+    return fill(scene, job.policy, job.seed, options.demand, options.keep, options.picture)
 
 
 _scenes: dict[int, tuple[SceneSource, Scene]] = {}

@@ -119,7 +119,7 @@ def _uuid(rng: random.Random) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def invent_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
+def demo_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
     """Nodes with that many cards each, pool by pool."""
     width = max(3, len(str(count)))
     return [
@@ -207,8 +207,8 @@ def _mean_work(pools: list[tuple[DemoPool, int]], gpus: int) -> float:
     return sum(shape.cards * shape.duration for shape in shapes) / len(shapes)
 
 
-def invent_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[Arrival]:
-    """Pods without end, in the order of their arrival, for a cluster of `invent_nodes` of the same size."""
+def demo_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[Arrival]:
+    """Pods without end, in the order of their arrival, for a cluster of `demo_nodes` of the same size."""
     if nodes_count < 1:
         return
     pools = pool_sizes(nodes_count)

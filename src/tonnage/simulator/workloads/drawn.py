@@ -96,7 +96,7 @@ class _Classes:
             yield self._draw(rng, number, time)
 
     def popular(self) -> list[tuple[Shape, int]]:
-        """The usual pods, from a sample of its own."""
+        """The typical pods, from a sample of its own."""
         rng, counts = random.Random(0), dict[Shape, int]()
         for number in range(_SAMPLES):
             entry = self._draw(rng, number, 0.0)
