@@ -1,7 +1,7 @@
-"""Best fit, a baseline of the literature: the node on which the least is left over.
+"""Best fit, a baseline of the literature: the pod goes to the node with the least left over.
 
-A node scores the whole part of 100 × (1 − (processors left / 128 + cards left / 8) / 2). A part of a card is taken from
-the fullest card that it fits on.
+A node scores the integer part of 100 × (1 − (CPU left / 128 + cards left / 8) / 2). A part of a card comes from the
+fullest card that it fits on.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from tonnage.plugins.helpers.podneeds import cpu_of, needs_of
 
 
 class BestFit(Plugin):
-    """Prefers nodes that are the fuller once the pod is there."""
+    """Prefers the nodes that are fullest once the pod is placed."""
 
     name = "best-fit"
 

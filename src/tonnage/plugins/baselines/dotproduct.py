@@ -1,8 +1,8 @@
-"""The dot product, a baseline of the literature (Tetris): the node whose free amounts and the pod's line up the least.
+"""The dot product (Tetris), a baseline of the literature: nodes whose free vector aligns least with the pod's.
 
-Processors in parts of 128 and cards in parts of 8 make a vector of what is free on a node and one of what a pod asks
-for. A node scores the whole part of 100 × (1 − their dot product / 2). A part of a card is taken from the fullest card
-that it fits on.
+CPU as a fraction of 128 and cards as a fraction of 8 form a vector of what is free on a node and one of what the pod
+asks for. A node scores the integer part of 100 × (1 − their dot product / 2). A part of a card comes from the fullest
+card that it fits on.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""GPU clustering, a baseline of the literature: pods that want equally many cards stay among themselves.
+"""GPU clustering, a baseline of the literature: pods that ask for the same number of cards share nodes.
 
-Pods with cards are of kinds: a part of a card, one card, two cards, and so on. A node scores, in bands of 25 points
-that grow with how much of 8 cards is not free there:
+Pods with cards form kinds: a part of a card, one card, two cards, and so on. A node scores in bands of 25 points;
+within a band the score grows with the part of 8 cards that is in use:
 
 | the node's pods with cards | score |
 |---|---|
@@ -28,13 +28,13 @@ from tonnage.plugins.helpers.podneeds import lasting_requests
 
 _BAND = 25
 _PART = 1
-"""The bit of pods that take a part of one card; those that take whole cards have the bit of their number."""
+"""The bit of pods that take a part of one card; pods with whole cards have the bit of their number."""
 _MOST_CARDS = 62
 """Pods with more cards than this count as one kind."""
 
 
 class GpuClustering(Plugin):
-    """Prefers nodes that hold only pods of the same kind, and fuller ones."""
+    """Prefers nodes that hold only pods of the same kind, then fuller ones."""
 
     name = "gpu-clustering"
 
@@ -58,7 +58,7 @@ class GpuClustering(Plugin):
 
 
 class PodKindsByNode:
-    """The kinds of pods with cards on each node, as bits of a number; only nodes that changed are looked at again."""
+    """The kinds of pods with cards on each node, as a bit set; only changed nodes are recomputed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -91,7 +91,7 @@ def _bits_of(state: NodeState) -> int:
 
 
 def _is_part(state: NodeState, held: CardUse) -> bool:
-    """Whether a pod leaves something of its card to others."""
+    """Whether a pod holds only a part of its card."""
     position = state.positions.get(held.uuid)
     if position is None:
         return False

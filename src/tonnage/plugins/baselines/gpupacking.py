@@ -6,7 +6,7 @@
 | idle cards of a node with cards in use | 50 − the number of them, at least 33 |
 | cards of a node whose cards are all idle | 33 − the number of its cards, at least that number |
 
-All numbers are whole. Pods without cards are not scored.
+All scores are integers. Pods without cards are not scored.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ _UNFIT = 2 * MILLI
 
 
 class GpuPacking(Plugin):
-    """Prefers to open neither a card nor a node."""
+    """Prefers not to open another card or node."""
 
     name = "gpu-packing"
 

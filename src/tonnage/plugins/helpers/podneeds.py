@@ -1,4 +1,4 @@
-"""What a pod needs of CPU and cards, as scores of packing count it."""
+"""Pod needs: CPU and card requests as packing scores count them."""
 
 from collections.abc import Hashable
 
@@ -10,16 +10,16 @@ Requests = tuple[DeviceRequest, ...]
 
 
 def lasting_requests(task: Task) -> Requests:
-    """What a pod asks of cards for as long as it runs; what init containers ask for if nothing else does."""
+    """The card requests of a pod's main containers; those of its init containers if there are no others."""
     lasting = tuple([request for demand in task.demands if demand.kind != INIT for request in demand.requests])
     return lasting or tuple([request for demand in task.demands for request in demand.requests])
 
 
 def cpu_of(task: Task) -> int:
-    """Processors that a pod requests, in thousandths."""
+    """The CPU that a pod requests, in millicores."""
     return dict(task.requests).get(CPU, 0)
 
 
 def needs_of(task: Task) -> Hashable:
-    """A key for answers that depend on what a pod needs of processors and cards."""
+    """The key of a score that depends on the CPU and cards a pod needs."""
     return cpu_of(task), task.demands, task.constraints
