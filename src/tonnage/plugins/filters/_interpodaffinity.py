@@ -1,8 +1,8 @@
-"""Required pod affinity and anti-affinity: the pods that a pod must be near or far from, and those that repel it.
+"""Inter-pod affinity: required affinity and anti-affinity of a pod, and the anti-affinity of others to it.
 
-A pod's affinity is met where, for each of its terms, some pod that all terms mean runs in the node's domain. If there
-is no such pod anywhere, a pod that its own terms mean may be the first. Anti-affinity works both ways: that of pods
-with a node keeps others off their domains too.
+A node meets a pod's affinity if, for each term, its domain runs a pod that matches all terms. If no such pod runs
+anywhere, a pod that matches its own terms may be the first. Anti-affinity works both ways: placed pods keep matching
+pods off their domains too.
 """
 
 from collections.abc import Hashable
@@ -23,7 +23,7 @@ _NONE = np.int64(0)
 
 
 class InterPodAffinity:
-    """Keeps pods where their neighbours are those that they, and the neighbours, accept."""
+    """Rejects nodes where the pod's affinity is unmet, or where its own or a placed pod's anti-affinity matches."""
 
     reasons = REASONS
 
@@ -33,14 +33,14 @@ class InterPodAffinity:
         self._repelling = cluster.placed.repelling
 
     def key(self, task: Task) -> Hashable:
-        """What of a pod without rules of its own matters: which rules of others mean it."""
+        """The key of a pod without rules of its own: the carried anti-affinity rules that match it."""
         return self._repelling.about(task).numbers if self._repelling.carried else ()
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
         rules, codes = task.rules, None
         if rules is not None and (rules.affinity or rules.anti):
             codes = np.zeros(self._cluster.columns.size, np.uint8)
-            # What is said first counts, so it is written last.
+            # The first reason counts, so it is written last.
             for term in rules.anti:
                 conflict = self._near(term, Meant((term.selector,)))
                 if conflict is not None:
@@ -56,14 +56,14 @@ class InterPodAffinity:
         return codes
 
     def _near(self, term: PodTerm, meant: Meant) -> Array | None:
-        """True for nodes with a pod in their domain that is meant; nothing if there is none anywhere."""
+        """True for nodes with a matching pod in their domain; nothing if no pod matches."""
         counts = self._placed.counts(meant)
         if not counts:
             return None
         return np.asarray(LabelDomains(self._cluster, term.topology).spread_out(self._placed.column(counts)) > _NONE)
 
     def _accepted(self, task: Task, rules: PodRules) -> Array:
-        """True for nodes on which the pod's affinity is met."""
+        """True for nodes that meet the pod's affinity."""
         meant = Meant(tuple([term.selector for term in rules.affinity]))
         near = [self._near(term, meant) for term in rules.affinity]
         found = [part for part in near if part is not None and part.any()]
@@ -75,7 +75,7 @@ class InterPodAffinity:
         return np.asarray(np.logical_and.reduce(inside))
 
     def _repelled(self, task: Task) -> Array | None:
-        """True for nodes in a domain with a pod that wants to be far from this one."""
+        """True for nodes in a domain with a pod whose anti-affinity matches this one."""
         if not self._repelling.carried:
             return None
         by_topology: dict[str, Array] = {}
@@ -88,9 +88,9 @@ class InterPodAffinity:
             repelled = here if repelled is None else repelled | here
         return repelled
 
-    # -- sentences
+    # -- messages
 
-    def sentence(self, task: Task, row: int, code: int) -> str:
+    def message(self, task: Task, row: int, code: int) -> str:
         name = self._cluster.states[row].name
         if code == _APART and task.rules is not None:
             return f"{name}: {self._why_apart(row, task.rules)}"
@@ -120,7 +120,7 @@ class InterPodAffinity:
         return "none of the pods that the pod must be near runs anywhere, and the pod is not one of them itself"
 
     def _first_near(self, row: int, term: PodTerm, counts: NodeCounts) -> NodeState | None:
-        """The first node with a counted pod in the domain of a node."""
+        """The first node in a node's domain with a counted pod."""
         numbers = LabelDomains(self._cluster, term.topology).numbers
         if not numbers[row]:
             return None

@@ -1,8 +1,8 @@
-"""Spread constraints that must be met: no domain may have too many pods more than the emptiest one.
+"""Topology spread constraints with DoNotSchedule: the skew between domains stays within `maxSkew`.
 
-Counted are the pods of the constraint's selector in the pod's namespace, on nodes that have the labels of all such
-constraints and that the constraint's policies let count. A node is turned down if its domain, with this pod, would have
-more than `maxSkew` pods above the least; that is 0 while there are fewer than `minDomains` domains.
+A constraint counts the pods that match its selector in the pod's namespace, on nodes that have the labels of all such
+constraints and pass its inclusion policies. It rejects a node whose domain, with this pod, would have more than
+`maxSkew` pods above the least domain; the least is 0 while there are fewer than `minDomains` domains.
 """
 
 from typing import NamedTuple
@@ -22,25 +22,25 @@ _MISSING, _EXCEEDED = 1, 2
 
 
 class SpreadCounts(NamedTuple):
-    """How things stand with one constraint."""
+    """The pod counts of one constraint."""
 
     constraint: Spread
     domains: LabelDomains
     have: Array
     """Pods in the domain of each node."""
     least: int
-    """Pods in the emptiest domain that counts."""
+    """Pods in the emptiest counted domain."""
     itself: int
-    """1 if the pod counts itself."""
+    """1 if the pod matches its own constraint."""
 
     @property
     def exceeded(self) -> Array:
-        """True for nodes whose domain would have too many."""
+        """True for nodes whose domain would exceed the skew."""
         return np.asarray(self.have > np.float64(self.constraint.skew + self.least - self.itself))
 
 
 class TopologySpread:
-    """Keeps pods off domains that have more than their share."""
+    """Rejects nodes in domains whose skew the pod would exceed."""
 
     reasons = REASONS
 
@@ -51,13 +51,13 @@ class TopologySpread:
         if task.rules is None or not task.rules.must_spread:
             return None
         codes = np.zeros(self._cluster.columns.size, np.uint8)
-        # What is said first counts, so it is written last.
+        # The first reason counts, so it is written last.
         for counts in reversed(self._constraints(task)):
             codes[counts.exceeded] = _EXCEEDED
             codes[~counts.domains.inside] = _MISSING
         return codes
 
-    def sentence(self, task: Task, row: int, code: int) -> str:
+    def message(self, task: Task, row: int, code: int) -> str:
         node = self._cluster.states[row].node
         for counts in self._constraints(task):
             topology, skew = counts.constraint.topology, counts.constraint.skew

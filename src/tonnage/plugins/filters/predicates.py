@@ -1,7 +1,7 @@
-"""What keeps a pod off a node beside resources, cards and the node's own labels and taints.
+"""Predicates beyond resources, cards and node selection: host ports, volumes, pod affinity, topology spread.
 
-Ports of the node, required pod affinity and anti-affinity, spread that must be kept, and volumes. Ports and volumes
-depend on the node alone and are asked about row by row; the others depend on the pods of all nodes.
+Host ports and volumes depend on the node alone and are evaluated row by row; inter-pod affinity and topology spread
+depend on the pods of all nodes.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -28,7 +28,7 @@ Warn = Callable[[str, str], None]
 
 _SPELLINGS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True)
 _SPELLINGS |= dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False)
-"""Texts that Volcano takes for a switch."""
+"""Spellings of booleans that Volcano accepts."""
 _ALWAYS = "has no effect here: node selection is always on"
 _PROPORTIONAL = "has no effect here: resource-strategy-fit keeps processors and memory for cards"
 _WITHOUT_EFFECT = {
@@ -41,32 +41,32 @@ _WITHOUT_EFFECT = {
     "predicate.GPUNumberEnable": (False, "has no effect here: counting cards is always on"),
     "predicate.NodeLockEnable": (True, "has no effect here: nodes are not locked while a pod is placed"),
 }
-"""Volcano's switches that change nothing, with the value that asks for something else than what is done."""
+"""Volcano's switches without effect here, with the value that asks for another behaviour."""
 _RESOURCES = "predicate.resources"
 _VOLUME_BINDING = ("volumebinding.weight", "volumebinding.bindTimeoutSeconds", "volumebinding.shape")
 
 
 class Rule(Protocol):
-    """Something that may keep pods off nodes."""
+    """A rule that may reject nodes."""
 
     @property
     def reasons(self) -> Sequence[str]:
-        """The names of the codes from 1 on."""
+        """The reasons of the codes from 1 on."""
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
-        """A code for each node, 0 if it will do; nothing if all of them will."""
+        """A code for each node, 0 where the pod fits; nothing if it fits on all of them."""
 
-    def sentence(self, task: Task, row: int, code: int) -> str:
-        """Why one node will not do."""
+    def message(self, task: Task, row: int, code: int) -> str:
+        """The message about one node that the rule rejects."""
 
 
 class Predicates(Plugin):
-    """Keeps pods off nodes because of ports, volumes, and the pods that are already there."""
+    """Rejects nodes because of host ports, volumes and the pods already placed."""
 
     name = "predicates"
 
     class Arguments(PluginArguments):
-        """Which rules are looked at; in a configuration they have Volcano's names."""
+        """The rules that are switched on, under Volcano's names in a configuration."""
 
         ports: bool = msgspec.field(name="predicate.NodePortsEnable", default=True)
         pod_affinity: bool = msgspec.field(name="predicate.PodAffinityEnable", default=True)
@@ -77,16 +77,16 @@ class Predicates(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> PluginArguments:
-        """Volcano's switches; those that cannot do here what they do there are told."""
+        """Volcano's switches, with a warning for each that has no effect here."""
         left: dict[str, Any] = {}
         for key, written in given.items():
             value = _SPELLINGS.get(written, written) if isinstance(written, str) else written
             if key in _WITHOUT_EFFECT:
                 if not isinstance(value, bool):
                     raise ArgumentError(key, f"expected true or false, got {written!r}")
-                asks, sentence = _WITHOUT_EFFECT[key]
+                asks, message = _WITHOUT_EFFECT[key]
                 if value is asks:
-                    warn(key, sentence)
+                    warn(key, message)
             elif key == _RESOURCES or key.startswith(f"{_RESOURCES}."):
                 warn(key, _PROPORTIONAL)
             elif key in _VOLUME_BINDING:
@@ -110,7 +110,7 @@ class Predicates(Plugin):
         far: list[Rule] = [affinity] if args.pod_affinity else []
         far += [TopologySpread(cluster)] if args.spread else []
         self._near, self._far = RuleSet(near), RuleSet(far)
-        session.add_pre_predicate(self._makes_sense)
+        session.add_pre_predicate(self._why_invalid)
         session.add_batch_predicate(self._on_node, key=_rules_key, reasons=self._near.reasons, detail=self._near.detail)
         session.add_batch_predicate(
             self._among_pods, key=affinity.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
@@ -118,7 +118,7 @@ class Predicates(Plugin):
 
     # -- the pod itself
 
-    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
+    def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         rules = task.rules
         if self._placed.asking_for_namespaces or (rules is not None and rules.asks_for_namespaces):
             self._tell_unknown_namespaces(task)
@@ -135,7 +135,7 @@ class Predicates(Plugin):
         return self._claims.refusal(task)
 
     def _tell_missing_storage(self, task: Task) -> None:
-        """Say once what is not known at all, so that it keeps no pod waiting."""
+        """Report once each kind of storage object that is missing altogether, so that no pod waits for it."""
         if not self._known.claims:
             what = "no PersistentVolumeClaim is given, so that claims, as that of {}, keep no pod off any node"
             self._tell("PersistentVolumeClaim", what.format(task.key))
@@ -180,7 +180,7 @@ def _rules_key(task: Task) -> Hashable:
 
 
 class RuleSet:
-    """Rules that must all pass; the first that says no is the reason."""
+    """Rules evaluated as one predicate; the first that rejects a node gives the reason."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
@@ -200,7 +200,7 @@ class RuleSet:
         return joined
 
     def detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
-        """The sentence about one node; put together at once, because the pods that it names may go."""
+        """The message about one node; rendered at once, because the pods that it names may leave."""
         number = max(n for n, offset in enumerate(self._offsets) if offset < code)
-        sentence = self._rules[number].sentence(task, row, code - int(self._offsets[number]))
-        return lambda: sentence
+        message = self._rules[number].message(task, row, code - int(self._offsets[number]))
+        return lambda: message

@@ -1,9 +1,9 @@
-"""Fragmentation gradient descent (FGD): a pod goes where it makes the least of the free cards useless to typical pods.
+"""Fragmentation gradient descent (FGD): a pod goes where it adds the fewest fragments for typical pods.
 
-For each node the pod is placed there in thought, a part of one card on the card where that does the least harm, and
-fragments are counted before and after. The fewer it adds, the higher the score: the whole part of 100 times the sigmoid
-of what is gained, in cards. Nodes are therefore often equal. Among equals those come first that have a card in use, in
-an order that mixes nodes whatever their names, so that no pool or model is used up before the others.
+For each node the plugin places the pod hypothetically, a part of one card on the card where it does the least harm, and
+counts fragments before and after. The fewer it adds, the higher the score: the integer part of 100 × the sigmoid of the
+gain, in cards. Nodes therefore often tie. Among equals, nodes with a card in use come first, in a hashed order of their
+names, so that no pool or model is used up before the others.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -32,20 +32,20 @@ from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 _FILE = "workload_file"
 
 _ROUNDING = 1e-5
-"""Popularities are rounded, so that a hundred-thousandth of a card is nothing."""
+"""Popularities are rounded, so a hundred-thousandth of a card counts as nothing."""
 _STEPS = np.array([(log(percent / (100 - percent)) - _ROUNDING) * SCALE for percent in range(1, 100)])
-"""What must be gained for each whole number of the score from 1 on; 50 is a pod that changes nothing."""
+"""The gain required for each integer score from 1 on; 50 is a pod that changes nothing."""
 _IN_USE, _MIXED = 0.5, 0.4
-"""What a card in use counts among equals, and at most a node's place in the mixed order."""
+"""The tie-breakers: for a card in use, and at most for the hashed order."""
 
 
 class FragmentationGradient(Plugin):
-    """Orders nodes, and the cards of a node, by what a pod would do to the typical pods' chances."""
+    """Orders nodes, and the cards of a node, by the fragments that a pod would add."""
 
     name = "fragmentation"
 
     class Arguments(PluginArguments):
-        """The typical pods, or how they are learned from the pods of the cluster if none are given."""
+        """The typical pods, or how they are learned from the cluster's pods if none are given."""
 
         workload: tuple[WrittenPod, ...] = ()
         half_life_days: float = HALF_LIFE_DAYS
@@ -58,7 +58,7 @@ class FragmentationGradient(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
-        """The arguments; typical pods from a file take the place of a list of them."""
+        """The arguments; typical pods from a file replace the list."""
         content = given.get(_FILE)
         if content is None:
             return super().read_arguments(given, warn)
@@ -68,7 +68,7 @@ class FragmentationGradient(Plugin):
         return super().read_arguments(others | {"workload": written_in_file(_FILE, content)}, warn)
 
     def workload_in(self, cluster: Cluster) -> Callable[[], TypicalPods]:
-        """What tells the typical pods of a cluster, as they are known at that moment."""
+        """A function that returns the typical pods of a cluster as known at the time of the call."""
         learned = self.learned_in(cluster)
         if learned is not None:
             return learned.current
@@ -76,7 +76,7 @@ class FragmentationGradient(Plugin):
         return lambda: given
 
     def learned_in(self, cluster: Cluster) -> LearnedPods | None:
-        """What learns the typical pods of a cluster; nothing if they are given."""
+        """The learner of a cluster's typical pods; nothing if they are given."""
         return None if self.args.workload else LearnedPods(cluster, self.args.half_life_days)
 
     def on_session_open(self, session: Session) -> None:
@@ -84,7 +84,7 @@ class FragmentationGradient(Plugin):
         self._workload = self.workload_in(session.cluster)
         self._fragments = Fragments(session.cluster, ())
         self._number = 0
-        """How often other typical pods were taken over."""
+        """The version of the typical pods."""
         self._trial = Trial(session.cluster)
         self._layout = -1
         self._mixed = np.zeros(0)
@@ -92,7 +92,7 @@ class FragmentationGradient(Plugin):
         session.add_gpu_order(self._order_cards, key=every_task)
 
     def _key(self, task: Task) -> Hashable:
-        """What the pod needs, and the typical pods: what was learned anew makes other classes of pods."""
+        """The pod's needs and the version of the typical pods, so that relearning changes the pod class."""
         workload = self._workload()
         if workload is not self._fragments.workload:
             self._fragments = Fragments(self._cluster, workload)
@@ -117,7 +117,7 @@ class FragmentationGradient(Plugin):
         return result
 
     def _mix(self) -> None:
-        """Give nodes their places in the mixed order, if rows have moved."""
+        """Recompute the hashed order if rows have moved."""
         if self._layout != self._cluster.columns.layout:
             self._layout = self._cluster.columns.layout
             self._mixed = np.array([part_of_one(state.name) for state in self._cluster.states]) * _MIXED
@@ -148,7 +148,7 @@ class FragmentationGradient(Plugin):
 
 
 def _steps(gained: Array) -> Array:
-    """The whole part of 100 times the sigmoid of what is gained."""
+    """The integer part of 100 × the sigmoid of the gain."""
     return _STEPS.searchsorted(gained, side="right")
 
 
@@ -161,12 +161,12 @@ class Trial:
         self._asks: Memo[Hashable, CardAsk] = Memo()
 
     def each(self, task: Task, request: DeviceRequest, cards: Cards) -> tuple[Array, Array]:
-        """Which cards the request fits on, and the share that it would leave free of each."""
+        """The cards that the request fits on, and the share that it would leave free of each."""
         fits = self._ask(task, request).codes(cards, self._cluster.columns) == CARD_FITS
         return fits, self.shares.after(request, cards.free, cards.total, cards.model)
 
     def all_together(self, task: Task, cards: Cards, shares: Array) -> Array:
-        """What is left of free shares once each request got as many cards as it wants, the fullest ones first."""
+        """The free shares once each request has its cards, taken from the fullest first."""
         left = shares
         for request in lasting_requests(task):
             fits, after = self.each(task, request, cards)

@@ -1,7 +1,7 @@
-"""The typical pods of a cluster: kinds of pods and how popular each is.
+"""Typical pods: the pod kinds that make up most of a workload, their popularity, and their written form.
 
-A kind is what matters for fragments: processors, the number of cards, the share of each, and which models will do. The
-most popular kinds count until they make up 95 % of all pods, pods without cards included.
+A kind is what matters for fragments: CPU, number of cards, share of each card, and accepted models. The most popular
+kinds count until they make up 95 % of all pods, pods without cards included.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,23 +15,23 @@ from tonnage.model.wire import WireError, convert
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 COVERED = 0.95
-"""The part of all pods that the kinds make up together which count as usual."""
+"""The part of all pods that the typical kinds must cover."""
 _MILLI = 1_000
 
 
 class PodKind(NamedTuple):
-    """Pods that are alike; kinds of equal popularity come in this order of fields."""
+    """Pods with equal needs; equally popular kinds sort by these fields."""
 
     cpu: int
-    """In thousandths."""
+    """In millicores."""
     share: int
-    """Of each card, in millionths."""
+    """Millionths of each card."""
     gpus: int
     models: tuple[str, ...] = ()
-    """Names of cards that will do, or parts of such names; all will if there are none."""
+    """Accepted card models, as whole names or parts of them; empty for all."""
 
     def accepted(self, types: Sequence[str]) -> list[bool]:
-        """Which types of cards will do; a model that is the whole name of one of them means no other."""
+        """Which card types the kind accepts; a model that is the full name of one of them matches no other."""
         names = set(types)
         words = [(model, model.upper()) for model in self.models]
         return [
@@ -41,7 +41,7 @@ class PodKind(NamedTuple):
 
 
 class TypicalPod(msgspec.Struct, gc=False, frozen=True):
-    """A kind of pods and its part of all typical pods."""
+    """A pod kind and its part of all typical pods."""
 
     kind: PodKind
     popularity: float
@@ -51,7 +51,7 @@ TypicalPods = tuple[TypicalPod, ...]
 
 
 def typical(counts: Mapping[PodKind, float]) -> TypicalPods:
-    """The most popular kinds, with their parts of what they make up together."""
+    """The most popular kinds, with their parts of the pods that they cover."""
     wanted, covered = COVERED * sum(counts.values()), 0.0
     chosen: list[tuple[PodKind, float]] = []
     for kind, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
@@ -63,22 +63,22 @@ def typical(counts: Mapping[PodKind, float]) -> TypicalPods:
 
 
 def kind_of(cpu: int, gpus: int, share: float, models: tuple[str, ...] = ()) -> PodKind:
-    """A kind from plain numbers: thousandths of processors, cards, the part of each."""
+    """A kind from millicores, number of cards and share of each card."""
     return PodKind(cpu, round(share * WHOLE) if gpus else 0, gpus, models if gpus else ())
 
 
 class WrittenPod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kind of pods as one writes it."""
+    """A pod kind in a configuration."""
 
     cpu: str | int | float = 0
     """A quantity."""
     gpus: int = 0
     share: float = 1.0
-    """Of each card."""
+    """The part of each card."""
     models: list[str] = []
-    """Names of cards that will do, or parts of such names; all will if there are none."""
+    """Accepted card models, as whole names or parts of them; empty for all."""
     popularity: float = 1.0
-    """In comparison with the others."""
+    """Relative to the other kinds."""
 
     def __post_init__(self) -> None:
         if self.gpus < 0:
@@ -100,13 +100,13 @@ class WrittenPod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def workload_of(pods: Sequence[WrittenPod]) -> TypicalPods:
-    """The typical pods that are written down: all of them, with their parts of the whole."""
+    """The typical pods of a list: all of them, with their parts of the whole."""
     total = sum(pod.popularity for pod in pods)
     return tuple([TypicalPod(pod.kind, pod.popularity / total) for pod in pods])
 
 
 def written(workload: TypicalPods) -> tuple[WrittenPod, ...]:
-    """How one writes typical pods."""
+    """Typical pods in their written form."""
     pods = [
         WrittenPod(
             cpu=f"{pod.kind.cpu}m",
@@ -138,7 +138,7 @@ def written_in_file(argument: str, content: FileContent) -> tuple[WrittenPod, ..
 
 
 def traced_kind(row: Mapping[str, str]) -> PodKind:
-    """The kind of a pod in the pod list of an openb trace; ValueError if the row cannot be read."""
+    """The kind of a pod in the pod list of an openb trace; ValueError if the row is malformed."""
     numbers: dict[str, int] = {}
     for name in ("cpu_milli", "num_gpu", "gpu_milli"):
         text = (row.get(name) or "").strip()
@@ -152,7 +152,7 @@ def traced_kind(row: Mapping[str, str]) -> PodKind:
 
 
 def traced_workload(rows: Sequence[Mapping[str, str]]) -> TypicalPods:
-    """The typical pods of a trace; ValueError if a row cannot be read."""
+    """The typical pods of a trace; ValueError if a row is malformed."""
     counts: dict[PodKind, float] = {}
     for number, row in enumerate(rows, start=2):
         try:

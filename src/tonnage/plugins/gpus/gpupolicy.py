@@ -86,7 +86,7 @@ class GpuPolicy(Plugin):
         self._numa_first = self.args.numa_order == NUMA_FIRST
         self._session = session
         self._cluster = session.cluster
-        session.add_pre_predicate(self._makes_sense)
+        session.add_pre_predicate(self._why_invalid)
         session.add_card_predicate(self._busy, key=self._key)
         session.add_gpu_order(self._rank, key=self._key)
         session.add_gpu_set(self._best_linked)
@@ -98,7 +98,7 @@ class GpuPolicy(Plugin):
     def _key(self, task: Task) -> Hashable:
         return self._policy(task), task.annotations.get(WEIGHTS_ANNOTATION)
 
-    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
+    def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         wanted = task.annotations.get(ANNOTATION)
         if wanted is not None and not is_policy(wanted):
             message = f"{wanted!r} is no GPU policy; {','.join(read_policy(wanted))} is used"

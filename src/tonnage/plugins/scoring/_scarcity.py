@@ -1,7 +1,6 @@
-"""Keeping scarce resources for those who need them: nodes that have them are avoided, and what goes with them is kept.
+"""Scarce resources in `resource-strategy-fit`: avoidance of nodes that have them, and reserves for them.
 
-Both parts belong to `resource-strategy-fit`. A node has what it states an amount of; one that does not state
-processors, memory, storage or pod places has them.
+A node has a resource if it states an amount of it; CPU, memory, storage and pod slots count as present if it does not.
 """
 
 from collections.abc import Callable
@@ -25,18 +24,18 @@ _NOTHING = np.float64(-np.inf)
 
 
 class _ScarceRequest(NamedTuple):
-    """What is looked at for a pod: scarce resources first, then those it requests."""
+    """The resources that a pod is scored by: scarce ones first, then those it requests."""
 
     rows: Array
     limits: Array
-    """Amounts from which on a node is taken not to have it."""
+    """Amounts from which on a node counts as lacking the resource."""
     weights: Array
     lost: bool
-    """Whether the pod requests something that no node knows."""
+    """Whether the pod requests a resource that no node knows."""
 
 
 class Avoidance:
-    """Scores a node by the scarce resources that it does not have, and 0 if it lacks something that the pod needs."""
+    """Scores nodes by the scarce resources that they lack; 0 if they lack something that the pod requests."""
 
     def __init__(self, cluster: Cluster, args: ScarceAvoidance) -> None:
         self._cluster = cluster
@@ -46,7 +45,7 @@ class Avoidance:
         self._known: Memo[Requests, _ScarceRequest] = Memo()
 
     def score(self, task: Task, nodes: Nodes) -> Array:
-        """100 × the weight × the share of weights of what the node does not have."""
+        """100 × the weight × the weighted share of scarce resources that the node lacks."""
         looked = self._looked(task.requests)
         offered = nodes.allocatable.take(looked.rows, axis=0)
         has = (offered > 0) & (offered < looked.limits)
@@ -73,14 +72,14 @@ class Avoidance:
 
 
 class _Reserved(NamedTuple):
-    """What is kept for the idle ones of some resources, as columns: their rows, and milli processors and bytes each."""
+    """What is reserved for idle scarce resources, as columns: their rows, and millicores and bytes for each."""
 
     rows: Array
     each: Array
 
 
 class Reserve:
-    """Turns down nodes on which too few processors or too little memory would be left for what is scarce there."""
+    """Rejects nodes that would have too little CPU or memory left for their idle scarce resources."""
 
     def __init__(self, cluster: Cluster, args: Proportional) -> None:
         self._cluster = cluster
@@ -90,7 +89,7 @@ class Reserve:
         self._kept: Memo[None, _Reserved] = Memo()
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
-        """1 where too little would be left; pods that ask for one of the scarce resources are not looked at."""
+        """1 where too little would be left; pods that request a scarce resource are not checked."""
         if any(name in self._each for name, _ in task.requests):
             return None
         reserved = self._reserved(nodes)
@@ -102,7 +101,7 @@ class Reserve:
         return short.view(np.uint8)
 
     def detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
-        """What a sentence about one node needs."""
+        """The message about one node."""
         columns = self._cluster.columns
         node, free = self._cluster.states[row].name, columns.free[:, row].copy()
         wants, resources = dict(task.requests), columns.resources
@@ -126,7 +125,7 @@ class Reserve:
         return render
 
     def _reserved(self, nodes: Nodes) -> Array | None:
-        """Milli processors and bytes that must be left on each node; minus infinity where nothing is kept."""
+        """Millicores and bytes that must stay free on each node; minus infinity where nothing is reserved."""
         columns = self._cluster.columns
         memo = self._kept.at(columns.layout)
         kept = memo.get(None)
