@@ -1,18 +1,19 @@
-"""KAI's fair share: what every queue of a tree may count on, so that nothing that somebody asks for lies idle.
+"""KAI's fair share: what every queue of a tree can count on, so that no requested resource lies idle.
 
-The total goes to the queues at the top, and what a queue gets is the total of those below it; each resource by itself:
+The total is divided among the top-level queues, and each queue's share among its children, for each resource
+separately:
 
-1. Every queue gets what it deserves, or what it asks for (up to its limit) if that is less. That may be more than
-   there is; then nothing remains.
-2. What remains goes by priority, the highest first, and the next one gets what these do not want. Among queues of one
-   priority it is cut by weight over those that still want something. Who wants less than its slice gets what it wants,
-   and the cut is made anew with what is left; the others get the whole units of their slice, and keep in mind the part
-   of a unit that was cut off.
-3. What is left of it because slices were rounded goes out one unit at a time, to the largest part cut off, then to the
-   older queue, then by name; nobody gets more than it wants.
+1. Every queue gets what it deserves, or what it requests (up to its limit) if that is less. That may exceed the total;
+   then nothing remains.
+2. The rest goes by priority, the highest first; the next priority gets what these do not want. Queues of one priority
+   divide it by weight as long as they want more. A queue that wants less than its slice gets what it wants, and the
+   remainder is divided again; the others get the whole units of their slice, and the fraction of a unit that was cut
+   off is kept.
+3. What rounding leaves over goes out one unit at a time, to the largest fraction, then to the older queue, then by
+   name; no queue gets more than it wants.
 
-All numbers are whole and all comparisons exact. As always when shares are rounded to whole units, a unit more in total
-may cost a single queue some of its own; the sum never gets smaller.
+All numbers are integers and all comparisons exact. As always when shares are rounded to whole units, a unit more in
+total may cost a single queue some of its own; the sum never shrinks.
 """
 
 from typing import NamedTuple
@@ -26,9 +27,9 @@ _FIRST = np.zeros(1, np.intp)
 
 
 class Fractions(NamedTuple):
-    """How much less than a unit queues of one priority did not get.
+    """The fractions of a unit that queues of one priority did not get.
 
-    These are floats, and exact enough: fractions over one sum of weights that differ are different floats.
+    The fractions are floats, which is exact enough: different fractions over one sum of weights are different floats.
     """
 
     cells: Array
@@ -63,7 +64,7 @@ def _divide_level(table: QueueTable, level: QueueLevel, pool: Array, wanted: Arr
 
 
 class _Division:
-    """Dividing what is left at one level; a cell is a resource of a queue, a pool is a resource of its parent."""
+    """The division of the rest at one level; a cell is a resource of a queue, a pool is a resource of its parent."""
 
     def __init__(self, level: QueueLevel, missing: Array, weight: Array, left: Array) -> None:
         self.pool, self.rank, self.unit = level.pool, level.rank, level.unit
@@ -81,7 +82,7 @@ class _Division:
                 self._unit_by_unit(Fractions(*(np.concatenate(columns) for columns in zip(*fractions, strict=True))))
 
     def _by_weight(self, cells: Array) -> list[Fractions]:
-        """Rounds among queues of one priority, for all pools at once."""
+        """Divide by weight among queues of one priority, for all pools at once."""
         fractions: list[Fractions] = []
         cells = cells.compress(self.left.take(self.pool.take(cells)) > 0)
         while cells.size:
@@ -108,8 +109,8 @@ class _Division:
         return fractions
 
     def _unit_by_unit(self, fractions: Fractions) -> None:
-        """What nobody got because it is less than a unit each."""
-        # The queues of one pool are in their order already, and sorting keeps it among equals. Small numbers are sorted
+        """Hand out the rest that rounding left over, one unit at a time."""
+        # The queues of a pool are in order already, and a stable sort keeps it among equals. Small integers sort
         # much faster than large ones.
         cells = fractions.cells.take(np.argsort(-fractions.amounts, kind="stable"))
         small = self.pool.take(cells).astype(np.min_scalar_type(len(self.left)))
@@ -133,8 +134,8 @@ def _runs(values: Array) -> tuple[Array, Array]:
 def times_over(amount: Array, weight: Array, weights: Array) -> tuple[Array, Array]:
     """Quotient and remainder of amount × weight ÷ weights, exact although the product may not fit into 64 bits.
 
-    The estimate in floats is off by a few at most, so the remainder to it fits, and 64-bit arithmetic that wraps around
-    gets it right. Whole numbers are not divided because that takes several times as long.
+    The float estimate is off by a few at most, so the remainder to it fits, and wrapping 64-bit arithmetic gets it
+    right. Integer division would take several times as long.
     """
     estimate = (amount * (weight / weights)).astype(np.int64)
     remainder = amount * weight - estimate * weights

@@ -1,4 +1,4 @@
-"""What groups were inqueue when they were let in: the part of their `minResources` that their pods do not hold yet."""
+"""Inqueue resources: the part of enqueued groups' `minResources` that their pods do not hold yet."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ _RUNNING = "Running"
 
 
 class InqueueResources:
-    """By queue: what groups still lack of what they start with, and what they hold beyond it.
+    """By queue, what groups lack of their `minResources`, and what they hold beyond them.
 
-    Groups are gone through once; those that are let in later in the session are added when somebody asks.
+    Groups are counted once; groups enqueued later in the session are added on the next call.
     """
 
     def __init__(self, session: Session, counts: QueueCounts) -> None:
@@ -29,18 +29,18 @@ class InqueueResources:
                 self._count(group, session.cluster.groups.jobs.get(group.key), group.key in let_in)
 
     def start_of(self, job: Job) -> Amounts:
-        """What a job starts with."""
+        """The `minResources` of a job."""
         return [] if job.group is None else self._counts.of_shares(job.group.min_resources, absent=0)
 
     def lacking(self) -> dict[str, Amounts]:
-        """What groups that were let in still lack."""
+        """What enqueued groups still lack, by queue."""
         for job in self._session.enqueued[self._seen :]:
             self._add(self._lacking, job.queue, self.start_of(job))
         self._seen = len(self._session.enqueued)
         return self._lacking
 
     def net(self) -> dict[str, Amounts]:
-        """The same without what groups of the queue hold beyond what they start with, and could do without."""
+        """What they lack, less what groups of the queue hold beyond their `minResources` and could spare."""
         lacking = self.lacking()
         nothing = [0] * len(self._counts.dimensions)
         return {

@@ -1,6 +1,6 @@
-"""Drf: jobs of a queue share the cluster evenly by their dominant share, as in Volcano.
+"""Volcano's drf: jobs of a queue share the cluster evenly by dominant share.
 
-The one with the smaller share is served first, and may take pods of one that has no less than it even then.
+The job with the smaller share is served first, and may preempt pods of a job whose share stays at least as large.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues.queuecounts import QueueCounts
 
 TOLERANCE = 1e-6
-"""Shares that differ by no more are equal when pods are stopped."""
+"""Shares within this tolerance are equal for preemption."""
 
 
 class Drf(Plugin):
-    """A job's share is the largest part that its pods hold of any resource; plain pods that wait hold nothing."""
+    """A job's share is the largest part of any resource that its pods hold; waiting single pods hold nothing."""
 
     name = "drf"
 
@@ -27,7 +27,7 @@ class Drf(Plugin):
         self._counts: QueueCounts | None = None
         self._shares: dict[str, float] = {}
         self._holdings: dict[str, Amounts] = {}
-        """What jobs hold, until one of their pods is placed or stopped."""
+        """The holdings of jobs, until one of their pods is placed or evicted."""
         session.add_job_order(self.order)
         session.add_preemptable(self.from_larger)
         session.add_event_handler(self._forget, self._forget)
@@ -40,7 +40,7 @@ class Drf(Plugin):
         return (mine > others) - (mine < others)
 
     def from_larger(self, job: Job, victims: Sequence[Task]) -> list[Task]:
-        """Pods of jobs that have no smaller share without them than the job has with what it asks for."""
+        """Victims of jobs whose share, without them, is no smaller than the job's share with its request."""
         counts = self._open_counts()
         mine = drf_share(plus(self._held(job), self._sum(job.asking())), counts.total)
         held: dict[str, Amounts] = {}

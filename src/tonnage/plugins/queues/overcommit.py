@@ -1,6 +1,6 @@
-"""Overcommit: groups are let in while what they start with fits into a little more than the cluster has, as in Volcano.
+"""Volcano's overcommit: groups are enqueued while their `minResources` fit into a multiple of the cluster.
 
-let in before + minResources ≤ factor × total − used      of every resource that `minResources` names
+inqueue + minResources ≤ factor × total − used      of every resource that `minResources` names
 """
 
 from collections.abc import Callable, Mapping
@@ -21,15 +21,15 @@ DEFAULT = 1.2
 
 
 class Overcommit(Plugin):
-    """Lets groups in beyond what is free, up to a factor of the cluster, so that some wait ready for what frees up."""
+    """Enqueues groups beyond what is free, up to a factor of the cluster, so that some are ready for what frees up."""
 
     name = "overcommit"
 
     class Arguments(PluginArguments):
-        """The factors; in a configuration `overcommit-factor`, and `overcommit-factor.<resource>` for one resource."""
+        """The factors: `overcommit-factor`, and `overcommit-factor.<resource>` for a single resource."""
 
         factor: float = msgspec.field(default=DEFAULT, name=FACTOR)
-        """How many times the cluster's resources groups may start with, from 1 up."""
+        """The multiple of the cluster's resources that groups may start with, at least 1."""
         resources: dict[str, float] = msgspec.field(default_factory=dict)
         """The same for single resources."""
 
@@ -59,7 +59,7 @@ class Overcommit(Plugin):
         session.add_job_enqueueable(self.may_enqueue)
 
     def may_enqueue(self, job: Job) -> bool | None:
-        """Whether there is room for what the job starts with, beside what was inqueue to others."""
+        """Whether the job's `minResources` fit beside the inqueue resources of others."""
         if self._inqueue is None:
             counts = QueueCounts(self._session.cluster, by_kai=False)
             self._inqueue = InqueueResources(self._session, counts)

@@ -1,8 +1,9 @@
-"""What nodes, queues and pods count for in shares: cards in thousandths, processors in thousandths, memory in bytes.
+"""Queue counts: nodes, queues and pods in the units of shares (millicores, bytes, thousandths of cards).
 
-KAI shares out cards of all vendors, processors and memory; Volcano every resource that nodes offer, the cards of each
-vendor by themselves. A part of a card counts as its part of the card's memory: a fraction or percentage as it is given,
-MiB against the vendor's largest card, rounded up to a hundredth, as in KAI. So a pod counts the same wherever it runs.
+KAI divides the cards of all vendors together, CPU and memory; Volcano divides every resource that nodes offer, the
+cards of each vendor separately. A part of a card counts as its part of the card's memory: a fraction or percentage as
+given, MiB relative to the vendor's largest card, rounded up to a hundredth, as in KAI. So a pod counts the same
+wherever it runs.
 """
 
 import math
@@ -20,22 +21,22 @@ from tonnage.model import resources
 from tonnage.plugins.queues._queuetable import Amounts, Dimension
 
 CARD = 1000
-"""How a whole card is counted."""
+"""The count of a whole card."""
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints that Kubernetes puts on nodes which do not answer."""
+"""Taints of nodes that are not ready."""
 _UNLIMITED = -1
 
 
 class _Kind(NamedTuple):
-    """What is counted in one dimension: a resource of nodes, or the cards of some vendors."""
+    """A counted dimension: a node resource, or the cards of some vendors."""
 
     names: tuple[str, ...]
-    """What queues call it."""
+    """The names that queues use for it."""
     vendors: tuple[int, ...] = ()
 
 
 class QueueCounts:
-    """The dimensions of shares, what there is in them, and what a pod is in them."""
+    """The dimensions of shares, the cluster's total in them, and the count of each pod."""
 
     def __init__(self, cluster: Cluster, by_kai: bool) -> None:
         nodes = cluster.all_nodes()
@@ -65,7 +66,7 @@ class QueueCounts:
         self._known: Memo[tuple[Requests, tuple[Demand, ...]], Amounts] = Memo()
 
     def of_shares(self, shares: Shares, absent: int) -> Amounts:
-        """What a queue says, in the order of the dimensions; `absent` where it says nothing."""
+        """A queue's amounts in the order of the dimensions; `absent` where it states none."""
         return [self._of_queue(shares, kind, absent) for kind in self._kinds]
 
     def _of_queue(self, shares: Shares, kind: _Kind, absent: int) -> int:
@@ -76,7 +77,7 @@ class QueueCounts:
         return _UNLIMITED if math.isinf(amount) else min(round(amount), LARGEST)
 
     def of_task(self, task: Task) -> Amounts:
-        """What a pod holds if it runs."""
+        """The amounts that a running pod holds."""
         key = (task.requests, task.demands)
         known = self._known.get(key)
         if known is None:
@@ -89,7 +90,7 @@ class QueueCounts:
         return known
 
     def _cards(self, demands: tuple[Demand, ...], vendors: tuple[int, ...]) -> int:
-        """Cards at the pod's peak: those of its containers together, or of the init container that asks for more."""
+        """Cards at the pod's peak: of its containers together, or of the init container that asks for more."""
         together = alone = 0
         for demand in demands:
             asked = [r for r in demand.requests if self._vendors[r.vendor] in vendors]
@@ -116,7 +117,7 @@ def _is_ready(cluster: Cluster, row: int) -> bool:
 
 
 def _vendors_of_cards(cluster: Cluster) -> Array:
-    """The vendor of each card that can be used, -1 where there is none: positions × nodes."""
+    """The vendor of each usable card, -1 elsewhere, as (positions, nodes)."""
     columns = cluster.columns
     vendors = np.array([-1 if model.state else model.vendor for model in columns.models], np.intp)
     return vendors[columns.model[:, : columns.size]]
