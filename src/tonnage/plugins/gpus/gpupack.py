@@ -1,4 +1,4 @@
-"""KAI's packing of cards: a part of a card goes to the fullest shared card that it fits on, before an idle one."""
+"""KAI's gpupack: a part of a card goes to the fullest shared card that it fits on, before an idle one."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from tonnage.plugins.helpers.cardorder import every_task, used_shares
 
 
 class GpuPack(Plugin):
-    """Prefers the cards of which the most is in use."""
+    """Prefers the cards with the most in use."""
 
     name = "gpupack"
 
