@@ -1,4 +1,4 @@
-"""What a simulation found, in one sentence each. Differences smaller than the spread of the seeds are no findings."""
+"""Findings of a simulation, one sentence each. Differences below the spread of the seeds are no findings."""
 
 import math
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from tonnage.simulator.studies.results import Results, SeedSpread
 Ranking = list[tuple[str, SeedSpread]]
 """Policies with their figure, the best first."""
 _NOTICEABLE = {"%": 0.05, "": 0.5}
-"""What is lost in rounding."""
+"""The rounding error."""
 
 
 def ranking(results: Results, measure: Measure) -> Ranking:
-    """The policies that have the measure, the best first, equals by name."""
+    """The policies that have the measure, the best first, ties by name."""
     at = compared_at(results)
     figures = [(name, figure(measure, measure.curve(policy), at)) for name, policy in results.policies.items()]
     found = [(name, value) for name, value in figures if value is not None]
@@ -22,18 +22,18 @@ def ranking(results: Results, measure: Measure) -> Ranking:
 
 
 def equal(one: SeedSpread, other: SeedSpread, noticeable: float) -> bool:
-    """Whether two figures differ by less than seeds make single runs differ, or than anyone would notice."""
+    """Whether two figures differ by less than the spread of seeds, or less than anyone would notice."""
     return abs(one.mean - other.mean) <= max(math.hypot(one.sd, other.sd), noticeable)
 
 
 def like_the_best(ranked: Ranking, measure: Measure) -> list[str]:
-    """The first and those that equal it."""
+    """The best policy and its ties."""
     best = ranked[0][1]
     return [name for name, value in ranked if equal(value, best, _NOTICEABLE[measure.unit])]
 
 
 def findings(results: Results) -> list[str]:
-    """The sentences, the most important first; all are about the moment at which policies are compared."""
+    """The sentences, the most important first, all about the checkpoint at which policies are compared."""
     sentences = [*_allocation(results), *_fragmentation(results), *_failures(results), *_free_nodes(results)]
     sentences += _waiting(results)
     if len(results.seeds) == 1 and len(results.policies) > 1:
@@ -134,7 +134,7 @@ def _free_nodes(results: Results) -> Iterator[str]:
 
 
 def _waiting(results: Results) -> Iterator[str]:
-    """The shortest waits by the highest percentile that is below the maximum, which is what users complain about."""
+    """The shortest waits by the highest percentile below the maximum, which is what users complain about."""
     waits = {name: policy.waiting_time for name, policy in results.policies.items() if policy.waiting_time}
     shared = set.intersection(*map(set, waits.values())) if waits else set()
     percentiles = sorted((key for key in shared if _percentile(key)), key=_percentile)
@@ -154,7 +154,7 @@ def _waiting(results: Results) -> Iterator[str]:
 
 
 def _percentile(key: str) -> float:
-    """50 for p50 or 50; 0 for what is no percentile below the last."""
+    """50 for p50 or 50; 0 for anything but a percentile below the last."""
     digits = key.removeprefix("p")
     return float(digits) if digits.replace(".", "", 1).isdigit() and float(digits) < 100 else 0.0
 

@@ -1,4 +1,4 @@
-"""The report of a simulation as one HTML page that needs nothing else: no network, no files beside it."""
+"""The HTML page of a report: self-contained, without network access or further files."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from tonnage.simulator.studies.results import Results
 
 
 class UnwritableReportError(Exception):
-    """The report cannot be written where it should be."""
+    """The report cannot be written to its path."""
 
 
 def render(results: Results) -> str:
@@ -75,7 +75,7 @@ def _facts(results: Results) -> str:
 
 
 def write_report(results: Results, path: Path) -> None:
-    """The page as a file: whole or not at all."""
+    """Write the page atomically."""
     page = render(results)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

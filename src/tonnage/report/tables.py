@@ -1,4 +1,4 @@
-"""The tables of the report, ready to be written down."""
+"""The tables of a report, ready for the template."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ _OTHERS = "other reasons"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure, and how much it varies; `share` is its part of the largest, for a bar behind it."""
+    """A figure and its deviation; `share` is its part of the largest, for a bar behind it."""
 
     value: str
     spread: str = ""
@@ -23,7 +23,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A policy's line of a table."""
+    """A policy's row."""
 
     name: str
     look: int
@@ -39,7 +39,7 @@ class ReportTable:
 
 
 def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
-    """All measures where policies are compared, and how far each policy is from the best in GPUs."""
+    """All measures at the comparison, and how far each policy is from the best in GPUs."""
     looks = {name: look for look, name in enumerate(results.policies)}
     ranked = ranking(results, ALLOCATED)
     order = [name for name, _ in ranked] + [name for name in looks if name not in dict(ranked)]
@@ -53,7 +53,7 @@ def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
 
 
 def _leaders(ranked: Ranking, measure: Measure) -> list[str]:
-    """The best and what equals it, unless that is all."""
+    """The best policy and its ties, unless all tie."""
     leaders = like_the_best(ranked, measure) if ranked else []
     return leaders if len(leaders) < len(ranked) else []
 
