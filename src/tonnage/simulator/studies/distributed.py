@@ -37,8 +37,8 @@ def run_on_dask(
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
-        # As a task of its own, what is shared is made again if all workers that had it die. Tasks are told apart by
-        # more than their arguments, so that equal ones are not one.
+        # As a task of its own, the shared value is recomputed if all workers that held it die. Tasks are impure to
+        # Dask, so that it does not merge tasks with equal arguments.
         sent = client.submit(_itself, shared, pure=False)
         futures = [client.submit(function, sent, argument, pure=False) for argument in arguments]
         numbers = {future.key: number for number, future in enumerate(futures)}

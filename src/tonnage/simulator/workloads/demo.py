@@ -213,7 +213,7 @@ def demo_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[A
         return
     pools = pool_sizes(nodes_count)
     capacity = float(nodes_count * max(gpus, 1))
-    usual_gap = (_mean_work(pools, gpus) or 10 * _MINUTE) / (MIDDLE * capacity)
+    mean_gap = (_mean_work(pools, gpus) or 10 * _MINUTE) / (MIDDLE * capacity)
     frequencies = [kind.frequency for kind in KINDS]
     busy: list[tuple[float, float]] = []
     """When each pod would end if it never waited, and its cards."""
@@ -221,7 +221,7 @@ def demo_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[A
     while True:
         # Arrive faster below the target demand and slower above it, so that small clusters stay near it too.
         haste = min(max(1 + 3 * (target(time) - wanted / capacity), 0.3), 3.0)
-        time += rng.expovariate(haste / usual_gap)
+        time += rng.expovariate(haste / mean_gap)
         while busy and busy[0][0] <= time:
             wanted -= heapq.heappop(busy)[1]
         number += 1

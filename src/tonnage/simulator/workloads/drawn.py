@@ -75,7 +75,7 @@ class _Classes:
         self._weights = [*accumulate(pod.share for pod in workload.pods)]
         self._models = sorted({pool.model for pool in workload.nodes})
         cards = [(pool.gpu_memory, pool.count * pool.gpus) for pool in workload.nodes if pool.count * pool.gpus]
-        self._usual_memory = sum(memory * count for memory, count in cards) / max(sum(count for _, count in cards), 1)
+        self._mean_memory = sum(memory * count for memory, count in cards) / max(sum(count for _, count in cards), 1)
         self._known: dict[tuple[str, int, int], Shape] = {}
 
     def without_end(self, rng: random.Random) -> Iterator[Entry]:
@@ -117,7 +117,7 @@ class _Classes:
             if gpus:
                 limits |= {GPU: gpus} | ({GPU_MEMORY: memory} if memory else {})
                 limits |= {GPU_CORES: pod.gpu_cores} if pod.gpu_cores else {}
-            part = memory / self._usual_memory if memory and self._usual_memory else 1.0
+            part = memory / self._mean_memory if memory and self._mean_memory else 1.0
             annotations = model_annotations(pod.models, self._models) if gpus else {}
             annotations |= queue_annotations(pod.queue) if pod.queue else {}
             annotations |= {VOLCANO_KEY: "true"} if pod.preemptible else {}
