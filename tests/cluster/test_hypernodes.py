@@ -23,7 +23,7 @@ def network(*hypernodes: HyperNode, nodes: tuple[str, ...] = ("a1", "a2", "b1", 
 
 
 def members(cluster: Cluster) -> dict[str, list[str]]:
-    return {name: sorted(nodes) for name, nodes in cluster.membership().nodes.items()}
+    return {name: sorted(nodes) for name, nodes in cluster.topology.membership().nodes.items()}
 
 
 def test_members_by_name_pattern_and_labels() -> None:

@@ -4,12 +4,13 @@ Init containers run one after another before the ordinary ones, so a card must o
 stay from their turn on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from tonnage.cluster.task import APP, SIDECAR, Requests, Task
-from tonnage.devices.base import DeviceRequest, MigPlacement, PodUses, Vendor
+from tonnage.devices.base import DecodeError, DeviceRequest, MigPlacement, PodUses, Vendor
+from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.resources import Additions
 
 Seat = tuple[int, str, int]
@@ -153,3 +154,29 @@ def group_uses(task: Task, vendor: Vendor, cards: Sequence[CardUse]) -> tuple[Gr
     elif dict(task.requests).get(vendor.count_resource):
         return ()
     return tuple(GroupUse(name, request) for name in names)
+
+
+def read_holding(task: Task, node: str, vendors: Sequence[Vendor]) -> tuple[Holding, list[Problem]]:
+    """What a running pod holds by its requests and annotations, and what is wrong with those."""
+    problems: list[Problem] = []
+    return Holding(node, task.requests, tuple(_vendor_uses(task, vendors, problems)), task.unstated), problems
+
+
+def _vendor_uses(task: Task, vendors: Sequence[Vendor], problems: list[Problem]) -> Iterator[VendorUse]:
+    """What a running pod's annotations say it holds, or how much it must hold without saying so."""
+    counts = dict(task.requests)
+    for number, vendor in enumerate(vendors):
+        uses = None
+        if vendor.allocated in task.annotations:
+            try:
+                uses = vendor.decode_pod(task.pod)
+            except DecodeError as error:
+                message = f"{error.message}; the pod is counted without knowing its cards"
+                field = annotation_field(vendor.allocated)
+                problems.append(Problem(f"Pod/{task.key}", field, error.position, error.expected, message))
+        cards = card_uses(task.kinds, uses, vendor, task.annotations) if uses else ()
+        groups = group_uses(task, vendor, cards) if vendor.sharing_annotations else ()
+        if cards or groups:
+            yield VendorUse(number, cards, groups=groups)
+        elif counts.get(vendor.count_resource, 0) > 0:
+            yield VendorUse(number, unknown=counts[vendor.count_resource])

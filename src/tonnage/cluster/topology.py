@@ -1,12 +1,13 @@
-"""Which nodes are in which HyperNode, and what is wrong with Topologies.
+"""The topology of the network: HyperNodes with the nodes in each, and Topologies.
 
-Members may be nodes or other HyperNodes, by name, pattern or labels. What makes no sense is left out and said: members
-that are not there, patterns that cannot be read, circles.
+Members may be nodes or other HyperNodes, by name, pattern or labels. Members that are not there, patterns that cannot
+be read and circles are left out, each with a Problem.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from tonnage.cluster.nodestate import NodeState
 from tonnage.model.hypernode import HYPERNODE, NODE, HyperNode, LabelMatch, Member
 from tonnage.model.node import Node
 from tonnage.model.pattern import PatternError, name_pattern
@@ -22,6 +23,32 @@ class Membership(NamedTuple):
 
     nodes: dict[str, frozenset[str]]
     problems: list[Problem]
+
+
+class TopologyIndex:
+    """HyperNodes and Topologies by name, with the membership worked out when somebody asks."""
+
+    def __init__(self, nodes: Mapping[str, NodeState]) -> None:
+        self._nodes = nodes
+        self.hypernodes: dict[str, HyperNode] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.version = 0
+        """Goes up whenever HyperNodes, nodes or their labels change."""
+        self._membership: tuple[int, Membership] = -1, Membership({}, [])
+
+    def membership(self) -> Membership:
+        """Which nodes are in which HyperNode, and what is wrong with HyperNodes."""
+        version, known = self._membership
+        if version != self.version:
+            known = membership(self.hypernodes, {name: state.node for name, state in self._nodes.items()})
+            self._membership = self.version, known
+        return known
+
+    def problems(self) -> Iterator[Problem]:
+        """Everything wrong with HyperNodes and Topologies, each in the order of names."""
+        yield from self.membership().problems
+        for name in sorted(self.topologies):
+            yield from topology_problems(self.topologies[name])
 
 
 def membership(hypernodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> Membership:

@@ -96,7 +96,7 @@ def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
         holding = live.held(key)
         if holding is not None and key not in fresh.holders:
             fresh.reserve_holding(task, holding)
-    fresh.adopt_seats(live)
+    fresh.holdings.copy_assignments(live.holdings)
     live.settle()
     fresh.settle()
     differences = [*_nodes(live, fresh), *_pods(live, fresh), *_quotas(live, fresh), *_things(live, fresh)]

@@ -129,7 +129,7 @@ class Devices(Plugin):
         """Which of the nodes' cards have one of the UUIDs."""
         found = np.zeros((nodes.columns.width, nodes.columns.size), np.bool_)
         for uuid in uuids:
-            for name in self._cluster.cards.get(uuid, ()):
+            for name in self._cluster.rows.cards.get(uuid, ()):
                 state = self._cluster.nodes[name]
                 found[state.positions[uuid], state.row] = True
         return nodes.pick(found)

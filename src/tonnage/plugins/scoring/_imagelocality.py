@@ -27,18 +27,18 @@ class ImageScore:
 
     def key(self, task: Task) -> Hashable:
         """The pod's images with how many nodes have each: when that changes, all nodes are scored anew."""
-        spread = self._cluster.images.spread
+        spread = self._cluster.rows.images.spread
         if not spread:
             return ()
         known = [(name, spread[name]) for name in task.images if name in spread]
         return (len(task.kinds), *known) if known else ()
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
-        spread, total = self._cluster.images.spread, self._cluster.columns.size
+        spread, total = self._cluster.rows.images.spread, self._cluster.columns.size
         known = [name for name in task.images if name in spread]
         if not known:
             return None
-        parts = [nodes.pick(self._cluster.image(name)) * (spread[name] / total) for name in known]
+        parts = [nodes.pick(self._cluster.rows.image(name)) * (spread[name] / total) for name in known]
         found = np.array(parts).astype(np.int64).sum(axis=0)
         most = _MOST * len(task.kinds)
         scores: Array = _HIGHEST * (np.minimum(np.maximum(found, _LEAST), most) - _LEAST) // (most - _LEAST)
