@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from tonnage.cluster.holding import Holding, VendorUse, card_uses, read_holding
 from tonnage.cluster.holdings import Holdings
 from tonnage.cluster.jobs.index import JobIndex
-from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.cluster.podindex import PodIndex
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.rows import Rows
@@ -203,13 +203,13 @@ class Cluster:
         self.promised.discard(key)
         self.groups.drop(key)
 
-    def status(self, key: str) -> int:
+    def status(self, key: str) -> PodStatus:
         """The status of a pod; one that is not known waits."""
         if key in self.running:
-            return LEAVING if key in self.leaving else RUNNING
+            return PodStatus.LEAVING if key in self.leaving else PodStatus.RUNNING
         if key in self.reserved:
-            return PIPELINED if key in self.promised else PLACED
-        return WAITING
+            return PodStatus.PIPELINED if key in self.promised else PodStatus.PLACED
+        return PodStatus.WAITING
 
     def _status_changed(self, key: str) -> None:
         """Give a pod's job its new status."""

@@ -11,7 +11,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.cycle import run_cycle
-from tonnage.framework.decision import PLACED, Decision, QueueFigures, Reason, StaleGang
+from tonnage.framework.decision import Decision, DecisionOutcome, QueueFigures, Reason, StaleGang
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.sessioncache import SessionCache
@@ -66,11 +66,11 @@ class CycleRunner:
             run_cycle(session, self._timed())
             plans = self.nominations.keep(session)
             decisions = session.decisions.values()
-            placed = [decision for decision in decisions if decision.outcome == PLACED]
+            placed = [decision for decision in decisions if decision.outcome == DecisionOutcome.PLACED]
             waiting = [
                 decision
                 for decision in decisions
-                if decision.outcome != PLACED and decision.task.key not in self._cluster.promised
+                if decision.outcome != DecisionOutcome.PLACED and decision.task.key not in self._cluster.promised
             ]
             self.placed = {key: made for key, made in self.placed.items() if key in self._cluster.reserved}
             self.placed |= {decision.task.key: decision for decision in placed}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tonnage.framework.decision import WAITING, Decision, Reason, RejectedNodes
+from tonnage.framework.decision import Decision, DecisionOutcome, Reason, RejectedNodes
 from tonnage.observability.events import shortened
 
 _MOST_EXAMPLES = 3
@@ -22,7 +22,11 @@ class Messages:
 
     def why_not(self, decision: Decision) -> str:
         """Why a pod waits."""
-        text = decision.why_not() if decision.node is not None or decision.outcome == WAITING else self._nodes(decision)
+        text = (
+            decision.why_not()
+            if decision.node is not None or decision.outcome == DecisionOutcome.WAITING
+            else self._nodes(decision)
+        )
         for action, reason in self._waits.get(decision.job.key, {}).items():
             text += f"; {action}: {reason.message or reason.name}"
         more = self._more(decision)

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tonnage.actions.eviction.evictionaction import NEVER, EvictionAction, starting
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.job import WAITING as IS_WAITING
-from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.cycle import acting
-from tonnage.framework.decision import PLACED, Decision
+from tonnage.framework.decision import Decision, DecisionOutcome
 from tonnage.framework.session import Session
 from tonnage.framework.statement import successor
 from tonnage.scheduler.evictions.fitting import find
@@ -193,7 +192,7 @@ class Nominations:
         for action in [action for action in actions if isinstance(action, EvictionAction)]:
             with acting(session, action):
                 action.serve(session, [job])
-            if not job.tasks_that(IS_WAITING):
+            if not job.tasks_that(PodStatus.WAITING):
                 return
 
     def _take_over(self, session: Session, plan: EvictionPlan, found: Sequence[Decision]) -> None:
@@ -201,7 +200,7 @@ class Nominations:
         for decision in found:
             session.decisions[decision.task.key] = decision
             plan.nominated.setdefault(decision.task.key, decision.task.pod.status.nominatedNodeName or "")
-        plan.decisions = {d.task.key: d for d in found if d.outcome != PLACED}
+        plan.decisions = {d.task.key: d for d in found if d.outcome != DecisionOutcome.PLACED}
         plan.seen = self._looks(plan, [decision.task for decision in found])
         if not plan.decisions:
             self._end(session, plan)

@@ -15,7 +15,7 @@ from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tests.scheduler.watching import leads
 from tonnage.actions.catalog import make_actions
-from tonnage.cluster.jobs.job import WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.informer import PODS
 from tonnage.kube.kinds import VOLCANO_GROUPS
@@ -147,10 +147,10 @@ def test_the_status_comes_right_and_is_left_alone(
         said = {one["type"] for one in server.status.get("conditions", ())}
         if job is None:
             return
-        if not lacks or job.count(WAITING):
+        if not lacks or job.count(PodStatus.WAITING):
             assert said == {"Unschedulable" if lacks else "Scheduled"}
         let_in = server.cluster.groups.groups["default/g"].phase
-        waits = lacks and bool(job.count(WAITING))
+        waits = lacks and bool(job.count(PodStatus.WAITING))
         assert server.status["phase"] == volcano_phase(MINIMUM, let_in, members, waits)
         assert (server.status.get("running") or 0) == members.running
         assert (server.status.get("failed") or 0) == members.failed

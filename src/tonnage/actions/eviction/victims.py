@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from tonnage.cluster.jobs.job import LEAVING, RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
@@ -59,10 +59,10 @@ class Victims:
         spare = sorted([batch for batch in batches if not batch.is_rest], key=key)
         # When whole jobs have to go, none of them has pods to spare any more.
         for batch in spare:
-            batch.job.move(batch.tasks[0].key, LEAVING)
+            batch.job.move(batch.tasks[0].key, PodStatus.LEAVING)
         rest = sorted([batch for batch in batches if batch.is_rest], key=key)
         for batch in spare:
-            batch.job.move(batch.tasks[0].key, RUNNING)
+            batch.job.move(batch.tasks[0].key, PodStatus.RUNNING)
         return sorted([*spare, *rest], key=lambda batch: batch.job.priority)
 
     def _compare(self, one: VictimBatch, other: VictimBatch) -> int:
@@ -113,7 +113,7 @@ class Victims:
 
 def _batches(session: Session, job: Job) -> list[VictimBatch]:
     """What a job would give up, step by step."""
-    tasks = job.tasks_that(RUNNING)
+    tasks = job.tasks_that(PodStatus.RUNNING)
     stays = session.must_stay
     if len(tasks) == 1 and job.preemptible and tasks[0].key not in stays:
         return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]

@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.cluster.jobs.group import LET_IN, NEW, Group, Link, link_of, own_group, queue_named, read_group
 from tonnage.cluster.jobs.hierarchy import Hierarchy, hierarchy
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, WAITING, Job, StatusOf
+from tonnage.cluster.jobs.job import Job, PodStatus, StatusOf
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.jobs.sources import Sources
 from tonnage.cluster.task import Task
@@ -123,7 +123,7 @@ class JobIndex:
                 job = Job(key, {})
                 self._tell(job, Link(key, strict=True))
                 found.append(job)
-            elif job is not None and job.count(WAITING, PLACED, PIPELINED):
+            elif job is not None and job.count(PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED):
                 found.append(job)
         return found
 
@@ -173,7 +173,7 @@ class JobIndex:
 
     # -- pods
 
-    def put(self, task: Task, status: int) -> None:
+    def put(self, task: Task, status: PodStatus) -> None:
         """A pod has come or changed."""
         link = link_of(task.pod)
         if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
@@ -290,7 +290,7 @@ class JobIndex:
             message = "it is no time, and counts as if it were absent"
             yield Problem(name, annotation_field(annotation), "", "a time such as 2026-01-31T12:00:00Z", message)
         job = self.jobs.get(group.key)
-        if job is not None and job.count(WAITING) and len(job.tasks) + len(job.finished) < group.minimum:
+        if job is not None and job.count(PodStatus.WAITING) and len(job.tasks) + len(job.finished) < group.minimum:
             pods = len(job.tasks) + len(job.finished)
             message = f"{group.minimum} pods must start together, and there are {pods}; they wait"
             yield Problem(name, "spec.minMember", "", f"at most {pods}", message)

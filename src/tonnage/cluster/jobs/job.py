@@ -9,6 +9,7 @@ for.
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 
 from tonnage.cluster.jobs.group import VOLCANO_GROUP, Group
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
@@ -22,15 +23,28 @@ VOLCANO = "volcano"
 NOT_PREEMPTIBLE_FROM = 100
 """The priority from which on a job keeps its place unless it says otherwise."""
 
-WAITING, PLACED, PIPELINED, RUNNING, LEAVING, SUCCEEDED = range(6)
-"""Where a pod of a job stands: pipelined pods have a place that others have to leave first."""
-HAVE_PLACES = (PLACED, PIPELINED, RUNNING)
-"""Where pods stand that are on a node, or will be."""
-_NOBODY = (0,) * 6
+
+class PodStatus(IntEnum):
+    """The status of a pod in its job; an int, so that counts are lists indexed by it."""
+
+    WAITING = 0
+    PLACED = 1
+    """It has a reservation."""
+    PIPELINED = 2
+    """It has a reservation on a place that other pods have to leave first."""
+    RUNNING = 3
+    LEAVING = 4
+    """It is being deleted or evicted."""
+    SUCCEEDED = 5
+
+
+HAVE_PLACES = (PodStatus.PLACED, PodStatus.PIPELINED, PodStatus.RUNNING)
+"""The statuses of pods that are on a node, or will be."""
+_NOBODY = (0,) * len(PodStatus)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
 _NOT_ASKED = LabelConstraint()
-StatusOf = Callable[[str], int]
+StatusOf = Callable[[str], PodStatus]
 
 
 class Job:
@@ -75,7 +89,7 @@ class Job:
         """The priority that its group names, if it names one that is known."""
         self._look = look
         """Tells where a plain pod stands; other jobs are told of every change."""
-        self._places: dict[str, int] | None = None
+        self._places: dict[str, PodStatus] | None = None
         self.finished: dict[str, Pod] = {}
         """Its pods that have done their work, as long as they are there."""
         self._counts: dict[str | None, list[int]] = {}
@@ -165,20 +179,21 @@ class Job:
 
     # -- where its pods stand
 
-    def count(self, *statuses: int, role: str | None = None) -> int:
+    def count(self, *statuses: PodStatus, role: str | None = None) -> int:
         """How many of its pods stand so, of one role or of all."""
         counts = self._counted(role)
         return sum([counts[status] for status in statuses])
 
     def started(self, role: str | None = None) -> int:
         """How many of its pods have a place now, run, or have done their work."""
-        counts = self._counted(role)
-        return counts[PLACED] + counts[RUNNING] + counts[SUCCEEDED]
+        # The counts are in the order of PodStatus; unpacking them is twice as fast as indexing.
+        _, placed, _, running, _, succeeded = self._counted(role)
+        return placed + running + succeeded
 
     def promised(self, role: str | None = None) -> int:
-        """The same with those that have a place which others have to leave first."""
-        counts = self._counted(role)
-        return counts[PLACED] + counts[RUNNING] + counts[SUCCEEDED] + counts[PIPELINED]
+        """The same, and pods whose place others have to leave first."""
+        _, placed, pipelined, running, _, succeeded = self._counted(role)
+        return placed + pipelined + running + succeeded
 
     def _counted(self, role: str | None) -> Sequence[int]:
         """How many of its pods stand where."""
@@ -188,7 +203,7 @@ class Job:
         counts[self._plain_status()] = len(self.tasks)
         return counts
 
-    def tasks_that(self, *statuses: int) -> list[Task]:
+    def tasks_that(self, *statuses: PodStatus) -> list[Task]:
         """Its pods that stand so."""
         if self._places is None:
             return list(self.tasks.values()) if self._plain_status() in statuses else []
@@ -204,25 +219,25 @@ class Job:
 
     def asking(self) -> list[Task]:
         """The pods that it asks a place for in its next turn: as many as it lacks to start, or one."""
-        return self.tasks_that(WAITING)[: max(self.minimum - self.promised(), 1)]
+        return self.tasks_that(PodStatus.WAITING)[: max(self.minimum - self.promised(), 1)]
 
     @contextmanager
     def supposing(self, tasks: Sequence[Task]) -> Iterator[None]:
         """As if some waiting pods had a place."""
         for task in tasks:
-            self.move(task.key, PLACED)
+            self.move(task.key, PodStatus.PLACED)
         try:
             yield
         finally:
             for task in tasks:
-                self.move(task.key, WAITING)
+                self.move(task.key, PodStatus.WAITING)
 
-    def _plain_status(self) -> int:
-        return WAITING if self._look is None else self._look(self.key)
+    def _plain_status(self) -> PodStatus:
+        return PodStatus.WAITING if self._look is None else self._look(self.key)
 
     # -- events
 
-    def put(self, task: Task, status: int) -> None:
+    def put(self, task: Task, status: PodStatus) -> None:
         """A pod has come or changed."""
         key = task.key
         known = self.tasks.get(key)
@@ -239,7 +254,7 @@ class Job:
         self.tasks.pop(pod.key, None)
         self.finished[pod.key] = pod
         self._forget()
-        self.move(pod.key, SUCCEEDED)
+        self.move(pod.key, PodStatus.SUCCEEDED)
 
     def drop(self, key: str) -> bool:
         """A pod is gone; whether it was the last one."""
@@ -249,10 +264,10 @@ class Job:
         self._forget()
         return not self._places
 
-    def move(self, key: str, status: int) -> None:
+    def move(self, key: str, status: PodStatus) -> None:
         """A pod stands elsewhere now."""
         if self._places is None:
-            self._places, self._counts = {}, {None: [0] * 6}
+            self._places, self._counts = {}, {None: [0] * len(_NOBODY)}
         before = self._places.get(key)
         if before != status:
             self._places[key] = status
@@ -264,7 +279,7 @@ class Job:
         self.group, self.queue, self.class_priority = group, queue, priority
         self._forget()
         if self._places is not None and self.roles != roles:
-            self._counts = {None: [0] * 6}
+            self._counts = {None: [0] * len(_NOBODY)}
             for key, status in self._places.items():
                 self._tally(key, None, status)
 
@@ -273,12 +288,12 @@ class Job:
             self._tally(key, self._places[key], None)
             del self._places[key]
 
-    def _tally(self, key: str, before: int | None, after: int | None) -> None:
+    def _tally(self, key: str, before: PodStatus | None, after: PodStatus | None) -> None:
         """Count a pod that has moved, among all and among those of its role if that matters."""
         parts = [self._counts[None]]
         if self.group is not None and self.group.roles:
             pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
-            parts.append(self._counts.setdefault(self.group.role(pod), [0] * 6))
+            parts.append(self._counts.setdefault(self.group.role(pod), [0] * len(_NOBODY)))
         for counts in parts:
             if before is not None:
                 counts[before] -= 1

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import link_of
-from tonnage.cluster.jobs.job import WAITING
-from tonnage.framework.decision import UNSCHEDULABLE, Decision
+from tonnage.cluster.jobs.job import PodStatus
+from tonnage.framework.decision import Decision, DecisionOutcome
 from tonnage.kube.client import Client
 from tonnage.kube.informer import PODS, FollowedKind
 from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
@@ -219,7 +219,7 @@ class PodGroupStatuses:
     def _fields(self, key: str, thing: PodGroup) -> Status:
         """What of a group's status is to be written."""
         job = self._cluster.groups.jobs.get(key)
-        if job is None or not job.count(WAITING):
+        if job is None or not job.count(PodStatus.WAITING):
             self._why.pop(key, None)
         wanted = status_of(
             thing,
@@ -247,7 +247,7 @@ class PodGroupStatuses:
 def _about_group(decision: Decision, message: str) -> str:
     """What is said of a pod, as something about its group; what keeps the whole group waiting is that already."""
     job = decision.job
-    if decision.outcome != UNSCHEDULABLE or not job.lacking():
+    if decision.outcome != DecisionOutcome.UNSCHEDULABLE or not job.lacking():
         return message
     pods = len(job.tasks) + len(job.finished)
     placed = f"{job.key} needs {job.minimum} of {pods} pods placed, {job.started()} are"

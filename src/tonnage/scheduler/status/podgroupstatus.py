@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tonnage.cluster.jobs.group import LET_IN
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
 from tonnage.observability.events import shortened
 
@@ -156,11 +156,11 @@ def _kai(thing: KaiPodGroup, job: Job | None, why: Why | None, now: str) -> Stat
     others = [one for one in conditions if _named(one, "nodePool") != pool]
     if job is None:
         found = conditions
-    elif job.count(WAITING):
-        holds = job.count(RUNNING, PLACED, PIPELINED)
+    elif job.count(PodStatus.WAITING):
+        holds = job.count(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED)
         found = conditions if holds or why is None else [*others, _on_node_pool(conditions, pool, why, now)]
     else:
-        found = conditions if job.count(PLACED, PIPELINED) else others
+        found = conditions if job.count(PodStatus.PLACED, PodStatus.PIPELINED) else others
     return {"schedulingConditions": found} if found or given else {}
 
 
