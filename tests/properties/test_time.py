@@ -9,7 +9,7 @@ from tests.groups import add, cycle, group, member
 from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.grouptimes import LAST_START, STALE_SINCE
+from tonnage.cluster.jobs.group import LAST_START, STALE_SINCE
 from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session

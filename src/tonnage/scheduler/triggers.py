@@ -12,7 +12,7 @@ import msgspec
 from tonnage.binder.nodelocks import LOCK
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import Holding
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
 from tonnage.kube.informer import NODES, PODS, FollowedKind

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.cluster.jobs.grouptimes import GroupTimes, read_times
 from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
 from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelConstraint, constrained, in_network
 from tonnage.cluster.task import Task
+from tonnage.model.duration import seconds
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Pod
 from tonnage.model.resources import amount
+from tonnage.model.timestamp import known_timestamp
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 KAI_GROUP = "pod-group-name"
@@ -24,10 +25,28 @@ MIN_MEMBERS = "tonnage/min-members"
 MAX_MEMBERS = "tonnage/max-members"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE = "kai.scheduler/queue"
+LAST_START = "kai.scheduler/last-start-timestamp"
+LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
+STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
 NEW = ("", "Pending")
 """Phases of groups that are not let in yet."""
 LET_IN = "Inqueue"
 _LARGEST = 2**31 - 1
+
+
+class GroupTimes(msgspec.Struct, gc=False, frozen=True):
+    """Moments in seconds since 1970, nothing if nobody says; and how long to wait, in seconds."""
+
+    started: float | None = None
+    evicted: float | None = None
+    stale_since: float | None = None
+    """Since when it has run with fewer pods than its minimum."""
+    preemption_delay: float = 0.0
+    """How long it waits after it came or was evicted before others may be stopped for it."""
+    grace: float | None = None
+    """How long it may run with fewer pods than its minimum; below 0 for ever; nothing if it does not say."""
+    unreadable: tuple[str, ...] = ()
+    """Annotations that are no times."""
 
 
 class Group(msgspec.Struct, gc=False, frozen=True):
@@ -159,6 +178,19 @@ def _read_kai(given: KaiPodGroup, created: str, maximum: int | None, fault: str)
             if part.topologyConstraint is not None
         ),
         times=read_times(given.metadata.annotations or NOTHING, spec.preemptionDelay, spec.stalenessGracePeriod),
+    )
+
+
+def read_times(annotations: Mapping[str, str], delay: str | None = None, grace: str | None = None) -> GroupTimes:
+    """What annotations and durations say; the durations must be readable."""
+    said = {name: known_timestamp(annotations.get(name)) for name in (LAST_START, LAST_EVICTION, STALE_SINCE)}
+    return GroupTimes(
+        said[LAST_START],
+        said[LAST_EVICTION],
+        said[STALE_SINCE],
+        seconds(delay) if delay is not None else 0.0,
+        seconds(grace, may_be_negative=True) if grace is not None else None,
+        tuple(name for name, when in said.items() if when is None and annotations.get(name)),
     )
 
 

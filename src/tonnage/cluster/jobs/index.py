@@ -5,7 +5,8 @@ classes may come before or after their pods. A plain pod is a job of one, made w
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -13,7 +14,6 @@ from tonnage.cluster.jobs.group import LET_IN, NEW, Group, Link, link_of, own_gr
 from tonnage.cluster.jobs.hierarchy import Hierarchy, hierarchy
 from tonnage.cluster.jobs.job import Job, PodStatus, StatusOf
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
-from tonnage.cluster.jobs.sources import Sources
 from tonnage.cluster.task import Task
 from tonnage.model.group import (
     CoschedulingPodGroup,
@@ -27,8 +27,37 @@ from tonnage.model.group import (
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 
+T = TypeVar("T")
+
 _SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
-"""What every cluster has."""
+"""The priority classes that every cluster has."""
+
+
+class Sources(Generic[T]):
+    """What each kind of object gives; where two give the same name, the kind that was named first counts."""
+
+    def __init__(self, kinds: Sequence[type[Any]]) -> None:
+        self._given: dict[type[Any], dict[str, T]] = {kind: {} for kind in kinds}
+
+    def put(self, kind: type[Any], name: str, thing: T) -> T:
+        """Take over what an object gives; says what counts under its name now."""
+        self._given[kind][name] = thing
+        return next(given[name] for given in self._given.values() if name in given)
+
+    def drop(self, kind: type[Any], name: str) -> T | None:
+        """Forget what an object gave; says what counts under its name now."""
+        self._given[kind].pop(name, None)
+        return next((given[name] for given in self._given.values() if name in given), None)
+
+    def of(self, kind: type[Any]) -> Mapping[str, T]:
+        """All that one kind of object gives."""
+        return self._given[kind]
+
+    def twice(self) -> Iterator[str]:
+        """Names that more than one kind of object gives, in their order."""
+        names = [name for given in self._given.values() for name in given]
+        if len(names) > len(set(names)):
+            yield from sorted({name for name in names if sum(name in given for given in self._given.values()) > 1})
 
 
 class JobIndex:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.framework.decision import StaleGang
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
