@@ -179,7 +179,7 @@ def test_in_any_history_cards_are_given_once_kept_and_counted(history):
         else:
             scenario_add(cluster, event)
         state = cluster.nodes["a"]
-        taken = list(state.seats.values())
+        taken = list(state.assigned.values())
         assert len(taken) == len(set(taken))
         expected = [list(FREE) for _ in state.devices]
         unknown = 0
@@ -200,7 +200,7 @@ def test_in_any_history_cards_are_given_once_kept_and_counted(history):
         named = {c.uuid for h in state.holdings.values() for use in h.vendors for c in use.cards}
         free = set(state.positions) - named - set(taken)
         if not any(event is True for event in history):
-            assert not free or not any(use.unknown for uses in state.loose.values() for use in uses)
+            assert not free or not any(use.unknown for uses in state.implicit_uses.values() for use in uses)
 
 
 def scenario_add(cluster: Cluster, thing: Node | Pod) -> None:

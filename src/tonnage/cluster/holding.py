@@ -13,8 +13,8 @@ from tonnage.devices.base import DecodeError, DeviceRequest, MigPlacement, PodUs
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.resources import Additions
 
-Seat = tuple[int, str, int]
-"""What has a card without naming it: vendor, and a pod with the number of its card, or a group with -1."""
+ImplicitDevice = tuple[int, str, int]
+"""A device that is held without naming its card: its vendor, then a pod and a number, or a group of pods and -1."""
 
 
 class CardUse(msgspec.Struct, gc=False, frozen=True):
@@ -60,12 +60,12 @@ class Holding(msgspec.Struct, gc=False, frozen=True):
     """What it counts beyond that in Kubernetes' scores."""
 
     @property
-    def is_loose(self) -> bool:
+    def has_implicit_devices(self) -> bool:
         """Whether some of its cards are not named."""
         return any(use.unknown or use.groups for use in self.vendors)
 
     @property
-    def knows_cards_of_groups(self) -> bool:
+    def names_group_cards(self) -> bool:
         """Whether it says which card a group of pods has."""
         return any(group.card for use in self.vendors for group in use.groups)
 

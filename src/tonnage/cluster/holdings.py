@@ -7,7 +7,7 @@ quotas count them until the node comes. While the cluster looks ahead, holdings 
 from collections.abc import Iterator, Sequence
 
 from tonnage.cluster.holding import Holding, VendorUse
-from tonnage.cluster.implicitdevices import assign, found_uses, keep_seats, make_way, release
+from tonnage.cluster.implicitdevices import assign, displace, drop_stale, release, resolved_uses
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.rows import Rows
@@ -81,7 +81,7 @@ class Holdings:
         else:
             state.holdings[key] = holding
             self._admit(state, key, before)
-        if left is not None and left.loose:
+        if left is not None and left.implicit_uses:
             self._fill_up(left)
 
     def drop(self, key: str, fill_up: bool = True) -> NodeState | None:
@@ -100,8 +100,8 @@ class Holdings:
         if not (self.is_ahead and key in self.leaving):
             self._rows.apply(state, state.holdings[key], state.uses(key), -1)
         holding = state.holdings.pop(key)
-        if state.loose:
-            if state.loose.pop(key, None) is not None:
+        if state.implicit_uses:
+            if state.implicit_uses.pop(key, None) is not None:
                 release(state, key, holding)
             if fill_up:
                 self._fill_up(state)
@@ -143,16 +143,16 @@ class Holdings:
 
     def recount(self, state: NodeState) -> None:
         """Count the pods of a node whose row was rewritten."""
-        keep_seats(state)
+        drop_stale(state)
         for key, holding in state.holdings.items():
             if self.counts(key):
-                self._rows.apply(state, holding, () if key in state.loose else holding.vendors, 1)
-        for key in state.loose:
+                self._rows.apply(state, holding, () if key in state.implicit_uses else holding.vendors, 1)
+        for key in state.implicit_uses:
             self._assign(state, key)
 
     def remove_node(self, state: NodeState) -> None:
         """Keep the holdings of a node's pods as orphans until the pods go or the node comes back."""
-        for key in state.loose:
+        for key in state.implicit_uses:
             self._count_quota(key, state.holdings[key].vendors)
         if state.holdings:
             self._orphans[state.name] = state.holdings
@@ -162,39 +162,39 @@ class Holdings:
     def _admit(self, state: NodeState, key: str, before: Sequence[str] = ()) -> None:
         """Count a pod that has come to a node, and assign cards where it names none."""
         holding = state.holdings[key]
-        moving = make_way(state, holding) if state.seats else []
+        moving = displace(state, holding) if state.assigned else []
         for other in moving:
             self._apply_implicit(state, other, -1)
-        if holding.is_loose:
+        if holding.has_implicit_devices:
             assign(state, self._columns, key, holding, before)
-            state.loose[key] = found_uses(state, key, holding)
+            state.implicit_uses[key] = resolved_uses(state, key, holding)
         uses = state.uses(key)
         if self.counts(key):
             self._rows.apply(state, holding, uses, 1)
             self._quotas.hold(key, uses)
         for other in moving:
             self._assign(state, other)
-        if holding.knows_cards_of_groups:
+        if holding.names_group_cards:
             self._fill_up(state)
 
     def _assign(self, state: NodeState, key: str) -> None:
         """Assign cards to a pod that does not name them, where it has none yet, and count them."""
         holding = state.holdings[key]
         assign(state, self._columns, key, holding)
-        state.loose[key] = found_uses(state, key, holding)
+        state.implicit_uses[key] = resolved_uses(state, key, holding)
         self._apply_implicit(state, key, 1)
-        self._count_quota(key, state.loose[key])
+        self._count_quota(key, state.implicit_uses[key])
 
     def _apply_implicit(self, state: NodeState, key: str, sign: int) -> None:
         if self.counts(key):
-            self._rows.apply_cards(state, state.loose[key], sign)
+            self._rows.apply_cards(state, state.implicit_uses[key], sign)
 
     def _fill_up(self, state: NodeState) -> None:
         """Assign free cards to pods of a node that hold some for which there was no room.
 
         Not while looking ahead: cards that look free then may belong to pods that have not left yet.
         """
-        for key, uses in state.loose.items():
+        for key, uses in state.implicit_uses.items():
             if not self.is_ahead and any(use.unknown for use in uses):
                 self._apply_implicit(state, key, -1)
                 self._assign(state, key)
@@ -203,11 +203,11 @@ class Holdings:
         """Assign to pods that do not name their cards the ones that another state of the same cluster assigned."""
         for name in self._nodes.keys() & other._nodes.keys():
             state = self._nodes[name]
-            for key in state.loose:
+            for key in state.implicit_uses:
                 self._apply_implicit(state, key, -1)
-            state.seats = dict(other._nodes[name].seats)
-            keep_seats(state)
-            for key in state.loose:
+            state.assigned = dict(other._nodes[name].assigned)
+            drop_stale(state)
+            for key in state.implicit_uses:
                 self._assign(state, key)
 
     # -- problems

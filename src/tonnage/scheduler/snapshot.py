@@ -95,11 +95,11 @@ class _Pods:
     def _found(self, key: str) -> Grant:
         """The cards of a running pod that it does not name, of vendors of which it has all that it needs."""
         state = self._cluster.nodes.get(self._cluster.holders[key])
-        if state is None or key not in state.loose:
+        if state is None or key not in state.implicit_uses:
             return ()
         return tuple(
             (use.vendor, (tuple([DeviceUse(card.uuid, card.memory, card.cores) for card in use.cards]),))
-            for use, said in zip(state.loose[key], state.holdings[key].vendors, strict=True)
+            for use, said in zip(state.implicit_uses[key], state.holdings[key].vendors, strict=True)
             if use.cards != said.cards and not use.unknown
         )
 
