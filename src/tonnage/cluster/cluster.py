@@ -218,7 +218,7 @@ class Cluster:
             job.move(key, self.status(key))
 
     def _drop_holding(self, key: str) -> None:
-        if self.placed.spots:
+        if self.placed.pods:
             self.placed.drop(key)
         self.holdings.drop(key)
 
@@ -232,7 +232,7 @@ class Cluster:
         """Index a pod with a node for the rules of others; its labels may change while its holding does not."""
         if not self.holdings.counts(task.key):
             return
-        if task.rules is not None or self.placed.awake or task.key in self.placed.spots:
+        if task.rules is not None or self.placed.indexes_labels or task.key in self.placed.pods:
             state = self.nodes.get(node)
             if self.placed.put(task, node) and state is not None:
                 self.columns.touch(state.row)
@@ -263,7 +263,7 @@ class Cluster:
             self.promised.discard(key)
         self._status_changed(key)
         self.holdings.reserve(key, holding)
-        if task.rules is not None or self.placed.awake:
+        if task.rules is not None or self.placed.indexes_labels:
             self.placed.put(task, holding.node)
 
     def promise(self, key: str) -> None:
@@ -331,7 +331,7 @@ class Cluster:
         task = self.running[key]
         if sign < 0:
             self.placed.drop(key)
-        elif task.rules is not None or self.placed.awake:
+        elif task.rules is not None or self.placed.indexes_labels:
             self.placed.put(task, self.holders[key])
 
     # -- namespaces and storage

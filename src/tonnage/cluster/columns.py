@@ -73,9 +73,9 @@ class Columns:
         self.resources: dict[str, int] = {name: position for position, name in enumerate(NATIVE)}
         self.models: list[CardModel] = [NO_CARD]
         self._model_ids: dict[CardModel, int] = {NO_CARD: 0}
-        self.companies: list[frozenset[str]] = [frozenset()]
+        self.tenancies: list[frozenset[str]] = [frozenset()]
         """Who may be on a card together, where that matters to those who come."""
-        self._company_ids: dict[frozenset[str], int] = {frozenset(): 0}
+        self._tenancy_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self.particulars = False
         """Whether there may be cards that are cut into instances, so that counting them is not enough."""
         self.incomplete = False
@@ -200,12 +200,12 @@ class Columns:
             self.models.append(model)
         return known
 
-    def company_id(self, tenancy: frozenset[str]) -> int:
+    def tenancy_id(self, tenancy: frozenset[str]) -> int:
         """The number of a company on a card, made on first sight."""
-        known = self._company_ids.get(tenancy)
+        known = self._tenancy_ids.get(tenancy)
         if known is None:
-            known = self._company_ids[tenancy] = len(self.companies)
-            self.companies.append(tenancy)
+            known = self._tenancy_ids[tenancy] = len(self.tenancies)
+            self.tenancies.append(tenancy)
         return known
 
     def _reshape(self, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.cluster.columns import Array, Columns
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.podrules import PodRules, Wish
+from tonnage.cluster.podrules import PodRules, WeightedTerm
 from tonnage.cluster.task import Task
 from tonnage.model.podselector import PodSelector
 
@@ -91,34 +91,34 @@ class ByLabel(Generic[T]):
         yield from self._others
 
 
-class Carriers:
+class CarriedTerms:
     """Rules about others that pods with a node carry, and how many pods on each node carry each of them."""
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._namespaces = namespaces
-        self.carried: dict[Wish, NodeCounts] = {}
-        self._numbers: dict[Wish, int] = {}
+        self.carried: dict[WeightedTerm, NodeCounts] = {}
+        self._numbers: dict[WeightedTerm, int] = {}
         self._given = 0
-        self._by_label: ByLabel[Wish] = ByLabel()
-        self._about: Memo[tuple[str, tuple[Pair, ...]], Matching] = Memo()
-        self._last: tuple[Task, Matching] | None = None
+        self._by_label: ByLabel[WeightedTerm] = ByLabel()
+        self._about: Memo[tuple[str, tuple[Pair, ...]], MatchingTerms] = Memo()
+        self._last: tuple[Task, MatchingTerms] | None = None
         """A decision asks several times about one pod."""
 
-    def add(self, wish: Wish, node: str, sign: int) -> None:
-        counts = self.carried.get(wish)
+    def add(self, weighted: WeightedTerm, node: str, sign: int) -> None:
+        counts = self.carried.get(weighted)
         if counts is None:
-            counts = self.carried[wish] = NodeCounts()
+            counts = self.carried[weighted] = NodeCounts()
             self._given += 1
-            self._numbers[wish] = self._given
-            self._by_label.add(wish.term.selector, wish)
+            self._numbers[weighted] = self._given
+            self._by_label.add(weighted.term.selector, weighted)
             self.forget()
         counts.add(node, sign)
         if not counts:
-            del self.carried[wish], self._numbers[wish]
-            self._by_label.remove(wish.term.selector, wish)
+            del self.carried[weighted], self._numbers[weighted]
+            self._by_label.remove(weighted.term.selector, weighted)
             self.forget()
 
-    def about(self, task: Task) -> "Matching":
+    def about(self, task: Task) -> "MatchingTerms":
         """The rules that mean this pod."""
         last = self._last
         if last is not None and last[0] is task:
@@ -128,34 +128,35 @@ class Carriers:
         known = self._about.get(key)
         if known is None:
             found = [
-                wish
-                for wish in self._by_label.about(labels)
-                if wish.term.selector.matches(task.namespace, labels, self._namespaces)
+                weighted
+                for weighted in self._by_label.about(labels)
+                if weighted.term.selector.matches(task.namespace, labels, self._namespaces)
             ]
             found.sort(key=self._numbers.__getitem__)
-            known = Matching(
-                tuple([self._numbers[wish] for wish in found]), tuple([(wish, self.carried[wish]) for wish in found])
+            known = MatchingTerms(
+                tuple([self._numbers[weighted] for weighted in found]),
+                tuple([(weighted, self.carried[weighted]) for weighted in found]),
             )
             self._about.keep(key, known)
         self._last = (task, known)
         return known
 
     def forget(self) -> None:
-        """Rules, or namespaces, have changed, so that other pods may be meant."""
+        """Rules, or namespaces, have changed, so that other pods may be selected."""
         self._about.clear()
         self._last = None
 
 
-class Matching(NamedTuple):
+class MatchingTerms(NamedTuple):
     """Carried rules that mean a pod."""
 
     numbers: tuple[int, ...]
-    """A number for each, so that pods meant by the same rules can be taken together."""
-    rules: tuple[tuple[Wish, NodeCounts], ...]
+    """A number for each, so that pods selected by the same rules can be taken together."""
+    terms: tuple[tuple[WeightedTerm, NodeCounts], ...]
 
 
-class Meant(NamedTuple):
-    """Pods that are meant by all of some selectors."""
+class SelectedPods(NamedTuple):
+    """Pods that are selected by all of some selectors."""
 
     selectors: tuple[PodSelector, ...]
     staying: bool = False
@@ -170,19 +171,19 @@ class PodIndex:
         columns: Columns,
         nodes: Mapping[str, NodeState],
         namespaces: Mapping[str, Mapping[str, str]],
-        everyone: Callable[[], Iterable[tuple[Task, str]]],
+        all_placed: Callable[[], Iterable[tuple[Task, str]]],
     ) -> None:
         self._columns = columns
         self._nodes = nodes
         self._namespaces = namespaces
-        self._everyone = everyone
-        self.spots: dict[str, tuple[Task, str]] = {}
+        self._all_placed = all_placed
+        self.pods: dict[str, tuple[Task, str]] = {}
         """The pods that are counted, with their nodes: those with rules, and all of them once labels are asked for."""
-        self.awake = False
+        self.indexes_labels = False
         """Whether labels are indexed."""
-        self.repelling = Carriers(namespaces)
+        self.anti_affinity = CarriedTerms(namespaces)
         """Required anti-affinity of pods with a node."""
-        self.drawing = Carriers(namespaces)
+        self.preferences = CarriedTerms(namespaces)
         """What pods with a node say about where others would better go."""
         self.ports: dict[tuple[str, int], dict[str, NodeCounts]] = {}
         """Nodes on which a port is in use, by protocol and port, then by address."""
@@ -191,32 +192,32 @@ class PodIndex:
         self.asking_for_namespaces = 0
         """Pods with rules that mean others by labels of their namespaces."""
         self._by_pair: dict[Pair, dict[str, str]] = {}
-        self._counters: dict[Meant, NodeCounts] = {}
-        self._asking: ByLabel[Meant] = ByLabel()
+        self._counters: dict[SelectedPods, NodeCounts] = {}
+        self._asking: ByLabel[SelectedPods] = ByLabel()
 
     # -- events
 
     def put(self, task: Task, node: str) -> bool:
         """A pod has a node, or has changed on it; says whether that may change what is decided about others."""
-        before = self.spots.get(task.key)
+        before = self.pods.get(task.key)
         if before is not None and before[1] == node and _alike(before[0], task):
-            self.spots[task.key] = (task, node)
+            self.pods[task.key] = (task, node)
             return False
         self.drop(task.key)
-        self.spots[task.key] = (task, node)
+        self.pods[task.key] = (task, node)
         self._count(task, node, 1)
         return True
 
     def drop(self, key: str) -> None:
         """A pod has no node any more."""
-        spot = self.spots.pop(key, None)
-        if spot is not None:
-            self._count(*spot, -1)
+        placed = self.pods.pop(key, None)
+        if placed is not None:
+            self._count(*placed, -1)
 
     def forget(self) -> None:
         """Namespaces have changed, so that selectors may mean other pods."""
-        self.repelling.forget()
-        self.drawing.forget()
+        self.anti_affinity.forget()
+        self.preferences.forget()
         self._counters.clear()
         self._asking = ByLabel()
 
@@ -226,72 +227,72 @@ class PodIndex:
         """Counts by row."""
         return counts.column(self._columns, self._nodes)
 
-    def counts(self, meant: Meant) -> NodeCounts:
-        """How many pods are meant on each node; kept current from the first time on."""
-        known = self._counters.get(meant)
+    def counts(self, selected: SelectedPods) -> NodeCounts:
+        """How many pods are selected on each node; kept current from the first time on."""
+        known = self._counters.get(selected)
         if known is None:
-            if not self.awake:
-                self._wake()
+            if not self.indexes_labels:
+                self._index_labels()
             if len(self._counters) >= _MOST_COUNTERS:
                 self._counters.clear()
                 self._asking = ByLabel()
-            known = self._counters[meant] = NodeCounts()
-            self._asking.add(meant.selectors[0], meant)
-            for task, node in self._candidates(meant.selectors[0]):
-                if self.means(meant, task):
+            known = self._counters[selected] = NodeCounts()
+            self._asking.add(selected.selectors[0], selected)
+            for task, node in self._candidates(selected.selectors[0]):
+                if self.selects(selected, task):
                     known.add(node, 1)
         return known
 
-    def means(self, meant: Meant, task: Task) -> bool:
-        """Whether a pod is meant."""
-        if meant.staying and task.pod.is_leaving:
+    def selects(self, selected: SelectedPods, task: Task) -> bool:
+        """Whether a pod is selected."""
+        if selected.staying and task.pod.is_leaving:
             return False
         labels = task.pod.labels
-        return all(s.matches(task.namespace, labels, self._namespaces) for s in meant.selectors)
+        return all(s.matches(task.namespace, labels, self._namespaces) for s in selected.selectors)
 
     def _candidates(self, selector: PodSelector) -> Iterator[tuple[Task, str]]:
         pairs = list(selector.anchors())
         if not pairs:
-            yield from self.spots.values()
+            yield from self.pods.values()
         for pair in pairs:
             for key in self._by_pair.get(pair, ()):
-                yield self.spots[key]
+                yield self.pods[key]
 
     # -- counting
 
-    def _wake(self) -> None:
+    def _index_labels(self) -> None:
         """Index the labels of all pods from now on; those with rules are counted already."""
-        self.awake = True
-        for task, node in self._everyone():
-            self.spots.setdefault(task.key, (task, node))
+        self.indexes_labels = True
+        for task, node in self._all_placed():
+            self.pods.setdefault(task.key, (task, node))
             for pair in task.pod.labels.items():
-                _note(self._by_pair, pair, task.key, node, 1)
+                _index(self._by_pair, pair, task.key, node, 1)
 
     def _count(self, task: Task, node: str, sign: int) -> None:
         if task.rules is not None:
             self._count_rules(task, task.rules, node, sign)
-        if self.awake:
+        if self.indexes_labels:
             labels = task.pod.labels
             for pair in labels.items():
-                _note(self._by_pair, pair, task.key, node, sign)
-            for meant in self._asking.about(labels):
-                if self.means(meant, task):
-                    self._counters[meant].add(node, sign)
+                _index(self._by_pair, pair, task.key, node, sign)
+            for selected in self._asking.about(labels):
+                if self.selects(selected, task):
+                    self._counters[selected].add(node, sign)
 
     def _count_rules(self, task: Task, rules: PodRules, node: str, sign: int) -> None:
         for term in rules.anti:
-            self.repelling.add(Wish(term, 0), node, sign)
-        for wish in rules.drawing:
-            self.drawing.add(wish, node, sign)
+            self.anti_affinity.add(WeightedTerm(term, 0), node, sign)
+        for weighted in rules.carried_preferences:
+            self.preferences.add(weighted, node, sign)
         for port in rules.ports:
             by_address = self.ports.setdefault((port.protocol, port.port), {})
             by_address.setdefault(port.address, NodeCounts()).add(node, sign)
         self.asking_for_namespaces += sign * rules.asks_for_namespaces
         for claim in rules.claims:
-            _note(self.users, claim, task.key, node, sign)
+            _index(self.users, claim, task.key, node, sign)
 
 
-def _note(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: int) -> None:
+def _index(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: int) -> None:
     """Add a pod to the pods of something, or take it away."""
     pods = index.get(thing)
     if pods is None:

@@ -39,7 +39,7 @@ class PodTerm(NamedTuple):
     topology: str
 
 
-class Wish(NamedTuple):
+class WeightedTerm(NamedTuple):
     """A term and how much it counts; less than nothing to be far from those pods."""
 
     term: PodTerm
@@ -78,7 +78,7 @@ class RuleFault(NamedTuple):
 class PodRules:
     """The rules of one pod."""
 
-    __slots__ = ("affinity", "anti", "claims", "faults", "key", "must_spread", "ports", "should_spread", "wishes")
+    __slots__ = ("affinity", "anti", "claims", "faults", "key", "must_spread", "ports", "preferred", "should_spread")
 
     def __init__(self, pod: Pod) -> None:
         self.faults: list[RuleFault] = []
@@ -87,7 +87,7 @@ class PodRules:
         far = affinity.podAntiAffinity if affinity is not None else None
         self.affinity = tuple(self._required(pod, near, "spec.affinity.podAffinity"))
         self.anti = tuple(self._required(pod, far, "spec.affinity.podAntiAffinity"))
-        self.wishes = (
+        self.preferred = (
             *self._preferred(pod, near, "spec.affinity.podAffinity", 1),
             *self._preferred(pod, far, "spec.affinity.podAntiAffinity", -1),
         )
@@ -105,21 +105,21 @@ class PodRules:
     @property
     def is_empty(self) -> bool:
         """Whether there is no rule after all, such as ports that are none of the node's."""
-        about_pods = self.affinity or self.anti or self.wishes or self.must_spread or self.should_spread
+        about_pods = self.affinity or self.anti or self.preferred or self.must_spread or self.should_spread
         return not (about_pods or self.ports or self.claims or self.faults)
 
     @property
     def asks_for_namespaces(self) -> bool:
         """Whether a rule means pods by labels of their namespaces."""
-        terms = (*self.affinity, *self.anti, *(wish.term for wish in self.wishes))
+        terms = (*self.affinity, *self.anti, *(weighted.term for weighted in self.preferred))
         return any(e.key != NAMESPACE_NAME for term in terms for e in term.selector.chosen or ())
 
     @property
-    def drawing(self) -> Iterator[Wish]:
+    def carried_preferences(self) -> Iterator[WeightedTerm]:
         """What the pod, once it has a node, says about where others would better go."""
         for term in self.affinity:
-            yield Wish(term, HARD_AFFINITY_WEIGHT)
-        yield from self.wishes
+            yield WeightedTerm(term, HARD_AFFINITY_WEIGHT)
+        yield from self.preferred
 
     def _fault(self, about: str, path: str, message: str) -> None:
         self.faults.append(RuleFault(about, path, message))
@@ -131,16 +131,16 @@ class PodRules:
             if found is not None:
                 yield found
 
-    def _preferred(self, pod: Pod, affinity: PodAffinity | None, path: str, sign: int) -> Iterator[Wish]:
+    def _preferred(self, pod: Pod, affinity: PodAffinity | None, path: str, sign: int) -> Iterator[WeightedTerm]:
         terms = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
-        for number, wish in enumerate(terms or ()):
+        for number, weighted in enumerate(terms or ()):
             place = f"{path}.{_PREFERRED}[{number}]"
-            if wish.weight not in _WEIGHTS:
-                self._fault(AFFINITY, f"{place}.weight", f"weight {wish.weight} is not from 1 to 100")
+            if weighted.weight not in _WEIGHTS:
+                self._fault(AFFINITY, f"{place}.weight", f"weight {weighted.weight} is not from 1 to 100")
                 continue
-            found = self._term(pod, wish.podAffinityTerm, f"{place}.podAffinityTerm")
+            found = self._term(pod, weighted.podAffinityTerm, f"{place}.podAffinityTerm")
             if found is not None:
-                yield Wish(found, sign * wish.weight)
+                yield WeightedTerm(found, sign * weighted.weight)
 
     def _term(self, pod: Pod, term: PodAffinityTerm, path: str) -> PodTerm | None:
         if not term.topologyKey:

@@ -220,7 +220,7 @@ class Rows:
                 if card.tenancy:
                     present = state.tenancy.setdefault(position, Counter())
                     present.update(dict.fromkeys(card.tenancy, sign))
-                    columns.tenancy[position, row] = columns.company_id(frozenset(+present))
+                    columns.tenancy[position, row] = columns.tenancy_id(frozenset(+present))
             if unknown:
                 columns.foreign[use.vendor, row] += sign * unknown
                 columns.foreign_total += sign * unknown

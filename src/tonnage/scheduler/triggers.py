@@ -60,7 +60,7 @@ class Triggers:
         known = kind.known
         if kind.resource.kind == PODS.resource.kind:
             put, drop = self._put_pod, self._drop_pod
-            known = _pods_and_strangers
+            known = _pods_and_unmanaged
         elif kind.resource.kind == NODES.resource.kind:
             put, drop = self._put_node, self._drop_node
         return msgspec.structs.replace(
@@ -112,9 +112,9 @@ class Triggers:
             # What others have still to place holds nothing, whatever a pod of the same name may have held before.
             if key in cluster.waiting or key in cluster.holders:
                 self._drop_pod(kind, cluster, key, pod)
-            cluster.groups.put_stranger(pod)
+            cluster.groups.put_unmanaged(pod)
             return
-        cluster.groups.drop_stranger(key)
+        cluster.groups.drop_unmanaged(key)
         waited, ran, held = cluster.waiting.get(key), cluster.running.get(key), cluster.held(key)
         kind.put(cluster, pod)
         if key in cluster.waiting:
@@ -142,7 +142,7 @@ class Triggers:
     def _drop_pod(self, kind: FollowedKind, cluster: Cluster, key: str, pod: Pod | None) -> None:
         known = key in cluster.waiting or key in cluster.holders
         kind.drop(cluster, key, pod)
-        cluster.groups.drop_stranger(key)
+        cluster.groups.drop_unmanaged(key)
         if known and key not in cluster.waiting and key not in cluster.holders:
             self._is_gone(key)
 
@@ -151,8 +151,8 @@ class Triggers:
         self.room_came_free()
 
 
-def _pods_and_strangers(cluster: Cluster) -> set[str]:
-    return cluster.pods() | cluster.groups.strangers.keys()
+def _pods_and_unmanaged(cluster: Cluster) -> set[str]:
+    return cluster.pods() | cluster.groups.unmanaged.keys()
 
 
 def _without_status(thing: Any) -> Any:

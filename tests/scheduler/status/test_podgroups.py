@@ -263,6 +263,6 @@ def test_groups_without_pods_take_their_part_of_what_may_be_let_in() -> None:
     found = cycle_runner.run((), 0.0)
     assert found.let_in == ["default/early"]
     assert [decision.why_not().partition(":")[0] for decision in found.waiting] == ["NotEnqueued"]
-    cluster.groups.put_stranger(members("other", 1)[0])
+    cluster.groups.put_unmanaged(members("other", 1)[0])
     add(cluster, group("other", 1, phase="Pending"))
     assert cycle_runner.run((), 0.0).let_in == [], "its pods wait for another scheduler"

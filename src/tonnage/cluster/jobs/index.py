@@ -81,9 +81,9 @@ class JobIndex:
         """Groups of Volcano's that are not let in yet, in the order in which that became known."""
         self._let_in: dict[str, str] = {}
         """Groups that were let in, with when they were made, until their object says so too."""
-        self.strangers: dict[str, str] = {}
+        self.unmanaged: dict[str, str] = {}
         """Pods that wait for another scheduler, with the group they name."""
-        self._named_by_strangers: Counter[str] = Counter()
+        self._named_by_unmanaged: Counter[str] = Counter()
 
     # -- objects
 
@@ -95,7 +95,7 @@ class JobIndex:
         elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
             group = self._remembered(read_group(thing))
             self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, group)
-            self._note_new(thing.key)
+            self._track_new(thing.key)
             self._refresh(thing.key)
         else:
             name = thing.metadata.name
@@ -116,7 +116,7 @@ class JobIndex:
             else:
                 self.groups[thing.key] = group
             self._let_in.pop(thing.key, None)
-            self._note_new(thing.key)
+            self._track_new(thing.key)
             self._refresh(thing.key)
         else:
             queue = self._given_queues.drop(type(thing), name)
@@ -148,9 +148,9 @@ class JobIndex:
         found = []
         for key in self._new:
             job = self.jobs.get(key)
-            if job is None and not self._named_by_strangers[key]:
+            if job is None and not self._named_by_unmanaged[key]:
                 job = Job(key, {})
-                self._tell(job, Link(key, strict=True))
+                self._update_job(job, Link(key, strict=True))
                 found.append(job)
             elif job is not None and job.count(PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED):
                 found.append(job)
@@ -166,7 +166,7 @@ class JobIndex:
             given = self._given_groups.of(kind).get(key)
             if given is not None:
                 self.groups[key] = self._given_groups.put(kind, key, self._remembered(given))
-        self._note_new(key)
+        self._track_new(key)
         self._refresh(key)
 
     def _remembered(self, group: Group) -> Group:
@@ -177,28 +177,28 @@ class JobIndex:
             self._let_in.pop(group.key, None)
         return group
 
-    def _note_new(self, key: str) -> None:
+    def _track_new(self, key: str) -> None:
         given = self._given_groups.of(VolcanoPodGroup).get(key)
         if given is not None and given.phase in NEW:
             self._new[key] = None
         else:
             self._new.pop(key, None)
 
-    def put_stranger(self, pod: Pod) -> None:
+    def put_unmanaged(self, pod: Pod) -> None:
         """A pod waits for another scheduler."""
-        self.drop_stranger(pod.key)
+        self.drop_unmanaged(pod.key)
         link = link_of(pod)
         if link is not None:
-            self.strangers[pod.key] = link.key
-            self._named_by_strangers[link.key] += 1
+            self.unmanaged[pod.key] = link.key
+            self._named_by_unmanaged[link.key] += 1
 
-    def drop_stranger(self, key: str) -> None:
+    def drop_unmanaged(self, key: str) -> None:
         """A pod is gone, has a node, or waits for this scheduler."""
-        group = self.strangers.pop(key, None)
+        group = self.unmanaged.pop(key, None)
         if group is not None:
-            self._named_by_strangers[group] -= 1
-            if not self._named_by_strangers[group]:
-                del self._named_by_strangers[group]
+            self._named_by_unmanaged[group] -= 1
+            if not self._named_by_unmanaged[group]:
+                del self._named_by_unmanaged[group]
 
     # -- pods
 
@@ -254,14 +254,14 @@ class JobIndex:
             return job
         pod = task.pod
         if not task.annotations and not pod.metadata.labels:
-            return Job(task.key, {task.key: task}, look=self._status)
+            return Job(task.key, {task.key: task}, status_of=self._status)
         link = link_of(pod)
         if link is not None and link.key in self.jobs:
             return self.jobs[link.key]
-        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, look=self._status)
+        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, status_of=self._status)
         if link is not None:
             job.key = link.key
-            self._tell(job, link)
+            self._update_job(job, link)
         return job
 
     # -- what is known of a job
@@ -272,9 +272,9 @@ class JobIndex:
 
     def _refresh(self, key: str) -> None:
         if key in self.jobs:
-            self._tell(self.jobs[key], self._links[key])
+            self._update_job(self.jobs[key], self._links[key])
 
-    def _tell(self, job: Job, link: Link) -> None:
+    def _update_job(self, job: Job, link: Link) -> None:
         """Tell a job what is known of its group."""
         group = self.groups.get(link.key)
         if group is None and link.own:

@@ -40,10 +40,10 @@ class PodStatus(IntEnum):
 
 HAVE_PLACES = (PodStatus.PLACED, PodStatus.PIPELINED, PodStatus.RUNNING)
 """The statuses of pods that are on a node, or will be."""
-_NOBODY = (0,) * len(PodStatus)
+_NO_PODS = (0,) * len(PodStatus)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
-_NOT_ASKED = LabelConstraint()
+_UNKNOWN = LabelConstraint()
 StatusOf = Callable[[str], PodStatus]
 
 
@@ -55,10 +55,10 @@ class Job:
         "_counts",
         "_created",
         "_facts",
-        "_look",
-        "_places",
         "_preemptible",
         "_priority",
+        "_status_of",
+        "_statuses",
         "class_priority",
         "finished",
         "group",
@@ -74,7 +74,7 @@ class Job:
         tasks: dict[str, Task],
         queue: str = DEFAULT_QUEUE,
         group: Group | None = None,
-        look: StatusOf | None = None,
+        status_of: StatusOf | None = None,
     ) -> None:
         self.key = key
         """Namespace and name."""
@@ -87,9 +87,9 @@ class Job:
         """Whether its pods name a group of which nothing is known."""
         self.class_priority: int | None = None
         """The priority that its group names, if it names one that is known."""
-        self._look = look
+        self._status_of = status_of
         """Tells where a plain pod stands; other jobs are told of every change."""
-        self._places: dict[str, PodStatus] | None = None
+        self._statuses: dict[str, PodStatus] | None = None
         self.finished: dict[str, Pod] = {}
         """Its pods that have done their work, as long as they are there."""
         self._counts: dict[str | None, list[int]] = {}
@@ -97,7 +97,7 @@ class Job:
         self._priority: int | None = None
         self._created: str | None = None
         self._facts: Hashable = None
-        self._constraint: LabelConstraint | None = _NOT_ASKED
+        self._constraint: LabelConstraint | None = _UNKNOWN
 
     @property
     def namespace(self) -> str:
@@ -167,7 +167,7 @@ class Job:
     @property
     def constraint(self) -> LabelConstraint | None:
         """Within one value of which node label its pods are to be: what its group says, else its pods."""
-        if self._constraint is _NOT_ASKED:
+        if self._constraint is _UNKNOWN:
             said = self.group.near if self.group is not None else None
             self._constraint = said_by_pods(self.tasks.values()) if said is None else said
         return self._constraint
@@ -197,18 +197,18 @@ class Job:
 
     def _counted(self, role: str | None) -> Sequence[int]:
         """How many of its pods stand where."""
-        if self._places is not None:
-            return self._counts.get(role, _NOBODY)
-        counts = [0] * len(_NOBODY)
+        if self._statuses is not None:
+            return self._counts.get(role, _NO_PODS)
+        counts = [0] * len(_NO_PODS)
         counts[self._plain_status()] = len(self.tasks)
         return counts
 
     def tasks_that(self, *statuses: PodStatus) -> list[Task]:
         """Its pods that stand so."""
-        if self._places is None:
+        if self._statuses is None:
             return list(self.tasks.values()) if self._plain_status() in statuses else []
-        places = self._places
-        return [task for key, task in self.tasks.items() if places[key] in statuses]
+        current = self._statuses
+        return [task for key, task in self.tasks.items() if current[key] in statuses]
 
     def lacking(self) -> dict[str | None, int]:
         """How many pods must still get a place before it can start: in all, and of each role; nothing if it can."""
@@ -233,7 +233,7 @@ class Job:
                 self.move(task.key, PodStatus.WAITING)
 
     def _plain_status(self) -> PodStatus:
-        return PodStatus.WAITING if self._look is None else self._look(self.key)
+        return PodStatus.WAITING if self._status_of is None else self._status_of(self.key)
 
     # -- events
 
@@ -242,7 +242,7 @@ class Job:
         key = task.key
         known = self.tasks.get(key)
         if known is not task:
-            self._take_off(key)
+            self._discount(key)
             self.finished.pop(key, None)
             self.tasks[key] = task
             self._forget()
@@ -250,7 +250,7 @@ class Job:
 
     def finish(self, pod: Pod) -> None:
         """A pod has done its work."""
-        self._take_off(pod.key)
+        self._discount(pod.key)
         self.tasks.pop(pod.key, None)
         self.finished[pod.key] = pod
         self._forget()
@@ -258,42 +258,42 @@ class Job:
 
     def drop(self, key: str) -> bool:
         """A pod is gone; whether it was the last one."""
-        self._take_off(key)
+        self._discount(key)
         self.tasks.pop(key, None)
         self.finished.pop(key, None)
         self._forget()
-        return not self._places
+        return not self._statuses
 
     def move(self, key: str, status: PodStatus) -> None:
         """A pod stands elsewhere now."""
-        if self._places is None:
-            self._places, self._counts = {}, {None: [0] * len(_NOBODY)}
-        before = self._places.get(key)
+        if self._statuses is None:
+            self._statuses, self._counts = {}, {None: [0] * len(_NO_PODS)}
+        before = self._statuses.get(key)
         if before != status:
-            self._places[key] = status
-            self._tally(key, before, status)
+            self._statuses[key] = status
+            self._count_move(key, before, status)
 
     def know(self, group: Group | None, queue: str, priority: int | None) -> None:
         """Take over what is known of its group."""
         roles = self.roles
         self.group, self.queue, self.class_priority = group, queue, priority
         self._forget()
-        if self._places is not None and self.roles != roles:
-            self._counts = {None: [0] * len(_NOBODY)}
-            for key, status in self._places.items():
-                self._tally(key, None, status)
+        if self._statuses is not None and self.roles != roles:
+            self._counts = {None: [0] * len(_NO_PODS)}
+            for key, status in self._statuses.items():
+                self._count_move(key, None, status)
 
-    def _take_off(self, key: str) -> None:
-        if self._places is not None and key in self._places:
-            self._tally(key, self._places[key], None)
-            del self._places[key]
+    def _discount(self, key: str) -> None:
+        if self._statuses is not None and key in self._statuses:
+            self._count_move(key, self._statuses[key], None)
+            del self._statuses[key]
 
-    def _tally(self, key: str, before: PodStatus | None, after: PodStatus | None) -> None:
+    def _count_move(self, key: str, before: PodStatus | None, after: PodStatus | None) -> None:
         """Count a pod that has moved, among all and among those of its role if that matters."""
         parts = [self._counts[None]]
         if self.group is not None and self.group.roles:
             pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
-            parts.append(self._counts.setdefault(self.group.role(pod), [0] * len(_NOBODY)))
+            parts.append(self._counts.setdefault(self.group.role(pod), [0] * len(_NO_PODS)))
         for counts in parts:
             if before is not None:
                 counts[before] -= 1
@@ -302,7 +302,7 @@ class Job:
 
     def _forget(self) -> None:
         self._priority = self._created = self._preemptible = self._facts = None
-        self._constraint = _NOT_ASKED
+        self._constraint = _UNKNOWN
 
 
 def _is_preemptible(task: Task, otherwise: bool) -> bool:

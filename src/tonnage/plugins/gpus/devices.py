@@ -367,8 +367,8 @@ def _meet(slices: Sequence[Slice], ask: CardAsk, cards: Cards) -> None:
     """Let the pod's next containers find the one that was given these slices."""
     columns = cards.nodes.columns
     for card, _ in slices:
-        others = columns.companies[int(cards.tenancy[card, 0])]
-        cards.tenancy[card, 0] = columns.company_id(others | {ask.tenancy})
+        others = columns.tenancies[int(cards.tenancy[card, 0])]
+        cards.tenancy[card, 0] = columns.tenancy_id(others | {ask.tenancy})
 
 
 def _take(slices: Sequence[Slice], cards: Cards, taken: Taken) -> None:

@@ -116,14 +116,14 @@ class CardAsk:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
-        if self.vendor.is_choosy and len(columns.companies) > 1:
+        if self.vendor.is_choosy and len(columns.tenancies) > 1:
             mark(codes, self._not_welcome(columns).take(cards.tenancy), COMPANY)
         return codes
 
     def _not_welcome(self, columns: Columns) -> Array:
         """Which companies the request may not join."""
-        if len(self._unwelcome) < len(columns.companies):
-            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.companies]
+        if len(self._unwelcome) < len(columns.tenancies):
+            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.tenancies]
             self._unwelcome = np.array(refused, np.bool_)
         return self._unwelcome
 
