@@ -1,4 +1,4 @@
-"""One node of the cluster: what it registered, and what is held on it."""
+"""The state of one node: its registered devices, and what pods hold on it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class NodeState:
         """Slots, memory and cores of each device."""
         self.kinds_of_capacity: frozenset[tuple[int, int, int]] = frozenset()
         self.positions: dict[str, int] = {}
-        """Where each device is, by its UUID."""
+        """The position of each device by UUID."""
         self.cordoned: frozenset[str] = frozenset()
         self.pair_scores: dict[int, Mapping[str, Mapping[str, int]]] = {}
         self.mig: dict[int, list[MigPlacement]] = {}
@@ -65,12 +65,12 @@ class NodeState:
         return self.implicit_uses.get(key) or self.holdings[key].vendors
 
     def position(self, uuid: str, vendor: int) -> int | None:
-        """Where a card of that vendor is; nothing if the node has none of that UUID."""
+        """The position of a card, or nothing if the node has no card of that vendor and UUID."""
         position = self.positions.get(uuid)
         return position if position is not None and self.vendors[position] == vendor else None
 
     def read(self, node: Node, vendors: Sequence[Vendor]) -> None:
-        """Take over what a node says of itself; what cannot be read becomes a problem and hides only itself."""
+        """Read a node object; an unreadable part becomes a problem and hides only itself."""
         self.node, self.name = node, node.name
         self.problems = []
         self.offers = self._read_offers(node)

@@ -1,7 +1,7 @@
-"""The pods that have a node, by what rules about other pods ask: labels, carried rules, ports, claims.
+"""The index of pods with a node, by what rules about other pods select: labels, carried terms, ports, claims.
 
-Everything is counted per node and kept current by events. Labels are indexed only once the first rule about them is
-asked; until then pods without rules of their own cost nothing.
+Everything is counted per node and kept current by events. Labels are indexed only once the first rule selects by them;
+until then pods without rules of their own cost nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 
 
 class NodeCounts:
-    """How many pods of some kind there are on each node, also as a column."""
+    """The number of pods of some kind on each node, also as a column."""
 
     __slots__ = ("_changed", "_column", "_layout", "by_node")
 
@@ -46,7 +46,7 @@ class NodeCounts:
             self._changed.add(node)
 
     def column(self, columns: Columns, nodes: Mapping[str, NodeState]) -> Array:
-        """The counts by row; not to be written to."""
+        """The counts by row; do not write to it."""
         if self._layout != columns.layout:
             self._layout = columns.layout
             self._column = np.zeros(columns.size, np.int64)
@@ -61,7 +61,7 @@ class NodeCounts:
 
 
 class ByLabel(Generic[T]):
-    """Things that are about pods with certain labels, found without looking at all of them."""
+    """Things that select pods by labels, found without visiting all of them."""
 
     def __init__(self) -> None:
         self._anchored: dict[Pair, dict[T, None]] = {}
@@ -85,14 +85,14 @@ class ByLabel(Generic[T]):
         self._others.pop(thing, None)
 
     def about(self, labels: Mapping[str, str]) -> Iterator[T]:
-        """Everything that may be about a pod with these labels, each once."""
+        """Everything that may select a pod with these labels, each once."""
         for pair in labels.items():
             yield from self._anchored.get(pair, ())
         yield from self._others
 
 
 class CarriedTerms:
-    """Rules about others that pods with a node carry, and how many pods on each node carry each of them."""
+    """The terms about other pods that pods with a node carry, with the number of carriers on each node."""
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._namespaces = namespaces
@@ -102,7 +102,7 @@ class CarriedTerms:
         self._by_label: ByLabel[WeightedTerm] = ByLabel()
         self._about: Memo[tuple[str, tuple[Pair, ...]], MatchingTerms] = Memo()
         self._last: tuple[Task, MatchingTerms] | None = None
-        """A decision asks several times about one pod."""
+        """The last answer; a decision asks several times about one pod."""
 
     def add(self, weighted: WeightedTerm, node: str, sign: int) -> None:
         counts = self.carried.get(weighted)
@@ -119,7 +119,7 @@ class CarriedTerms:
             self.forget()
 
     def about(self, task: Task) -> "MatchingTerms":
-        """The rules that mean this pod."""
+        """The carried terms that select this pod."""
         last = self._last
         if last is not None and last[0] is task:
             return last[1]
@@ -142,21 +142,21 @@ class CarriedTerms:
         return known
 
     def forget(self) -> None:
-        """Rules, or namespaces, have changed, so that other pods may be selected."""
+        """Forget the answers, because terms or namespaces have changed."""
         self._about.clear()
         self._last = None
 
 
 class MatchingTerms(NamedTuple):
-    """Carried rules that mean a pod."""
+    """The carried terms that select a pod."""
 
     numbers: tuple[int, ...]
-    """A number for each, so that pods selected by the same rules can be taken together."""
+    """A number for each term, so that pods selected by the same terms share a class."""
     terms: tuple[tuple[WeightedTerm, NodeCounts], ...]
 
 
 class SelectedPods(NamedTuple):
-    """Pods that are selected by all of some selectors."""
+    """The pods that all of some selectors select."""
 
     selectors: tuple[PodSelector, ...]
     staying: bool = False
@@ -164,7 +164,7 @@ class SelectedPods(NamedTuple):
 
 
 class PodIndex:
-    """Every pod with a node that matters to some rule."""
+    """The pods with a node that may matter to rules of others."""
 
     def __init__(
         self,
@@ -178,19 +178,19 @@ class PodIndex:
         self._namespaces = namespaces
         self._all_placed = all_placed
         self.pods: dict[str, tuple[Task, str]] = {}
-        """The pods that are counted, with their nodes: those with rules, and all of them once labels are asked for."""
+        """The indexed pods with their nodes: pods with rules, and all pods once labels are indexed."""
         self.indexes_labels = False
         """Whether labels are indexed."""
         self.anti_affinity = CarriedTerms(namespaces)
-        """Required anti-affinity of pods with a node."""
+        """The required anti-affinity terms of pods with a node."""
         self.preferences = CarriedTerms(namespaces)
-        """What pods with a node say about where others would better go."""
+        """The preferred and required affinity terms of pods with a node, as they count in scores of other pods."""
         self.ports: dict[tuple[str, int], dict[str, NodeCounts]] = {}
         """Nodes on which a port is in use, by protocol and port, then by address."""
         self.users: dict[str, dict[str, str]] = {}
         """Pods that use a claim, with their nodes, by the claim's namespace and name."""
         self.asking_for_namespaces = 0
-        """Pods with rules that mean others by labels of their namespaces."""
+        """The number of pods whose rules select other pods by labels of namespaces."""
         self._by_pair: dict[Pair, dict[str, str]] = {}
         self._counters: dict[SelectedPods, NodeCounts] = {}
         self._asking: ByLabel[SelectedPods] = ByLabel()
@@ -198,7 +198,7 @@ class PodIndex:
     # -- events
 
     def put(self, task: Task, node: str) -> bool:
-        """A pod has a node, or has changed on it; says whether that may change what is decided about others."""
+        """Index a pod that has a node; whether that may change decisions about other pods."""
         before = self.pods.get(task.key)
         if before is not None and before[1] == node and _alike(before[0], task):
             self.pods[task.key] = (task, node)
@@ -209,26 +209,26 @@ class PodIndex:
         return True
 
     def drop(self, key: str) -> None:
-        """A pod has no node any more."""
+        """Remove a pod that has no node any more."""
         placed = self.pods.pop(key, None)
         if placed is not None:
             self._count(*placed, -1)
 
     def forget(self) -> None:
-        """Namespaces have changed, so that selectors may mean other pods."""
+        """Forget answers and counters, because changed namespaces change what selectors select."""
         self.anti_affinity.forget()
         self.preferences.forget()
         self._counters.clear()
         self._asking = ByLabel()
 
-    # -- questions
+    # -- reading
 
     def column(self, counts: NodeCounts) -> Array:
         """Counts by row."""
         return counts.column(self._columns, self._nodes)
 
     def counts(self, selected: SelectedPods) -> NodeCounts:
-        """How many pods are selected on each node; kept current from the first time on."""
+        """The number of selected pods on each node; the counter stays current from its first use on."""
         known = self._counters.get(selected)
         if known is None:
             if not self.indexes_labels:
@@ -261,7 +261,7 @@ class PodIndex:
     # -- counting
 
     def _index_labels(self) -> None:
-        """Index the labels of all pods from now on; those with rules are counted already."""
+        """Index the labels of all pods from now on; pods with rules are in the index already."""
         self.indexes_labels = True
         for task, node in self._all_placed():
             self.pods.setdefault(task.key, (task, node))
@@ -293,7 +293,7 @@ class PodIndex:
 
 
 def _index(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: int) -> None:
-    """Add a pod to the pods of something, or take it away."""
+    """Add a pod to the pods of something (sign 1), or remove it (sign -1)."""
     pods = index.get(thing)
     if pods is None:
         pods = index[thing] = {}
@@ -306,7 +306,7 @@ def _index(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: 
 
 
 def _alike(one: Task, other: Task) -> bool:
-    """Whether no rule can tell two states of a pod apart."""
+    """Whether no rule can distinguish two states of a pod."""
     if one.pod.labels != other.pod.labels or one.pod.is_leaving != other.pod.is_leaving:
         return False
     if one.rules is None or other.rules is None:

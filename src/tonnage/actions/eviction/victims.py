@@ -36,7 +36,7 @@ class Victims:
         tasks = [task for key, task in cluster.running.items() if key not in leaving and key in cluster.holders]
         self._by_queue: dict[str, list[Job]] = {}
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
-            if job.preemptible or any(map(job.lets_go, job.tasks.values())):
+            if job.preemptible or any(map(job.may_evict, job.tasks.values())):
                 self._by_queue.setdefault(job.queue, []).append(job)
         self._sorted: dict[str, list[VictimBatch]] = {}
 
@@ -119,7 +119,7 @@ def _batches(session: Session, job: Job) -> list[VictimBatch]:
         return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.ordered(tasks)
     surplus = Surplus()
-    may_go = [task for task in reversed(tasks) if job.lets_go(task) and task.key not in stays]
+    may_go = [task for task in reversed(tasks) if job.may_evict(task) and task.key not in stays]
     spare = [task for task in may_go if surplus.take(job, task)]
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])

@@ -1,7 +1,7 @@
-"""Which pods are a job, in which queue it waits and how important it is, kept current by events.
+"""The index of jobs, queues and priority classes, kept current by events.
 
-Pods are linked to a job by what they name, whether or not anything is known about it yet; groups, queues and priority
-classes may come before or after their pods. A plain pod is a job of one, made when somebody asks for it.
+Pods belong to the job that they name, whether or not its group is known yet; groups, queues and priority classes may
+come before or after their pods. A plain pod is a job of one, made on demand.
 """
 
 from collections import Counter
@@ -34,27 +34,27 @@ _SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critic
 
 
 class Sources(Generic[T]):
-    """What each kind of object gives; where two give the same name, the kind that was named first counts."""
+    """Things that several kinds of objects define, such as queues of Volcano and KAI; the first kind has precedence."""
 
     def __init__(self, kinds: Sequence[type[Any]]) -> None:
         self._given: dict[type[Any], dict[str, T]] = {kind: {} for kind in kinds}
 
     def put(self, kind: type[Any], name: str, thing: T) -> T:
-        """Take over what an object gives; says what counts under its name now."""
+        """Keep what an object defines; the result is what counts under its name now."""
         self._given[kind][name] = thing
         return next(given[name] for given in self._given.values() if name in given)
 
     def drop(self, kind: type[Any], name: str) -> T | None:
-        """Forget what an object gave; says what counts under its name now."""
+        """Forget what an object defined; the result is what counts under its name now."""
         self._given[kind].pop(name, None)
         return next((given[name] for given in self._given.values() if name in given), None)
 
     def of(self, kind: type[Any]) -> Mapping[str, T]:
-        """All that one kind of object gives."""
+        """Everything that one kind of object defines."""
         return self._given[kind]
 
     def twice(self) -> Iterator[str]:
-        """Names that more than one kind of object gives, in their order."""
+        """Names that more than one kind of object defines, sorted."""
         names = [name for given in self._given.values() for name in given]
         if len(names) > len(set(names)):
             yield from sorted({name for name in names if sum(name in given for given in self._given.values()) > 1})
@@ -75,20 +75,20 @@ class JobIndex:
         self.of_pod: dict[str, Job] = {}
         """The job of each pod that names one."""
         self._links: dict[str, Link] = {}
-        """How the pods of each job name it."""
+        """The link of each job's pods."""
         self._hierarchy: Hierarchy | None = None
         self._new: dict[str, None] = {}
-        """Groups of Volcano's that are not let in yet, in the order in which that became known."""
+        """Volcano PodGroups that are not in the queue yet, in the order in which they came."""
         self._let_in: dict[str, str] = {}
-        """Groups that were let in, with when they were made, until their object says so too."""
+        """Groups that entered the queue, with their creation time, until their object shows the phase."""
         self.unmanaged: dict[str, str] = {}
-        """Pods that wait for another scheduler, with the group they name."""
+        """Waiting pods of other schedulers, with the group they name."""
         self._named_by_unmanaged: Counter[str] = Counter()
 
     # -- objects
 
     def upsert(self, thing: GroupObject) -> None:
-        """Add a group, queue or priority class, or take over its change."""
+        """Add a group, queue or priority class, or change it."""
         if isinstance(thing, PriorityClass):
             self.priorities[thing.metadata.name] = thing.value
             self._refresh_all()
@@ -127,23 +127,23 @@ class JobIndex:
             self._hierarchy = None
 
     def given(self, kind: type[GroupObject]) -> Mapping[str, Group | Queue | int]:
-        """What all objects of a kind say, by name, with their namespace where they have one."""
+        """What all objects of a kind define, by name, with the namespace where they have one."""
         if kind is PriorityClass:
             return self.priorities
         return self._given_queues.of(kind) if kind in (VolcanoQueue, KaiQueue) else self._given_groups.of(kind)
 
     def hierarchy(self) -> Hierarchy:
-        """The tree of queues."""
+        """The hierarchy of queues."""
         if self._hierarchy is None:
             self._hierarchy = hierarchy(self.queues)
         return self._hierarchy
 
-    # -- who is let in
+    # -- enqueueing
 
     def new_jobs(self) -> list[Job]:
-        """Jobs of Volcano's that are not let in yet and have pods without a node, or none: they may be made only then.
+        """Volcano jobs that are not in the queue yet and have pods without a node, or no pods at all.
 
-        Groups whose pods wait for another scheduler are not among them.
+        A job controller may create the pods only once the group is in the queue. Groups of unmanaged pods are left out.
         """
         found = []
         for key in self._new:
@@ -157,7 +157,7 @@ class JobIndex:
         return found
 
     def let_in(self, key: str) -> None:
-        """A group may be looked at from now on, although its object does not say so yet."""
+        """Let a group into the queue; its object shows that only later."""
         group = self.groups.get(key)
         if group is None or group.phase not in NEW:
             return
@@ -170,7 +170,7 @@ class JobIndex:
         self._refresh(key)
 
     def _remembered(self, group: Group) -> Group:
-        """A group with its phase as it was decided, unless its object has come further or is another one."""
+        """A group with its decided phase, unless its object is further on or is a different one."""
         if group.key in self._let_in and group.phase in NEW and self._let_in[group.key] == group.created:
             return msgspec.structs.replace(group, phase=LET_IN)
         if not group.by_kai:
@@ -185,7 +185,7 @@ class JobIndex:
             self._new.pop(key, None)
 
     def put_unmanaged(self, pod: Pod) -> None:
-        """A pod waits for another scheduler."""
+        """Add a waiting pod of another scheduler."""
         self.drop_unmanaged(pod.key)
         link = link_of(pod)
         if link is not None:
@@ -193,7 +193,7 @@ class JobIndex:
             self._named_by_unmanaged[link.key] += 1
 
     def drop_unmanaged(self, key: str) -> None:
-        """A pod is gone, has a node, or waits for this scheduler."""
+        """Remove a pod that is gone, has a node, or waits for this scheduler."""
         group = self.unmanaged.pop(key, None)
         if group is not None:
             self._named_by_unmanaged[group] -= 1
@@ -203,7 +203,7 @@ class JobIndex:
     # -- pods
 
     def put(self, task: Task, status: PodStatus) -> None:
-        """A pod has come or changed."""
+        """Add a pod to the job that it names, or change it."""
         link = link_of(task.pod)
         if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
             self.drop(task.key)
@@ -218,7 +218,7 @@ class JobIndex:
 
     @staticmethod
     def _says_more(task: Task, job: Job) -> bool:
-        """Whether a pod says more about a group without an object than was known."""
+        """Whether a pod's annotations raise the minimum or maximum of a group without an object."""
         group = job.group
         if group is None or group.is_object:
             return False
@@ -226,13 +226,13 @@ class JobIndex:
         return said.minimum > group.minimum or (said.maximum or 0) > (group.maximum or 0) or said.fault != group.fault
 
     def finish(self, pod: Pod) -> None:
-        """A pod has done its work; it counts for its job until it is gone."""
+        """Count a succeeded pod for its job until it is gone."""
         link = link_of(pod)
         if link is not None:
             self._join(pod.key, link).finish(pod)
 
     def drop(self, key: str) -> None:
-        """A pod is gone."""
+        """Remove a pod that is gone."""
         job = self.of_pod.pop(key, None)
         if job is not None and job.drop(key):
             del self.jobs[job.key]
@@ -248,7 +248,7 @@ class JobIndex:
         return job
 
     def job_of(self, task: Task) -> Job:
-        """The job that a pod belongs to, also of one that is not known here."""
+        """The job that a pod belongs to, even if the pod is not in the index."""
         job = self.of_pod.get(task.key)
         if job is not None:
             return job
@@ -264,7 +264,7 @@ class JobIndex:
             self._update_job(job, link)
         return job
 
-    # -- what is known of a job
+    # -- groups of jobs
 
     def _refresh_all(self) -> None:
         for key in self.jobs:
@@ -275,7 +275,7 @@ class JobIndex:
             self._update_job(self.jobs[key], self._links[key])
 
     def _update_job(self, job: Job, link: Link) -> None:
-        """Tell a job what is known of its group."""
+        """Give a job its group, queue and priority."""
         group = self.groups.get(link.key)
         if group is None and link.own:
             group = own_group(link.key, job.tasks.values())
@@ -284,12 +284,12 @@ class JobIndex:
         if not queue:
             queue = next((name for task in job.tasks.values() if (name := queue_named(task.pod))), DEFAULT_QUEUE)
         named = group.priority_class if group is not None else ""
-        job.know(group, queue, self.priorities.get(named))
+        job.set_group(group, queue, self.priorities.get(named))
 
-    # -- what is wrong
+    # -- problems
 
     def problems(self) -> Iterator[Problem]:
-        """What is wrong with queues, then with groups, each in the order of names."""
+        """The problems of queues, then of groups, each in the order of names."""
         yield from self.hierarchy().problems
         for name in self._given_queues.twice():
             yield _given_twice(f"Queue/{name}", "Volcano's counts")

@@ -1,10 +1,9 @@
-"""Jobs: pods that are scheduled together, a plain pod being a job of one.
+"""Jobs: pods that are scheduled together; a plain pod is a job of one.
 
-Whether a job may be stopped to make room for others is said by, in this order: its PodGroup (KAI's `preemptibility`);
-each pod's label `kai.scheduler/preemptibility` (`preemptible` or `non-preemptible`); its annotation or label
-`volcano.sh/preemptable` (`true`, anything else means no); being one of Volcano's pods, which may be stopped unless they
-say otherwise; and else the job's priority, which must be below 100, KAI's line between training and what people wait
-for.
+The first of these decides whether a job is preemptible: its PodGroup (KAI's `preemptibility`); each pod's label
+`kai.scheduler/preemptibility` (`preemptible` or `non-preemptible`); its annotation or label `volcano.sh/preemptable`
+(`true`; anything else means no); being a pod of Volcano, which is preemptible by default; the job's priority, which
+must be below 100, KAI's line between training and interactive work.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ KAI_LABEL = "kai.scheduler/preemptibility"
 VOLCANO_KEY = "volcano.sh/preemptable"
 VOLCANO = "volcano"
 NOT_PREEMPTIBLE_FROM = 100
-"""The priority from which on a job keeps its place unless it says otherwise."""
+"""Jobs of at least this priority are not preemptible by default."""
 
 
 class PodStatus(IntEnum):
@@ -48,7 +47,7 @@ StatusOf = Callable[[str], PodStatus]
 
 
 class Job:
-    """Pods that start together or not at all."""
+    """A gang of pods that start together or not at all, or a plain pod."""
 
     __slots__ = (
         "_constraint",
@@ -79,19 +78,19 @@ class Job:
         self.key = key
         """Namespace and name."""
         self.tasks = tasks
-        """Its pods by namespace and name, waiting and running ones alike."""
+        """Its waiting and running pods by namespace and name."""
         self.queue = queue
         self.group = group
-        """What is known of it as a group; nothing if it is a plain pod, or nothing is known."""
+        """Its group; nothing for a plain pod or an unknown group."""
         self.is_lost = False
-        """Whether its pods name a group of which nothing is known."""
+        """Whether its pods name a group that is not known."""
         self.class_priority: int | None = None
-        """The priority that its group names, if it names one that is known."""
+        """The value of its group's priority class, if that is known."""
         self._status_of = status_of
-        """Tells where a plain pod stands; other jobs are told of every change."""
+        """Looks up the status of a plain pod; other jobs get every change by `move`."""
         self._statuses: dict[str, PodStatus] | None = None
         self.finished: dict[str, Pod] = {}
-        """Its pods that have done their work, as long as they are there."""
+        """Its succeeded pods, until they are deleted."""
         self._counts: dict[str | None, list[int]] = {}
         self._preemptible: bool | None = None
         self._priority: int | None = None
@@ -109,7 +108,7 @@ class Job:
 
     @property
     def priority(self) -> int:
-        """That of its priority class, else that of its most important pod."""
+        """The value of its priority class, else the highest priority of its pods."""
         if self.class_priority is not None:
             return self.class_priority
         if self._priority is None:
@@ -118,7 +117,7 @@ class Job:
 
     @property
     def created(self) -> str:
-        """When its group was made, else its oldest pod."""
+        """The creation time of its group, else of its oldest pod."""
         if self._created is None:
             made = self.group.created if self.group is not None else ""
             self._created = made or min([task.created for task in self.tasks.values()], default="")
@@ -126,14 +125,14 @@ class Job:
 
     @property
     def preemptible(self) -> bool:
-        """Whether it may be stopped to make room for others; so only if all its pods may."""
+        """Whether the whole job may be evicted for others, which all its pods must allow."""
         if self._preemptible is None:
             said = self.group.preemptible if self.group is not None else None
-            self._preemptible = all(map(self.lets_go, self.tasks.values())) if said is None else said
+            self._preemptible = all(map(self.may_evict, self.tasks.values())) if said is None else said
         return self._preemptible
 
-    def lets_go(self, task: Task) -> bool:
-        """Whether one of its pods may be stopped as far as that pod is concerned."""
+    def may_evict(self, task: Task) -> bool:
+        """Whether one of its pods allows its eviction for others."""
         said = self.group.preemptible if self.group is not None else None
         return _is_preemptible(task, self.priority < NOT_PREEMPTIBLE_FROM) if said is None else said
 
@@ -141,22 +140,22 @@ class Job:
 
     @property
     def minimum(self) -> int:
-        """How many pods must have a place before any of them starts."""
+        """The number of pods that must have a place before any of them starts."""
         return 1 if self.group is None else self.group.minimum
 
     @property
     def maximum(self) -> int | None:
-        """How many pods may have a place; nothing if all may."""
+        """The number of pods that may have a place; nothing for no limit."""
         return None if self.group is None else self.group.maximum
 
     @property
     def roles(self) -> Mapping[str, int]:
-        """How many pods of each role must be among the minimum."""
+        """The number of pods of each role among the minimum."""
         return _NO_ROLES if self.group is None else self.group.roles
 
     @property
     def facts(self) -> Hashable:
-        """What is known of the job beyond its pods, names and how far it has come."""
+        """What decisions depend on beyond the job's pods, names and progress."""
         if self.group is None:
             return self.queue
         if self._facts is None:
@@ -166,7 +165,7 @@ class Job:
 
     @property
     def constraint(self) -> LabelConstraint | None:
-        """Within one value of which node label its pods are to be: what its group says, else its pods."""
+        """The node label of which all its pods must find one value: from its group, else from its pods."""
         if self._constraint is _UNKNOWN:
             said = self.group.near if self.group is not None else None
             self._constraint = said_by_pods(self.tasks.values()) if said is None else said
@@ -174,18 +173,18 @@ class Job:
 
     @property
     def is_kept_together(self) -> bool:
-        """Whether something is said about how near to each other its pods are to be."""
+        """Whether it has a topology constraint."""
         return self.constraint is not None or (self.group is not None and self.group.network is not None)
 
-    # -- where its pods stand
+    # -- pods by status
 
     def count(self, *statuses: PodStatus, role: str | None = None) -> int:
-        """How many of its pods stand so, of one role or of all."""
+        """The number of its pods with one of the statuses, of one role or of all."""
         counts = self._counted(role)
         return sum([counts[status] for status in statuses])
 
     def started(self, role: str | None = None) -> int:
-        """How many of its pods have a place now, run, or have done their work."""
+        """The number of its pods that are placed, run or have succeeded."""
         # The counts are in the order of PodStatus; unpacking them takes a quarter of the time of indexing.
         _, placed, _, running, _, succeeded = self._counted(role)
         return placed + running + succeeded
@@ -196,7 +195,7 @@ class Job:
         return placed + pipelined + running + succeeded
 
     def _counted(self, role: str | None) -> Sequence[int]:
-        """How many of its pods stand where."""
+        """The number of its pods by status."""
         if self._statuses is not None:
             return self._counts.get(role, _NO_PODS)
         counts = [0] * len(_NO_PODS)
@@ -204,26 +203,26 @@ class Job:
         return counts
 
     def tasks_that(self, *statuses: PodStatus) -> list[Task]:
-        """Its pods that stand so."""
+        """Its pods with one of the statuses."""
         if self._statuses is None:
             return list(self.tasks.values()) if self._plain_status() in statuses else []
         current = self._statuses
         return [task for key, task in self.tasks.items() if current[key] in statuses]
 
     def lacking(self) -> dict[str | None, int]:
-        """How many pods must still get a place before it can start: in all, and of each role; nothing if it can."""
+        """The number of pods that lack a place before it can start, in all and by role; empty if it can."""
         short: dict[str | None, int] = {None: self.minimum - self.promised()}
         for role, minimum in self.roles.items():
             short[role] = minimum - self.promised(role)
         return {role: number for role, number in short.items() if number > 0}
 
     def asking(self) -> list[Task]:
-        """The pods that it asks a place for in its next turn: as many as it lacks to start, or one."""
+        """The pods to place in its next turn: as many as it lacks to start, or one."""
         return self.tasks_that(PodStatus.WAITING)[: max(self.minimum - self.promised(), 1)]
 
     @contextmanager
     def supposing(self, tasks: Sequence[Task]) -> Iterator[None]:
-        """As if some waiting pods had a place."""
+        """Count some waiting pods as placed for a while."""
         for task in tasks:
             self.move(task.key, PodStatus.PLACED)
         try:
@@ -238,7 +237,7 @@ class Job:
     # -- events
 
     def put(self, task: Task, status: PodStatus) -> None:
-        """A pod has come or changed."""
+        """Add or change a pod."""
         key = task.key
         known = self.tasks.get(key)
         if known is not task:
@@ -249,7 +248,7 @@ class Job:
         self.move(key, status)
 
     def finish(self, pod: Pod) -> None:
-        """A pod has done its work."""
+        """Count a pod as succeeded."""
         self._discount(pod.key)
         self.tasks.pop(pod.key, None)
         self.finished[pod.key] = pod
@@ -257,7 +256,7 @@ class Job:
         self.move(pod.key, PodStatus.SUCCEEDED)
 
     def drop(self, key: str) -> bool:
-        """A pod is gone; whether it was the last one."""
+        """Remove a pod; whether it was the last one."""
         self._discount(key)
         self.tasks.pop(key, None)
         self.finished.pop(key, None)
@@ -265,7 +264,7 @@ class Job:
         return not self._statuses
 
     def move(self, key: str, status: PodStatus) -> None:
-        """A pod stands elsewhere now."""
+        """Set the status of a pod."""
         if self._statuses is None:
             self._statuses, self._counts = {}, {None: [0] * len(_NO_PODS)}
         before = self._statuses.get(key)
@@ -273,8 +272,8 @@ class Job:
             self._statuses[key] = status
             self._count_move(key, before, status)
 
-    def know(self, group: Group | None, queue: str, priority: int | None) -> None:
-        """Take over what is known of its group."""
+    def set_group(self, group: Group | None, queue: str, priority: int | None) -> None:
+        """Set its group, queue and the value of its priority class."""
         roles = self.roles
         self.group, self.queue, self.class_priority = group, queue, priority
         self._forget()
@@ -289,7 +288,7 @@ class Job:
             del self._statuses[key]
 
     def _count_move(self, key: str, before: PodStatus | None, after: PodStatus | None) -> None:
-        """Count a pod that has moved, among all and among those of its role if that matters."""
+        """Count a change of status among all pods, and among those of the pod's role if roles matter."""
         parts = [self._counts[None]]
         if self.group is not None and self.group.roles:
             pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
@@ -306,7 +305,7 @@ class Job:
 
 
 def _is_preemptible(task: Task, otherwise: bool) -> bool:
-    """Whether a pod may be stopped to make room for others, by what it says or is."""
+    """Whether a pod is preemptible by its labels, annotations or scheduler, or else by default."""
     labels, annotations = task.pod.labels, task.annotations
     said = labels.get(KAI_LABEL)
     if said is not None:
