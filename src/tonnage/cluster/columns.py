@@ -98,11 +98,13 @@ class Columns:
         self.model = np.zeros((self.width, count), np.intp)
         self.tenancy = np.zeros((self.width, count), np.intp)
         self.foreign = np.zeros((vendors, count), np.int64)
+        """Cards of each vendor that pods hold without naming them, or that the node does not have."""
         self.node_used = np.zeros((3, count), np.int64)
         self.node_total = np.zeros((3, count), np.float32)
         """The capacity of all cards of a node; infinite where it is none, so that the used share is 0."""
         self.vendor_cards = np.zeros((vendors, count), np.int32)
         self.particular = np.zeros((vendors, count), np.bool_)
+        """Whether a node has MIG cards of each vendor."""
         self.taints = np.zeros(count, np.intp)
 
     @property

@@ -1,4 +1,4 @@
-"""Which pods are a job, and what is known of it, whatever comes first."""
+"""Groups: the pods of each job and its settings, in whatever order objects come."""
 
 import random
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""What pods need is worked out once for those made with one specification, and comes to the same as for each alone."""
+"""Tasks: requirements worked out once for pods of one template equal those worked out for each pod."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Cards that no plugin registers: pods that hold some without naming them are given the lowest, and keep them."""
+"""Implicit devices: a pod that names no cards is assigned the lowest plain ones and keeps them."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

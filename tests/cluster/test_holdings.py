@@ -1,4 +1,4 @@
-"""What counts as in use: running pods by their annotations, at the peak over the phases of their lives."""
+"""Holdings: what running pods hold by their annotations, at the peak over their phases."""
 
 import pytest
 

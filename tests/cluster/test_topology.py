@@ -1,4 +1,4 @@
-"""HyperNodes: which nodes are in them, and what is said about those that make no sense."""
+"""HyperNodes: their nodes, and the problems of invalid ones."""
 
 from contextlib import suppress
 
