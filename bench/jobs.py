@@ -15,7 +15,7 @@ from tonnage.framework.session import Session
 from tonnage.model.group import KaiQueue
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 
 GPUS = 8
 
@@ -64,7 +64,9 @@ def job_pod(name: str, group: str, created: str, gpus: int = 1, on: str | None =
     limits: dict[str, str | int | float] = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": gpus}
     metadata = ObjectMeta(name=name, namespace="default", annotations={KAI_GROUP: group}, creationTimestamp=created)
     container = Container("main", ResourceRequirements(limits=limits))
-    return Pod(metadata, PodSpec(containers=[container], nodeName=on), PodStatus(phase="Running" if on else "Pending"))
+    return Pod(
+        metadata, PodSpec(containers=[container], nodeName=on), ReportedPodStatus(phase="Running" if on else "Pending")
+    )
 
 
 def seconds_to_allocate(make: Callable[[], Cluster], runs: int = 5) -> float:

@@ -8,7 +8,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
 
 GPUS = 8
@@ -57,7 +57,9 @@ def bench_pod(name: str, cards: int, memory: int, cores: int) -> Pod:
     if cores:
         limits["nvidia.com/gpucores"] = cores
     container = Container("main", ResourceRequirements(limits=limits))
-    return Pod(ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), PodStatus(phase="Pending"))
+    return Pod(
+        ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), ReportedPodStatus(phase="Pending")
+    )
 
 
 def apart_pod(number: int, topology: str = "kubernetes.io/hostname") -> Pod:
@@ -82,7 +84,7 @@ def running_pod(number: int, nodes: int) -> Pod:
             annotations={ALLOCATED: f"GPU-{node:05d}-{card},NVIDIA,4096,5:;"},
         ),
         PodSpec(containers=waiting.spec.containers, nodeName=f"node-{node:05d}"),
-        PodStatus(phase="Running"),
+        ReportedPodStatus(phase="Running"),
     )
 
 

@@ -85,8 +85,8 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     priorityClassName: str | None = None
 
 
-class PodStatus(msgspec.Struct, gc=False, frozen=True):
-    """The status of a pod."""
+class ReportedPodStatus(msgspec.Struct, gc=False, frozen=True):
+    """The status of a pod as the API server has it; its status in its job is a `PodStatus` of `cluster.jobs.job`."""
 
     phase: str | None = None
     nominatedNodeName: str | None = None
@@ -100,7 +100,7 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    status: ReportedPodStatus = ReportedPodStatus()
 
     @property
     def key(self) -> str:
