@@ -15,8 +15,7 @@ from tests.kube.live import following, run, until_same
 from tests.scenario import node, pod, running
 from tonnage.kube.client import Client, connect
 from tonnage.kube.errors import OutdatedError
-from tonnage.kube.informer import PODS
-from tonnage.kube.kinds import VOLCANO_QUEUES
+from tonnage.kube.kinds import PODS, VOLCANO_QUEUES
 from tonnage.kube.watch import Backoff, Reflector, listing
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane

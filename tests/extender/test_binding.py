@@ -13,7 +13,7 @@ from tonnage.extender.binding import Binder
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.reservations import ReservationState
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.informer import NODES
+from tonnage.kube.kinds import NODES
 from tonnage.kube.resource import Change
 from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.model.wire import encode

@@ -11,7 +11,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.recorder import ExtenderRecorder
-from tonnage.kube.informer import PODS
+from tonnage.kube.kinds import PODS
 from tonnage.kube.resource import Change
 from tonnage.observability.events import EventRecorder
 

@@ -9,7 +9,7 @@ from tests.extender.recording import ask, parsed
 from tests.extender.test_metrics import parts_of
 from tests.scenario import node, place, pod, running, scenario
 from tonnage.extender.timings import Timings
-from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.resource import Change
 
 

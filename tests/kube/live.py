@@ -13,7 +13,8 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import Client, connect
 from tonnage.kube.compare import Difference, compare, fresh_cluster
-from tonnage.kube.informer import KINDS, ClusterInformer, FollowedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.watch import Backoff
 
 QUICK = Backoff(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)
@@ -25,7 +26,7 @@ class Live:
     server: FakeServer
     client: Client
     informer: ClusterInformer
-    kinds: Sequence[FollowedKind] = KINDS
+    kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 
     @property
     def cluster(self) -> Cluster:
@@ -54,7 +55,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_same(client: Client, cluster: Cluster, kinds: Sequence[FollowedKind] = KINDS) -> None:
+async def until_same(client: Client, cluster: Cluster, kinds: Sequence[WatchedKind] = EXTENDER_KINDS) -> None:
     """Wait until the picture shows what a fresh list shows; fails with the differences that stay."""
     differences: list[Difference] = []
     try:
@@ -67,7 +68,7 @@ async def until_same(client: Client, cluster: Cluster, kinds: Sequence[FollowedK
 
 @asynccontextmanager
 async def following(
-    client: Client, backoff: Backoff = QUICK, silence: float = 5.0, kinds: Sequence[FollowedKind] = KINDS
+    client: Client, backoff: Backoff = QUICK, silence: float = 5.0, kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 ) -> AsyncIterator[ClusterInformer]:
     """A picture that is kept current meanwhile."""
     informer = ClusterInformer(client, Cluster(default_vendors()), backoff, kinds, silence)
@@ -84,7 +85,7 @@ async def following(
 async def live(
     folder: Path,
     prepare: Callable[[FakeServer], None] = id,  # type: ignore[assignment]
-    kinds: Sequence[FollowedKind] = KINDS,
+    kinds: Sequence[WatchedKind] = EXTENDER_KINDS,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A fake server, prepared by `prepare`, and a picture of it."""

@@ -12,8 +12,8 @@ import pytest
 from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, Plan, Stream, error_line, status
 from tests.kube.live import Live, live, run
 from tests.scenario import node, pod, running
-from tonnage.kube.informer import PODS as POD_KIND
-from tonnage.kube.informer import FollowedKind
+from tonnage.kube.kinds import PODS as POD_KIND
+from tonnage.kube.kinds import WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff, Reflector, listing
 
@@ -60,7 +60,7 @@ def test_listeners_are_told_after_the_picture_changed(tmp_path: Path) -> None:
         async with live(tmp_path) as now:
             told: list[tuple[str, str, bool]] = []
 
-            def listen(kind: FollowedKind, changes: Sequence[Change]) -> None:
+            def listen(kind: WatchedKind, changes: Sequence[Change]) -> None:
                 told.extend((kind.resource.kind, change.key, change.key in now.cluster.nodes) for change in changes)
 
             now.informer.listeners.append(listen)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.scenario import pod
 from tonnage.kube.errors import KubeError, OutdatedError, StatusError, refusal
-from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.resource import read_lines, read_page
 from tonnage.kube.watch import Backoff, Lines
 from tonnage.lab.api import pod_manifest

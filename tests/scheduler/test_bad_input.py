@@ -21,9 +21,9 @@ from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.kube.client import connect
-from tonnage.kube.informer import FollowedKind
-from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_QUEUES, WATCHED, WatchedKind
 from tonnage.kube.resource import read_page
+from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
 from tonnage.observability.events import LONGEST_MESSAGE
@@ -37,6 +37,8 @@ from tonnage.scheduler.problems import MOST_LINES, Problems
 from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.triggers import DEFAULT_SCHEDULER
 from tonnage.scheduler.unreadable import Unreadable
+
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 
 class World:
@@ -54,7 +56,7 @@ class World:
     def tell(self, *things: Any) -> None:
         self.watching.tell(*things)
 
-    def read(self, kind: FollowedKind, *objects: dict[str, Any]) -> None:
+    def read(self, kind: WatchedKind, *objects: dict[str, Any]) -> None:
         """Take over objects as the API server shows them."""
         page = read_page(kind.resource, json.dumps({"metadata": {}, "items": objects}).encode())
         for change in page.changes:

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 from tests.scenario import node, pod
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
@@ -29,7 +29,7 @@ async def cycle_runner(*things):
     )
     kinds = {kind.resource.type: kind for kind in (NODES, PODS)}
     for thing in things:
-        kinds[type(thing)].put(service.cluster, thing)
+        kinds[type(thing)].handler.put(service.cluster, thing)
     service.informer.synced.set()
     service.leadership.led.set()
     work = asyncio.create_task(service._decide())

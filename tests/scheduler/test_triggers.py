@@ -7,12 +7,15 @@ from tests.groups import group, kai_group, queue
 from tests.scenario import node, pod
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.informer import NODES, PODS
-from tonnage.kube.kinds import BATCH_KINDS, KAI_GROUPS, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.kinds import BATCH_KINDS, NODES, PODS, VOLCANO_QUEUES, WATCHED
+from tonnage.model.group import KaiPodGroup, VolcanoPodGroup
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.scheduler.triggers import Triggers
 from tonnage.scheduler.unschedulable import UnschedulablePods
+
+KAI_GROUPS = WATCHED[KaiPodGroup]
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 KINDS = {kind.resource.type: kind for kind in (NODES, PODS, VOLCANO_QUEUES, VOLCANO_GROUPS, KAI_GROUPS)}
 
@@ -36,12 +39,12 @@ class World:
         """Whether it is a reason for a cycle that a thing is so."""
         kind = KINDS[type(thing)]
         before = self.woken
-        self._kinds[kind.resource.path].put(self.cluster, thing)
+        self._kinds[kind.resource.path].handler.put(self.cluster, thing)
         return self.woken > before
 
     def wakes_without(self, gone: Pod) -> bool:
         before = self.woken
-        self._kinds[PODS.resource.path].drop(self.cluster, gone.key, gone)
+        self._kinds[PODS.resource.path].handler.drop(self.cluster, gone.key, gone)
         return self.woken > before
 
 
@@ -156,6 +159,6 @@ def test_groups_whose_pods_wait_for_another_scheduler_are_not_ours_to_let_in() -
 def test_a_list_without_a_foreign_pod_lets_it_be_forgotten() -> None:
     world = World(ours("p", scheduler="another", annotations={"scheduling.k8s.io/group-name": "g"}))
     pods = world._kinds[PODS.resource.path]
-    assert list(pods.known(world.cluster)) == ["default/p"]
-    pods.drop(world.cluster, "default/p", None)
-    assert list(pods.known(world.cluster)) == []
+    assert list(pods.handler.known(world.cluster)) == ["default/p"]
+    pods.handler.drop(world.cluster, "default/p", None)
+    assert list(pods.handler.known(world.cluster)) == []

@@ -51,10 +51,10 @@ class Watching:
 
     def tell(self, *things: Any) -> None:
         for thing in things:
-            self._kinds[type(thing)].put(self.cluster, thing)
+            self._kinds[type(thing)].handler.put(self.cluster, thing)
 
     def gone(self, pod: Pod) -> None:
-        self._kinds[Pod].drop(self.cluster, pod.key, pod)
+        self._kinds[Pod].handler.drop(self.cluster, pod.key, pod)
 
     def decide(self) -> list[Decision]:
         cycle = self.cycle_runner.run(frozenset(), NOW)

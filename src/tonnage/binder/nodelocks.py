@@ -12,7 +12,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.kube.informer import NODES, FollowedKind
+from tonnage.kube.kinds import NODES, WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.model.timestamp import rfc3339
 
@@ -60,7 +60,7 @@ class NodeLocks:
             raise
         self.outcomes[TAKEN if is_free else TAKEN_OVER] += 1
 
-    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows of nodes."""
         if kind.resource.kind != NODES.resource.kind or not self._unseen:
             return

@@ -22,7 +22,8 @@ from tonnage.extender.reservations import RESERVATION_SECONDS, Reservations
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.informer import NODES, PODS, QUOTAS, ClusterInformer, FollowedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import NODES, PODS, QUOTAS, WatchedKind
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.leaderelection.lease import since_boot
@@ -191,7 +192,7 @@ class ExtenderService:
                 return
             self._recorder.plugin_failed(pod)
 
-    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def _seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         if kind is PODS:
             for change in changes:
                 self.handovers.seen(change.key, change.object, change.is_gone)

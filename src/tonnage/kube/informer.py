@@ -3,31 +3,23 @@
 One task per kind of object follows it; everything that reads or writes the cluster runs on the same event loop and
 does not wait in between, so that there is one writer and no lock. Long batches are taken in slices, so that decisions
 are not kept waiting behind them.
-
-Reservations are the only thing in the cluster that does not come from the API server. Events never take one away from
-a pod that still exists unbound, and old news about an earlier pod of the same name does not touch it.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from math import inf
-from typing import Any
-
-import msgspec
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.client import Client
 from tonnage.kube.discovery import Discovery
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.resource import Change, Resource
 from tonnage.kube.watch import NOT_FOUND, SILENCE, Backoff, ChangeBatch, Reflector
-from tonnage.model.node import Node
-from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.model.quota import ResourceQuota
 
 log = logging.getLogger(__name__)
 
@@ -37,67 +29,7 @@ _PAUSE = 0.5
 """Seconds until a question that was not answered is asked again."""
 
 
-class FollowedKind(msgspec.Struct, frozen=True):
-    """What the cluster does with one kind of object."""
-
-    resource: Resource
-    put: Callable[[Cluster, Any], None]
-    drop: Callable[[Cluster, str, Any], None]
-    """Forget an object; with it as it was last, if that is known."""
-    known: Callable[[Cluster], Iterable[str]]
-    in_doubt: Callable[[Cluster], Iterable[str]]
-    """Known objects that a list may not show yet, because the cluster learned of them by another way."""
-    is_vital: bool = True
-    """Whether the picture is not complete as long as the server does not let us list them."""
-
-
-def _put_pod(cluster: Cluster, pod: Pod) -> None:
-    reserved = cluster.reserved.get(pod.key)
-    if reserved is not None and _is_another(reserved.pod, pod):
-        if (pod.metadata.creationTimestamp or "") <= (reserved.pod.metadata.creationTimestamp or ""):
-            # Of two pods of one second the one that was decided about is the later one: the watch tells of the end of
-            # a pod before it shows the next.
-            return
-        cluster.remove_pod(pod.key)
-    cluster.upsert_pod(pod)
-
-
-def _drop_pod(cluster: Cluster, key: str, pod: Pod | None) -> None:
-    reserved = cluster.reserved.get(key)
-    if reserved is not None and pod is not None and _is_another(reserved.pod, pod):
-        return
-    cluster.remove_pod(key)
-
-
-def _is_another(one: Pod, other: Pod) -> bool:
-    """Whether two pods of one name are not the same pod."""
-    return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid
-
-
-NODES = FollowedKind(
-    Resource("Node", "/api/v1/nodes", Node, is_namespaced=False),
-    put=Cluster.upsert_node,
-    drop=lambda cluster, key, _node: cluster.remove_node(key),
-    known=lambda cluster: cluster.nodes,
-    in_doubt=lambda cluster: (),
-)
-PODS = FollowedKind(
-    Resource("Pod", "/api/v1/pods", Pod),
-    put=_put_pod,
-    drop=_drop_pod,
-    known=Cluster.pods,
-    in_doubt=lambda cluster: cluster.reserved,
-)
-QUOTAS = FollowedKind(
-    Resource("ResourceQuota", "/api/v1/resourcequotas", ResourceQuota),
-    put=lambda cluster, quota: cluster.quotas.upsert(quota),
-    drop=lambda cluster, key, _quota: cluster.quotas.remove(key),
-    known=lambda cluster: cluster.quotas.keys(),
-    in_doubt=lambda cluster: (),
-)
-KINDS = (NODES, PODS, QUOTAS)
-
-Listener = Callable[[FollowedKind, Sequence[Change]], None]
+Listener = Callable[[WatchedKind, Sequence[Change]], None]
 Observer = Callable[[str, float], None]
 """Told the kind, and how many seconds after they were read changes from a watch are in the picture."""
 
@@ -110,7 +42,7 @@ class ClusterInformer:
         client: Client,
         cluster: Cluster,
         backoff: Backoff,
-        kinds: Sequence[FollowedKind] = KINDS,
+        kinds: Sequence[WatchedKind] = EXTENDER_KINDS,
         silence: float = SILENCE,
     ) -> None:
         self.cluster = cluster
@@ -157,7 +89,7 @@ class ClusterInformer:
             following.cancel()
         await self.synced.wait()
 
-    async def _keep_following(self, kind: FollowedKind) -> None:
+    async def _keep_following(self, kind: WatchedKind) -> None:
         """Follow a kind, and begin anew when that is ended from outside."""
         while True:
             following = asyncio.create_task(self._follow(kind))
@@ -170,12 +102,12 @@ class ClusterInformer:
             if not following.cancelled():
                 following.result()
 
-    async def _follow(self, kind: FollowedKind) -> None:
+    async def _follow(self, kind: WatchedKind) -> None:
         async with aclosing(self.reflectors[kind.resource.name].batches()) as batches:
             async for batch in batches:
                 await self._take(kind, batch)
 
-    async def _take(self, kind: FollowedKind, batch: ChangeBatch) -> None:
+    async def _take(self, kind: WatchedKind, batch: ChangeBatch) -> None:
         for start in range(0, len(batch.changes), SLICE):
             part = batch.changes[start : start + SLICE]
             for change in part:
@@ -191,7 +123,7 @@ class ClusterInformer:
             if not self._unlisted:
                 self.synced.set()
 
-    def _take_one(self, kind: FollowedKind, change: Change) -> None:
+    def _take_one(self, kind: WatchedKind, change: Change) -> None:
         self.applied += 1
         name = f"{kind.resource.name}/{change.key}"
         if change.problem is not None:
@@ -202,17 +134,17 @@ class ClusterInformer:
         try:
             if change.is_gone and change.key:
                 self.problems.pop(name, None)
-                kind.drop(self.cluster, change.key, change.object)
+                kind.handler.drop(self.cluster, change.key, change.object)
             elif change.object is not None:
-                kind.put(self.cluster, change.object)
+                kind.handler.put(self.cluster, change.object)
         except Exception:
             # A mistake of ours about one object must not end the picture of all others.
             self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
             log.exception("%s could not be taken over", name)
 
-    async def _drop_unlisted(self, kind: FollowedKind, listed: frozenset[str]) -> None:
+    async def _drop_unlisted(self, kind: WatchedKind, listed: frozenset[str]) -> None:
         """Forget what a complete list does not show."""
-        missing = set(kind.known(self.cluster)) - listed
+        missing = set(kind.handler.known(self.cluster)) - listed
         doubtful = missing & set(kind.in_doubt(self.cluster))
         gone = [Change(key, is_gone=True) for key in sorted(missing - doubtful)]
         for change in gone:
@@ -225,7 +157,7 @@ class ClusterInformer:
         for key in sorted(doubtful):
             await self._look_up(kind, key)
 
-    async def _look_up(self, kind: FollowedKind, key: str) -> None:
+    async def _look_up(self, kind: WatchedKind, key: str) -> None:
         """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
         while key in kind.in_doubt(self.cluster):
             try:
@@ -242,7 +174,7 @@ class ClusterInformer:
             self._take_one(kind, gone)
             self._tell(kind, (gone,))
 
-    def _tell(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def _tell(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         if changes:
             for listener in self.listeners:
                 listener(kind, changes)

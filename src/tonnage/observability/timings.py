@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
-from tonnage.kube.informer import PODS, ClusterInformer, FollowedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import PODS, WatchedKind
 from tonnage.kube.resource import Change
 
 BUCKETS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -63,7 +64,7 @@ class BindTimings:
             # Else it is gone already.
             self._unseen[pod] = self._clock()
 
-    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def _seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         if kind.resource.kind != PODS.resource.kind or not self._unseen:
             return
         for change in changes:

@@ -21,8 +21,8 @@ from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.client import Client
-from tonnage.kube.informer import PODS, ClusterInformer, FollowedKind
-from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS, PODS, WatchedKind
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import FencedClient
 from tonnage.kube.leaderelection.leaderelector import LeaderElector
@@ -257,7 +257,7 @@ class SchedulerService:
 
     # -- told by the picture
 
-    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def _seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         if kind.resource.kind != PODS.resource.kind:
             return
         for change in changes:

@@ -4,26 +4,20 @@ The kinds of objects that the picture follows are wrapped, so that each change i
 most of what API servers tell is that running pods still run and nodes still live.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from tonnage.binder.nodelocks import LOCK
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.handlers import ObjectHandler
 from tonnage.cluster.holding import Holding
 from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
-from tonnage.kube.informer import NODES, PODS, FollowedKind
-from tonnage.model.group import (
-    KaiPodGroup,
-    KaiQueue,
-    KaiQueueStatus,
-    QueueStatus,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.kube.kinds import NODES, PODS, WatchedKind
+from tonnage.model.group import KaiQueue, KaiQueueStatus, PodGroup, QueueStatus, VolcanoQueue
 from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -46,7 +40,7 @@ class Triggers:
         """All objects but nodes and pods, as they were last heard of."""
         return list(self._seen.values())
 
-    def kinds(self, kinds: Sequence[FollowedKind]) -> list[FollowedKind]:
+    def kinds(self, kinds: Sequence[WatchedKind]) -> list[WatchedKind]:
         """The same kinds, listened to."""
         return [self._listened_to(kind) for kind in kinds]
 
@@ -54,21 +48,21 @@ class Triggers:
         """Whether the pod asks for this scheduler."""
         return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._scheduler_name
 
-    def _listened_to(self, kind: FollowedKind) -> FollowedKind:
-        put: Callable[[FollowedKind, Cluster, Any], None] = self._put_other
-        drop: Callable[[FollowedKind, Cluster, str, Any], None] = self._drop_other
-        known = kind.known
+    def _listened_to(self, kind: WatchedKind) -> WatchedKind:
+        put: Callable[[WatchedKind, Cluster, Any], None] = self._put_other
+        drop: Callable[[WatchedKind, Cluster, str, Any], None] = self._drop_other
+        known: Callable[[Cluster], Collection[str]] = kind.handler.known
         if kind.resource.kind == PODS.resource.kind:
             put, drop = self._put_pod, self._drop_pod
             known = _pods_and_strangers
         elif kind.resource.kind == NODES.resource.kind:
             put, drop = self._put_node, self._drop_node
-        return msgspec.structs.replace(
-            kind,
+        handler = ObjectHandler(
             put=lambda cluster, thing: put(kind, cluster, thing),
             drop=lambda cluster, key, thing: drop(kind, cluster, key, thing),
             known=known,
         )
+        return msgspec.structs.replace(kind, handler=handler)
 
     def room_came_free(self) -> None:
         """Anybody may find a place now."""
@@ -77,36 +71,36 @@ class Triggers:
 
     # -- groups, queues, quotas, storage
 
-    def _put_other(self, kind: FollowedKind, cluster: Cluster, thing: Any) -> None:
-        kind.put(cluster, thing)
+    def _put_other(self, kind: WatchedKind, cluster: Cluster, thing: Any) -> None:
+        kind.handler.put(cluster, thing)
         name = kind.resource.path, kind.resource.key(thing.metadata)
         before = self._seen.get(name)
         self._seen[name] = thing
         if before is None or _without_status(before) != _without_status(thing):
             self.room_came_free()
 
-    def _drop_other(self, kind: FollowedKind, cluster: Cluster, key: str, thing: Any) -> None:
-        kind.drop(cluster, key, thing)
+    def _drop_other(self, kind: WatchedKind, cluster: Cluster, key: str, thing: Any) -> None:
+        kind.handler.drop(cluster, key, thing)
         self._seen.pop((kind.resource.path, key), None)
         self.room_came_free()
 
     # -- nodes
 
-    def _put_node(self, kind: FollowedKind, cluster: Cluster, node: Node) -> None:
+    def _put_node(self, kind: WatchedKind, cluster: Cluster, node: Node) -> None:
         state = cluster.nodes.get(node.name)
         before = None if state is None else what_counts(state.node, cluster.vendors)
-        kind.put(cluster, node)
+        kind.handler.put(cluster, node)
         if before != what_counts(node, cluster.vendors):
             self.room_came_free()
 
-    def _drop_node(self, kind: FollowedKind, cluster: Cluster, key: str, node: Node | None) -> None:
-        kind.drop(cluster, key, node)
+    def _drop_node(self, kind: WatchedKind, cluster: Cluster, key: str, node: Node | None) -> None:
+        kind.handler.drop(cluster, key, node)
         # Pods whose place was there are decided anew, and who waits is told another number of nodes.
         self.room_came_free()
 
     # -- pods
 
-    def _put_pod(self, kind: FollowedKind, cluster: Cluster, pod: Pod) -> None:
+    def _put_pod(self, kind: WatchedKind, cluster: Cluster, pod: Pod) -> None:
         key = pod.key
         if pod.node is None and not self.is_ours(pod):
             # What others have still to place holds nothing, whatever a pod of the same name may have held before.
@@ -116,7 +110,7 @@ class Triggers:
             return
         cluster.groups.drop_stranger(key)
         waited, ran, held = cluster.waiting.get(key), cluster.running.get(key), cluster.held(key)
-        kind.put(cluster, pod)
+        kind.handler.put(cluster, pod)
         if key in cluster.waiting:
             self._waits(waited, cluster.waiting[key], cluster, was_held=held is not None)
         elif key in cluster.running:
@@ -139,9 +133,9 @@ class Triggers:
         elif is_new and self._unschedulable.look_beside(task):
             self._wake()
 
-    def _drop_pod(self, kind: FollowedKind, cluster: Cluster, key: str, pod: Pod | None) -> None:
+    def _drop_pod(self, kind: WatchedKind, cluster: Cluster, key: str, pod: Pod | None) -> None:
         known = key in cluster.waiting or key in cluster.holders
-        kind.drop(cluster, key, pod)
+        kind.handler.drop(cluster, key, pod)
         cluster.groups.drop_stranger(key)
         if known and key not in cluster.waiting and key not in cluster.holders:
             self._is_gone(key)
@@ -157,7 +151,7 @@ def _pods_and_strangers(cluster: Cluster) -> set[str]:
 
 def _without_status(thing: Any) -> Any:
     """A PodGroup or Queue as its owner wrote it: what schedulers write about it lets nobody be placed."""
-    if isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+    if isinstance(thing, PodGroup):
         annotations = {
             name: value for name, value in (thing.metadata.annotations or NOTHING).items() if name != STALE_SINCE
         }

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tonnage.framework.decision import Decision
-from tonnage.kube.informer import FollowedKind
-from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.kinds import WatchedKind, watched_as
 from tonnage.kube.resource import Change
+from tonnage.model.kinds import Role
 from tonnage.model.problem import Problem
 
-_GROUPS = tuple(kind.resource.name for kind in (VOLCANO_GROUPS, KAI_GROUPS, COSCHEDULING_GROUPS))
-_QUEUES = tuple(kind.resource.name for kind in (VOLCANO_QUEUES, KAI_QUEUES))
+_GROUPS = tuple(kind.resource.name for kind in watched_as(Role.POD_GROUP))
+_QUEUES = tuple(kind.resource.name for kind in watched_as(Role.QUEUE))
 
 
 class Unreadable:
@@ -32,7 +32,7 @@ class Unreadable:
             return ""
         return next((str(self._problems[name]) for name in names if name in self._problems), "")
 
-    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Let pods be told anew when another thing is wrong with what they may have named."""
         if kind.resource.name not in _GROUPS + _QUEUES:
             return

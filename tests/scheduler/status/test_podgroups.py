@@ -13,10 +13,9 @@ from tests.scheduler.watching import leads
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.informer import PODS
-from tonnage.kube.kinds import KAI_GROUPS, VOLCANO_GROUPS
+from tonnage.kube.kinds import PODS, WATCHED
 from tonnage.kube.resource import Change
-from tonnage.model.group import KaiPodGroup, PodGroup
+from tonnage.model.group import KaiPodGroup, PodGroup, VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.overcommit import Overcommit
@@ -24,6 +23,9 @@ from tonnage.scheduler.cyclerunner import CycleRunner
 from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.status import podgroups, writer
 from tonnage.scheduler.status.podgroups import PodGroupStatuses
+
+KAI_GROUPS = WATCHED[KaiPodGroup]
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
 
@@ -58,7 +60,7 @@ class World:
         """Take over what the watch shows."""
         for thing in things:
             kind = PODS if isinstance(thing, Pod) else KAI_GROUPS if isinstance(thing, KaiPodGroup) else VOLCANO_GROUPS
-            (kind.drop(self.cluster, thing.key, thing) if gone else kind.put(self.cluster, thing))
+            (kind.handler.drop(self.cluster, thing.key, thing) if gone else kind.handler.put(self.cluster, thing))
             self.podgroup_statuses.seen(kind, [Change(thing.key, thing, gone)])
 
     def cycle(self) -> None:

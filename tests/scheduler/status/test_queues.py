@@ -12,12 +12,13 @@ from tests.scenario import node, part, plain, pod, scenario
 from tests.scheduler.watching import leads
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError
-from tonnage.kube.informer import NODES, PODS, FollowedKind
-from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.kinds import KAI_QUEUES, NODES, PODS, VOLCANO_QUEUES, WATCHED, WatchedKind
 from tonnage.kube.resource import Change
-from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.model.group import KaiQueue, VolcanoPodGroup, VolcanoQueue
 from tonnage.scheduler.status import queues
 from tonnage.scheduler.status.queues import QueueStatuses
+
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +152,7 @@ def test_what_changes_nothing_for_queues_is_no_reason_to_count() -> None:
     podgroup_statuses = World(scenario()).podgroup_statuses
     runs = pod("p", cpu=1, on="a", phase="Pending")
 
-    def counts_again(kind: FollowedKind, thing: Any, gone: bool = False) -> bool:
+    def counts_again(kind: WatchedKind, thing: Any, gone: bool = False) -> bool:
         podgroup_statuses._changed.clear()
         podgroup_statuses.seen(kind, [Change(kind.resource.key(thing.metadata), thing, gone)])
         return podgroup_statuses._changed.is_set()

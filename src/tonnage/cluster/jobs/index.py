@@ -15,15 +15,8 @@ from tonnage.cluster.jobs.job import PIPELINED, PLACED, WAITING, Job, StatusOf
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.jobs.sources import Sources
 from tonnage.cluster.task import Task
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.model.group import CoschedulingPodGroup, GroupObject, PodGroup, PriorityClass, VolcanoPodGroup
+from tonnage.model.kinds import Role, structs_of
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 
@@ -38,8 +31,8 @@ class JobIndex:
         self._status = status
         self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.groups: dict[str, Group] = {}
-        self._given_groups = Sources[Group]((VolcanoPodGroup, KaiPodGroup, CoschedulingPodGroup))
-        self._given_queues = Sources[Queue]((VolcanoQueue, KaiQueue))
+        self._given_groups = Sources[Group](structs_of(Role.POD_GROUP))
+        self._given_queues = Sources[Queue](structs_of(Role.QUEUE))
         self.priorities = dict(_SYSTEM_CLASSES)
         self.jobs: dict[str, Job] = {}
         """Jobs that pods name, by namespace and name."""
@@ -63,7 +56,7 @@ class JobIndex:
         if isinstance(thing, PriorityClass):
             self.priorities[thing.metadata.name] = thing.value
             self._refresh_all()
-        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        elif isinstance(thing, PodGroup):
             group = self._remembered(read_group(thing))
             self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, group)
             self._note_new(thing.key)
@@ -80,7 +73,7 @@ class JobIndex:
             self.priorities.pop(name, None)
             self.priorities.update(_SYSTEM_CLASSES)
             self._refresh_all()
-        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        elif isinstance(thing, PodGroup):
             group = self._given_groups.drop(type(thing), thing.key)
             if group is None:
                 self.groups.pop(thing.key, None)
@@ -101,7 +94,7 @@ class JobIndex:
         """What all objects of a kind say, by name, with their namespace where they have one."""
         if kind is PriorityClass:
             return self.priorities
-        return self._given_queues.of(kind) if kind in (VolcanoQueue, KaiQueue) else self._given_groups.of(kind)
+        return self._given_groups.of(kind) if issubclass(kind, PodGroup) else self._given_queues.of(kind)
 
     def hierarchy(self) -> Hierarchy:
         """The tree of queues."""

@@ -15,11 +15,10 @@ from tonnage.cluster.jobs.group import link_of, queue_named
 from tonnage.cluster.jobs.queue import GPU
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
-from tonnage.kube.informer import PODS as POD_KIND
-from tonnage.kube.informer import FollowedKind
-from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_QUEUES, WatchedKind
 from tonnage.kube.resource import Change, Resource
-from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.model.group import QueueObject
+from tonnage.model.kinds import KINDS, Role
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
@@ -36,7 +35,7 @@ SLICE = 256
 KAI_GPU = "nvidia.com/gpu"
 """What KAI calls GPUs of whichever kind."""
 
-_COUNTED = {kind.resource.kind for kind in (POD_KIND, VOLCANO_GROUPS, VOLCANO_QUEUES)}
+_COUNTED = {kind.name for kind in KINDS if kind.role in (Role.POD, Role.POD_GROUP, Role.QUEUE)}
 """Kinds of all schedulers that say who holds what in which queue."""
 
 Amounts = Counter[str]
@@ -61,7 +60,7 @@ class QueueStatuses:
         self._led = led
         self._every = every
         self._writer = StatusWriter(client)
-        self._things: dict[str, dict[str, VolcanoQueue | KaiQueue]] = {
+        self._things: dict[str, dict[str, QueueObject]] = {
             kind.resource.path: {} for kind in (VOLCANO_QUEUES, KAI_QUEUES)
         }
         self._said: dict[tuple[str, str, str | None], Fields] = {}
@@ -70,7 +69,7 @@ class QueueStatuses:
         """What was last heard of everything that counts, by kind and name."""
         self._changed = asyncio.Event()
 
-    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows, and note whether queues may hold something else now."""
         if kind.resource.kind not in _COUNTED:
             return
@@ -124,7 +123,7 @@ class QueueStatuses:
         }
         self._said = {key: fields for key, fields in self._said.items() if key in known}
 
-    async def _write(self, resource: Resource, name: str, thing: VolcanoQueue | KaiQueue, wanted: Fields) -> None:
+    async def _write(self, resource: Resource, name: str, thing: QueueObject, wanted: Fields) -> None:
         key = resource.path, name, thing.metadata.uid
         seen = {field: getattr(thing.status, field) or {} for field in wanted}
         if self._said.get(key, seen) == wanted or seen == wanted:

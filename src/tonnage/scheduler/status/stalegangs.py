@@ -9,13 +9,14 @@ from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.framework.decision import StaleGang
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
-from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
+from tonnage.kube.kinds import watched_as
 from tonnage.kube.leaderelection.fence import Fence, always
+from tonnage.model.kinds import Role
 from tonnage.model.timestamp import known_timestamp
 
 log = logging.getLogger(__name__)
 
-_KINDS = (VOLCANO_GROUPS, KAI_GROUPS, COSCHEDULING_GROUPS)
+_KINDS = watched_as(Role.POD_GROUP)
 """In the order in which they count where several have a group of one name."""
 
 
