@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,6 +24,8 @@ from tonnage.extender.reservations import ReservationState
 from tonnage.extender.timings import VERBS
 from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.watch import Backoff
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.observability import cardmetrics, events, podmetrics, quotametrics
@@ -213,9 +216,8 @@ def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
 
 def parts_of(cluster, clock=lambda: 0.0, **reflectors):
     door, handovers = reservations(cluster), HandoverQueue(clock)
-    informer = SimpleNamespace(
-        synced=asyncio.Event(), applied=7, reflectors=reflectors, problems={"Pod/x": None}, listeners=[], observer=None
-    )
+    informer = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5))
+    informer.applied, informer.reflectors, informer.problems = 7, reflectors, {"Pod/x": None}
     return SimpleNamespace(
         cluster=cluster,
         reservations=door,

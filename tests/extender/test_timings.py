@@ -25,8 +25,7 @@ class Watch:
 
     def shows(self, thing, kind=PODS, is_gone=False):
         change = Change(thing.key if kind is PODS else thing.name, thing, is_gone)
-        for listener in self.parts.informer.listeners:
-            listener(kind, [change])
+        self.parts.informer.tell(kind, [change])
 
     def told(self, name, **labels):
         """Count and sum of a histogram."""

@@ -12,6 +12,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import NODES, WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.model.timestamp import rfc3339
@@ -60,9 +61,13 @@ class NodeLocks:
             raise
         self.outcomes[TAKEN if is_free else TAKEN_OVER] += 1
 
-    def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change of nodes."""
+        informer.add_listener([NODES], self.seen)
+
+    def seen(self, _nodes: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows of nodes."""
-        if kind.resource.kind != NODES.resource.kind or not self._unseen:
+        if not self._unseen:
             return
         for change in changes:
             shown = None if change.object is None else change.object.annotations.get(LOCK)

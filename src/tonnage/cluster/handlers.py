@@ -48,6 +48,26 @@ def _drop_pod(cluster: Cluster, key: str, pod: Pod | None) -> None:
     cluster.remove_pod(key)
 
 
+def pods_of(is_ours: Callable[[Pod], bool]) -> ObjectHandler:
+    """The handler of pods for a scheduler that places only its own: other schedulers' pending pods are strangers."""
+
+    def put(cluster: Cluster, pod: Pod) -> None:
+        if pod.node is None and not is_ours(pod):
+            # A pod that another scheduler has yet to place holds nothing, whatever a pod of its name held before.
+            if pod.key in cluster.waiting or pod.key in cluster.holders:
+                _drop_pod(cluster, pod.key, pod)
+            cluster.groups.put_stranger(pod)
+            return
+        cluster.groups.drop_stranger(pod.key)
+        _put_pod(cluster, pod)
+
+    def drop(cluster: Cluster, key: str, pod: Pod | None) -> None:
+        _drop_pod(cluster, key, pod)
+        cluster.groups.drop_stranger(key)
+
+    return ObjectHandler(put, drop, known=lambda cluster: cluster.pods() | cluster.groups.strangers.keys())
+
+
 def _is_another(one: Pod, other: Pod) -> bool:
     """Whether two pods of one name are not the same pod."""
     return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid

@@ -95,7 +95,10 @@ class ExtenderService:
         self.requeue = Requeue(client, waiting, time.time, time.monotonic, recorder.called)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
-        self.informer.listeners += [self.binder.node_locks.seen, self._seen]
+        self.binder.node_locks.listen(self.informer)
+        self.informer.add_listener([PODS], self._pods_seen)
+        self.informer.add_listener([NODES], self._nodes_seen)
+        self.informer.add_listener([QUOTAS], self._quotas_seen)
         self.extender = Extender(
             self.session,
             self.reservations,
@@ -192,17 +195,18 @@ class ExtenderService:
                 return
             self._recorder.plugin_failed(pod)
 
-    def _seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
-        if kind is PODS:
-            for change in changes:
-                self.handovers.seen(change.key, change.object, change.is_gone)
-                self._look_for_failure(change)
-                if change.is_gone:
-                    self._recorder.gone(change.key)
-                self.requeue.seen(change)
-            if self.overlaps is not None:
-                self.overlaps.seen(changes)
-        elif kind is NODES:
-            self.handshakes.seen(change.key for change in changes)
-        elif kind is QUOTAS:
-            self.requeue.waiting.stir()
+    def _pods_seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.handovers.seen(change.key, change.object, change.is_gone)
+            self._look_for_failure(change)
+            if change.is_gone:
+                self._recorder.gone(change.key)
+            self.requeue.seen(change)
+        if self.overlaps is not None:
+            self.overlaps.seen(changes)
+
+    def _nodes_seen(self, _nodes: WatchedKind, changes: Sequence[Change]) -> None:
+        self.handshakes.seen(change.key for change in changes)
+
+    def _quotas_seen(self, _quotas: WatchedKind, _changes: Sequence[Change]) -> None:
+        self.requeue.waiting.stir()

@@ -8,9 +8,12 @@ are not kept waiting behind them.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from math import inf
+from typing import Any
+
+import msgspec
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.client import Client
@@ -30,6 +33,17 @@ _PAUSE = 0.5
 
 
 Listener = Callable[[WatchedKind, Sequence[Change]], None]
+"""Told of changes after the cluster has taken them; must be quick and not raise."""
+
+
+class ChangeHook(msgspec.Struct, frozen=True):
+    """Called around each change that the cluster takes, for callers that compare the state before and after it."""
+
+    before: Callable[[Cluster, Change], Any]
+    after: Callable[[Cluster, Change, Any], None]
+    """Given what `before` returned."""
+
+
 Observer = Callable[[str, float], None]
 """Told the kind, and how many seconds after they were read changes from a watch are in the picture."""
 
@@ -50,8 +64,6 @@ class ClusterInformer:
         """Objects that cannot be read, by kind and name."""
         self.synced = asyncio.Event()
         """Set once every kind was listed, is not installed, or is one that need not be known and may not be listed."""
-        self.listeners: list[Listener] = []
-        """Told about changes after they were taken over; must be quick and not raise."""
         self.began = inf
         """From when on everything was asked for, by the clock that never goes back."""
         self.applied = 0
@@ -64,6 +76,17 @@ class ClusterInformer:
         """What follows each kind; kinds that need not be installed have their API group in their name."""
         self._unlisted = set(self.reflectors)
         self._following: dict[str, asyncio.Task[None]] = {}
+        self._listeners: dict[str, list[Listener]] = {kind: [] for kind in self.reflectors}
+        self._hooks: dict[str, list[ChangeHook]] = {kind: [] for kind in self.reflectors}
+
+    def add_listener(self, kinds: Iterable[WatchedKind], listener: Listener) -> None:
+        """Tell a listener of all changes of these kinds, after the listeners that were added before it."""
+        for kind in kinds:
+            self._listeners[kind.resource.name].append(listener)
+
+    def add_hook(self, kind: WatchedKind, hook: ChangeHook) -> None:
+        """Call a hook around each change of a kind, after the hooks that were added before it."""
+        self._hooks[kind.resource.name].append(hook)
 
     def _reflector(self, resource: Resource, backoff: Backoff, silence: float) -> Reflector:
         until_served = self._discovery.until_served if resource.is_custom else None
@@ -111,8 +134,8 @@ class ClusterInformer:
         for start in range(0, len(batch.changes), SLICE):
             part = batch.changes[start : start + SLICE]
             for change in part:
-                self._take_one(kind, change)
-            self._tell(kind, part)
+                self.take(kind, change)
+            self.tell(kind, part)
             if self.observer is not None and batch.arrived is not None:
                 self.observer(kind.resource.kind, time.monotonic() - batch.arrived)
             await asyncio.sleep(0)
@@ -123,7 +146,8 @@ class ClusterInformer:
             if not self._unlisted:
                 self.synced.set()
 
-    def _take_one(self, kind: WatchedKind, change: Change) -> None:
+    def take(self, kind: WatchedKind, change: Change) -> None:
+        """Let the cluster take one change, between what the kind's hooks do before and after it."""
         self.applied += 1
         name = f"{kind.resource.name}/{change.key}"
         if change.problem is not None:
@@ -131,16 +155,26 @@ class ClusterInformer:
             log.warning("%s", change.problem)
         else:
             self.problems.pop(name, None)
+        if change.is_gone and change.key:
+            self.problems.pop(name, None)
+        elif change.object is None:
+            return
         try:
-            if change.is_gone and change.key:
-                self.problems.pop(name, None)
-                kind.handler.drop(self.cluster, change.key, change.object)
-            elif change.object is not None:
-                kind.handler.put(self.cluster, change.object)
+            self._apply(kind, change)
         except Exception:
             # A mistake of ours about one object must not end the picture of all others.
             self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
             log.exception("%s could not be taken over", name)
+
+    def _apply(self, kind: WatchedKind, change: Change) -> None:
+        hooks = self._hooks[kind.resource.name]
+        states = [hook.before(self.cluster, change) for hook in hooks]
+        if change.is_gone:
+            kind.handler.drop(self.cluster, change.key, change.object)
+        else:
+            kind.handler.put(self.cluster, change.object)
+        for hook, state in zip(hooks, states, strict=True):
+            hook.after(self.cluster, change, state)
 
     async def _drop_unlisted(self, kind: WatchedKind, listed: frozenset[str]) -> None:
         """Forget what a complete list does not show."""
@@ -148,12 +182,12 @@ class ClusterInformer:
         doubtful = missing & set(kind.in_doubt(self.cluster))
         gone = [Change(key, is_gone=True) for key in sorted(missing - doubtful)]
         for change in gone:
-            self._take_one(kind, change)
+            self.take(kind, change)
         prefix = f"{kind.resource.name}/"
         for name in [name for name in self.problems if name.startswith(prefix)]:
             if name.removeprefix(prefix) not in listed:
                 del self.problems[name]
-        self._tell(kind, gone)
+        self.tell(kind, gone)
         for key in sorted(doubtful):
             await self._look_up(kind, key)
 
@@ -171,10 +205,11 @@ class ClusterInformer:
                 await asyncio.sleep(_PAUSE)
         if key in kind.in_doubt(self.cluster):
             gone = Change(key, is_gone=True)
-            self._take_one(kind, gone)
-            self._tell(kind, (gone,))
+            self.take(kind, gone)
+            self.tell(kind, (gone,))
 
-    def _tell(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
+    def tell(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
+        """Tell the kind's listeners of changes that the cluster has taken."""
         if changes:
-            for listener in self.listeners:
+            for listener in self._listeners[kind.resource.name]:
                 listener(kind, changes)

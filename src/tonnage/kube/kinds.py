@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.handlers import HANDLERS, ObjectHandler
+from tonnage.cluster.handlers import HANDLERS, ObjectHandler, pods_of
 from tonnage.cluster.jobs.validation import group_faults
 from tonnage.kube.resource import Resource
 from tonnage.model.group import KaiQueue, VolcanoQueue
-from tonnage.model.kinds import KINDS, ObjectKind, Role
+from tonnage.model.kinds import KINDS, ObjectKind, Role, structs_of
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quota import ResourceQuota
@@ -53,13 +53,17 @@ WATCHED: dict[type[Any], WatchedKind] = {kind.struct: _watched(kind) for kind in
 """Every kind, by the type of its objects."""
 NODES, PODS, QUOTAS = WATCHED[Node], WATCHED[Pod], WATCHED[ResourceQuota]
 VOLCANO_QUEUES, KAI_QUEUES = WATCHED[VolcanoQueue], WATCHED[KaiQueue]
+QUEUES = tuple(WATCHED[struct] for struct in structs_of(Role.QUEUE))
+POD_GROUPS = tuple(WATCHED[struct] for struct in structs_of(Role.POD_GROUP))
+"""In the order in which they count where several schedulers have a PodGroup of one name."""
 
 EXTENDER_KINDS = (NODES, PODS, QUOTAS)
 """What the scheduler extender watches."""
 BATCH_KINDS = tuple(WATCHED.values())
-"""What the batch scheduler watches."""
+"""What the batch scheduler watches, with the pods of every scheduler."""
 
 
-def watched_as(role: Role) -> tuple[WatchedKind, ...]:
-    """The kinds with a role, in the registry's order."""
-    return tuple(WATCHED[kind.struct] for kind in KINDS if kind.role is role)
+def batch_kinds(is_ours: Callable[[Pod], bool]) -> tuple[WatchedKind, ...]:
+    """What a batch scheduler watches that places only its own pods."""
+    own_pods = msgspec.structs.replace(PODS, handler=pods_of(is_ours))
+    return tuple(own_pods if kind is PODS else kind for kind in BATCH_KINDS)

@@ -51,7 +51,7 @@ class BindTimings:
         self._cluster = parts.cluster
         parts.handovers.observer = self.bind_wait_seconds.observe
         parts.informer.observer = lambda kind, seconds: self.take_seconds.labels(kind).observe(seconds)
-        parts.informer.listeners.append(self._seen)
+        parts.informer.add_listener([PODS], self._seen)
 
     def answered(self, pod: str) -> None:
         """The API server has said that a pod is bound."""
@@ -64,8 +64,8 @@ class BindTimings:
             # Else it is gone already.
             self._unseen[pod] = self._clock()
 
-    def _seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
-        if kind.resource.kind != PODS.resource.kind or not self._unseen:
+    def _seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
+        if not self._unseen:
             return
         for change in changes:
             if change.is_gone:

@@ -22,7 +22,7 @@ from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.client import Client
 from tonnage.kube.informer import ClusterInformer
-from tonnage.kube.kinds import BATCH_KINDS, PODS, WatchedKind
+from tonnage.kube.kinds import PODS, WatchedKind, batch_kinds
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import FencedClient
 from tonnage.kube.leaderelection.leaderelector import LeaderElector
@@ -80,10 +80,12 @@ class SchedulerService:
         self._cycle_limit = CycleLimit(self.unschedulable)
         self._changed = asyncio.Event()
         self._triggers = Triggers(scheduler_name, self.unschedulable, self._changed.set)
-        self.informer = ClusterInformer(client, self.cluster, backoff, self._triggers.kinds(BATCH_KINDS))
+        self.informer = ClusterInformer(client, self.cluster, backoff, batch_kinds(self._triggers.is_ours))
+        self._triggers.listen(self.informer)
         self.problems = Problems(self.cluster, self.informer.problems)
         self._unreadable = Unreadable(self.informer.problems, self._triggers.room_came_free)
-        self.informer.listeners += [self._seen, self._unreadable.seen]
+        self.informer.add_listener([PODS], self._seen)
+        self._unreadable.listen(self.informer)
         self._metrics = metrics
         self._is_elected = elector is not None
         callbacks = LeaderCallbacks(self._prepare, self._begin, self._cease, self._is_idle)
@@ -95,7 +97,8 @@ class SchedulerService:
             fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.led
         )
         self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leadership.led)
-        self.informer.listeners += [self.podgroup_statuses.seen, self.queue_statuses.seen]
+        self.podgroup_statuses.listen(self.informer)
+        self.queue_statuses.listen(self.informer)
         self._recorder = SchedulerRecorder(metrics, self.events, self.conditions)
         self.cycle_runner = CycleRunner(self.cluster, plugins, actions, metrics.stopwatch)
         self.handovers = HandoverQueue(time.monotonic)
@@ -103,7 +106,7 @@ class SchedulerService:
             fenced, self.cluster, time.time, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
         )
         self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leadership.fence)
-        self.informer.listeners.append(self.writer.node_locks.seen)
+        self.writer.node_locks.listen(self.informer)
         self.binds = Binds(
             self.writer, self.cluster, self.handovers, self.cycle_runner.release, self, time.monotonic, binds_at_once
         )
@@ -257,9 +260,7 @@ class SchedulerService:
 
     # -- told by the picture
 
-    def _seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
-        if kind.resource.kind != PODS.resource.kind:
-            return
+    def _seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
         for change in changes:
             self.handovers.seen(change.key, change.object, change.is_gone)
             if change.is_gone:

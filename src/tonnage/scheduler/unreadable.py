@@ -3,13 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tonnage.framework.decision import Decision
-from tonnage.kube.kinds import WatchedKind, watched_as
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import POD_GROUPS, QUEUES, WatchedKind
 from tonnage.kube.resource import Change
-from tonnage.model.kinds import Role
 from tonnage.model.problem import Problem
-
-_GROUPS = tuple(kind.resource.name for kind in watched_as(Role.POD_GROUP))
-_QUEUES = tuple(kind.resource.name for kind in watched_as(Role.QUEUE))
 
 
 class Unreadable:
@@ -21,21 +18,23 @@ class Unreadable:
         self._look_again = look_again
         self._seen: dict[str, Problem] = {}
 
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change of PodGroups and Queues."""
+        informer.add_listener((*POD_GROUPS, *QUEUES), self.seen)
+
     def about(self, decision: Decision) -> str:
         """Why a PodGroup or Queue is not known that is missing to a pod; empty if it is not there either."""
         reason = decision.rejected[0].reason if decision.rejected else ""
         if reason == "GroupNotFound":
-            names = [f"{kind}/{decision.job.key}" for kind in _GROUPS]
+            names = [f"{kind.resource.name}/{decision.job.key}" for kind in POD_GROUPS]
         elif reason == "QueueNotFound":
-            names = [f"{kind}/{decision.job.queue}" for kind in _QUEUES]
+            names = [f"{kind.resource.name}/{decision.job.queue}" for kind in QUEUES]
         else:
             return ""
         return next((str(self._problems[name]) for name in names if name in self._problems), "")
 
     def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Let pods be told anew when another thing is wrong with what they may have named."""
-        if kind.resource.name not in _GROUPS + _QUEUES:
-            return
         for change in changes:
             name = f"{kind.resource.name}/{change.key}"
             if change.problem is None:

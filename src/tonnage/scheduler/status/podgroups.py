@@ -16,11 +16,11 @@ from tonnage.cluster.jobs.group import link_of
 from tonnage.cluster.jobs.job import WAITING
 from tonnage.framework.decision import UNSCHEDULABLE, Decision
 from tonnage.kube.client import Client
-from tonnage.kube.kinds import PODS, WatchedKind, watched_as
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import POD_GROUPS, PODS, WatchedKind
 from tonnage.kube.ratelimit import RateLimit
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import PodGroup
-from tonnage.model.kinds import Role
 from tonnage.model.pod import Pod
 from tonnage.model.timestamp import rfc3339
 from tonnage.scheduler.status.podgroupstatus import Status, Why, seen_status, status_of, without_stamps
@@ -35,8 +35,7 @@ SETTLING = 0.1
 PAUSE = 1.0
 """Seconds between two writes about a group; after as long a rest, two may follow each other at once."""
 _NOT_READY = "JobNotReady"
-_GROUPS = {kind.resource.path: kind.resource for kind in watched_as(Role.POD_GROUP)}
-"""In the order in which they count where several have one name."""
+_GROUPS = {kind.resource.path: kind.resource for kind in POD_GROUPS}
 
 
 class PodGroupStatuses:
@@ -98,12 +97,16 @@ class PodGroupStatuses:
             self._why[key] = why
             self._note(key)
 
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change of pods and PodGroups."""
+        informer.add_listener((PODS, *POD_GROUPS), self.seen)
+
     def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows."""
         if kind.resource.path in _GROUPS:
             for change in changes:
                 self._see_group(self._things[kind.resource.path], change)
-        elif kind.resource.kind == PODS.resource.kind:
+        else:
             for change in changes:
                 self._see_pod(change)
 

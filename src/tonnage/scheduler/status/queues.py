@@ -15,10 +15,11 @@ from tonnage.cluster.jobs.group import link_of, queue_named
 from tonnage.cluster.jobs.queue import GPU
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
-from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_QUEUES, WatchedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import KAI_QUEUES, POD_GROUPS, QUEUES, VOLCANO_QUEUES, WatchedKind
+from tonnage.kube.kinds import PODS as POD_KIND
 from tonnage.kube.resource import Change, Resource
 from tonnage.model.group import QueueObject
-from tonnage.model.kinds import KINDS, Role
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
@@ -34,9 +35,6 @@ SLICE = 256
 """Pods counted in one go."""
 KAI_GPU = "nvidia.com/gpu"
 """What KAI calls GPUs of whichever kind."""
-
-_COUNTED = {kind.name for kind in KINDS if kind.role in (Role.POD, Role.POD_GROUP, Role.QUEUE)}
-"""Kinds of all schedulers that say who holds what in which queue."""
 
 Amounts = Counter[str]
 Fields = dict[str, dict[str, str]]
@@ -60,19 +58,19 @@ class QueueStatuses:
         self._led = led
         self._every = every
         self._writer = StatusWriter(client)
-        self._things: dict[str, dict[str, QueueObject]] = {
-            kind.resource.path: {} for kind in (VOLCANO_QUEUES, KAI_QUEUES)
-        }
+        self._things: dict[str, dict[str, QueueObject]] = {kind.resource.path: {} for kind in QUEUES}
         self._said: dict[tuple[str, str, str | None], Fields] = {}
         """What was written last, by kind, name and UID."""
         self._known: dict[tuple[str, str], object] = {}
         """What was last heard of everything that counts, by kind and name."""
         self._changed = asyncio.Event()
 
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change of objects that say who holds what in which queue."""
+        informer.add_listener((POD_KIND, *POD_GROUPS, *QUEUES), self.seen)
+
     def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows, and note whether queues may hold something else now."""
-        if kind.resource.kind not in _COUNTED:
-            return
         things = self._things.get(kind.resource.path)
         for change in changes:
             key = kind.resource.path, change.key

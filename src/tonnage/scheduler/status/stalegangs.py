@@ -9,15 +9,11 @@ from tonnage.cluster.jobs.grouptimes import STALE_SINCE
 from tonnage.framework.decision import StaleGang
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
-from tonnage.kube.kinds import watched_as
+from tonnage.kube.kinds import POD_GROUPS
 from tonnage.kube.leaderelection.fence import Fence, always
-from tonnage.model.kinds import Role
 from tonnage.model.timestamp import known_timestamp
 
 log = logging.getLogger(__name__)
-
-_KINDS = watched_as(Role.POD_GROUP)
-"""In the order in which they count where several have a group of one name."""
 
 
 class StaleGangs:
@@ -72,7 +68,7 @@ class StaleGangs:
 
     async def _write(self, job: str, since: str | None, seconds: float) -> None:
         groups = self._cluster.groups
-        kind = next((kind for kind in _KINDS if job in groups.given(kind.resource.type)), None)
+        kind = next((kind for kind in POD_GROUPS if job in groups.given(kind.resource.type)), None)
         if kind is None:
             return
         body = {"metadata": {"annotations": {STALE_SINCE: since}}}
