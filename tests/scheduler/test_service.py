@@ -31,7 +31,7 @@ async def cycle_runner(*things):
     for thing in things:
         kinds[type(thing)].handler.put(service.cluster, thing)
     service.informer.synced.set()
-    service.leadership.led.set()
+    service.leadership.leading.set()
     work = asyncio.create_task(service._decide())
     try:
         yield service

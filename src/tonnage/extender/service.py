@@ -16,7 +16,7 @@ from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.observer import Recorder
 from tonnage.extender.pending import PendingPods
-from tonnage.extender.replicas import Election, Replicas
+from tonnage.extender.replicas import Replicas, SchedulerLeaseConfig
 from tonnage.extender.requeue import Requeue
 from tonnage.extender.reservations import RESERVATION_SECONDS, Reservations
 from tonnage.framework.plugin import Plugin
@@ -65,7 +65,7 @@ class ExtenderService:
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
         turn_seconds: float = TURN_SECONDS,
-        election: Election | None = None,
+        election: SchedulerLeaseConfig | None = None,
         scheduler_name: str = "",
     ) -> None:
         self._recorder = recorder

@@ -94,9 +94,9 @@ class SchedulerService:
         self.events = EventRecorder(fenced, time.time, scheduler_name, metrics.event)
         self.conditions = Conditions(fenced, time.time)
         self.podgroup_statuses = PodGroupStatuses(
-            fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.led
+            fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.leading
         )
-        self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leadership.led)
+        self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leadership.leading)
         self.podgroup_statuses.listen(self.informer)
         self.queue_statuses.listen(self.informer)
         self._recorder = SchedulerRecorder(metrics, self.events, self.conditions)
@@ -166,7 +166,7 @@ class SchedulerService:
         log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
         while True:
             await self._changed.wait()
-            await self.leadership.until_it_may_decide()
+            await self.leadership.until_leading()
             self._changed.clear()
             started = time.monotonic()
             self._cycle()
@@ -206,13 +206,13 @@ class SchedulerService:
         """Keep the picture; one that is begun while this process has the Lease need not be listed again to lead."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LOOK):
-                await self.leadership.has_looked.wait()
+                await self.leadership.has_observed.wait()
         await self.informer.run()
 
     async def _prepare(self) -> None:
         """Get to know what whoever led before has written last."""
         await self.ready.wait()
-        if self._is_elected and self.informer.began < self.leadership.since:
+        if self._is_elected and self.informer.began < self.leadership.acquired_at:
             await self.informer.refresh()
 
     def _begin(self) -> None:
