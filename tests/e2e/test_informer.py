@@ -1,4 +1,4 @@
-"""The live picture of a real API server, while the wire is cut and the server restarts."""
+"""The informer on a real API server, while connections are cut and the server restarts."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A live picture of a fake server, and waiting until it shows something."""
+"""An informer on a fake server, and waiting until its cluster shows something."""
 
 import asyncio
 import random
@@ -84,7 +84,7 @@ async def _differences(client: Client, cluster: Cluster, kinds: Sequence[Watched
 async def following(
     client: Client, backoff: Backoff = QUICK, silence: float = 5.0, kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 ) -> AsyncIterator[ClusterInformer]:
-    """A picture that is kept current meanwhile."""
+    """An informer that runs meanwhile."""
     informer = ClusterInformer(client, Cluster(default_vendors()), backoff, kinds, silence)
     task = asyncio.create_task(informer.run())
     try:
@@ -102,7 +102,7 @@ async def live(
     kinds: Sequence[WatchedKind] = EXTENDER_KINDS,
     **options: Any,
 ) -> AsyncIterator[Live]:
-    """A fake server, prepared by `prepare`, and a picture of it."""
+    """A fake server, prepared by `prepare`, and an informer on it."""
     async with fake_server() as server:
         prepare(server)
         client = await connect(server.kubeconfig(folder))

@@ -1,4 +1,4 @@
-"""Kinds that need not be installed, may not be seen, or hold nonsense: the rest of the picture goes on."""
+"""Kinds that are not installed, forbidden to list, or hold nonsense: the informer goes on with the others."""
 
 import asyncio
 from collections.abc import Callable

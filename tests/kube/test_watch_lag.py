@@ -1,4 +1,4 @@
-"""When the API server was last heard of, and how long changes take from the wire into the picture."""
+"""When the API server was last heard of, and how long changes take from the watch into the cluster."""
 
 import asyncio
 import time

@@ -1,8 +1,8 @@
-"""Comparing the live picture with one made from nothing but a fresh list: what differs, by object.
+"""The comparison of an informer's cluster with one made from a fresh list: the differences, by object.
 
-Two pictures of the same world may number resources, card models and taints differently, so these are compared by what
-they mean. What is only reserved is not in any list, nor which plain cards pods came to sit on; both are taken over from
-the live picture before comparing.
+Two clusters of the same objects may number resources, card models and taints differently, so these are compared by
+meaning. No list shows reservations, nor which plain cards the kubelet gave to pods; the fresh cluster takes both from
+the informer's before comparing.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _NODE_ARRAYS = ("foreign", "node_used", "node_total", "vendor_cards", "particula
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Something that the live picture has otherwise than a fresh list."""
+    """A field in which the informer's cluster differs from a fresh list."""
 
     object: str
     field: str
@@ -48,7 +48,7 @@ async def fresh_cluster(
 ) -> Cluster:
     """A cluster as a complete list shows it now; KubeError if it cannot be listed.
 
-    Kinds that are not installed, or not vital and not ours to see, are left out as in the live picture.
+    It leaves out kinds that are not installed, or not vital and forbidden to list, as the informer does.
     """
     cluster = Cluster(vendors)
     for kind in kinds:
@@ -71,7 +71,7 @@ async def _list_into(cluster: Cluster, client: Client, kind: WatchedKind) -> Non
 async def lasting_differences(
     client: Client, live: Cluster, tries: int = 5, pause: float = 1.0, kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 ) -> list[Difference]:
-    """Differences that stay: what is only on its way differs in one comparison and not, or otherwise, in the next."""
+    """Differences that several comparisons share; a change that is on its way to the informer is in one at most."""
     lasting: list[Difference] | None = None
     for attempt in range(tries):
         if attempt:
@@ -84,7 +84,7 @@ async def lasting_differences(
 
 
 def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
-    """All differences, in the order of nodes and pods; the fresh cluster is given what is reserved in the live one."""
+    """All differences, nodes and pods first; the fresh cluster is given the reservations of the live one."""
     for key, task in sorted(live.reserved.items()):
         holding = live.held(key)
         if holding is not None and key not in fresh.holders:
@@ -129,7 +129,7 @@ def _quotas(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
 
 
 def _things(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
-    """Everything that is kept by name, and the jobs that follow from it."""
+    """Differences in objects that the cluster keeps by name, and in the jobs made of them."""
     mine, theirs = _named(live), _named(fresh)
     for (label, field), ones in mine.items():
         others = theirs[label, field]
@@ -179,7 +179,7 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
     for name in sorted(mine.resources.keys() | theirs.resources.keys()):
         here, there = mine.resources.get(name), theirs.resources.get(name)
         if here is None or there is None:
-            # A column is made when the first node offers the resource, and stays when the last such node goes.
+            # The cluster adds a column with the first node that offers the resource, and keeps it after the last one.
             columns, position = (mine, here) if here is not None else (theirs, there)
             offered = columns.allocatable[position]
             missing = np.where(offered >= UNLIMITED, offered, 0)

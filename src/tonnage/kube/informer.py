@@ -1,8 +1,8 @@
-"""The live picture: the one `Cluster`, kept current from the API server.
+"""The informer, which keeps the one `Cluster` current from the API server.
 
-One task per kind of object follows it; everything that reads or writes the cluster runs on the same event loop and
-does not wait in between, so that there is one writer and no lock. Long batches are taken in slices, so that decisions
-are not kept waiting behind them.
+One task per kind lists and watches its objects. Everything that reads or writes the cluster runs on the same event loop
+and does not await in between, so there is one writer and no lock. The informer takes long batches in slices, so that
+decisions do not wait for a whole batch.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from tonnage.model.problem import Problem
 log = logging.getLogger(__name__)
 
 SLICE = 64
-"""Changes taken over in one go: some milliseconds."""
+"""Changes that the cluster takes without a pause: some milliseconds."""
 _PAUSE = 0.5
-"""Seconds until a question that was not answered is asked again."""
+"""Seconds until an object is looked up again after a failed request."""
 
 
 Listener = Callable[[WatchedKind, Sequence[Change]], None]
@@ -45,11 +45,11 @@ class ChangeHook(msgspec.Struct, frozen=True):
 
 
 Observer = Callable[[str, float], None]
-"""Told the kind, and how many seconds after they were read changes from a watch are in the picture."""
+"""Given the kind of some changes, and the seconds from reading them off a watch until the cluster has them."""
 
 
 class ClusterInformer:
-    """Keeps a cluster current for as long as `run` runs."""
+    """Keeps a cluster current while `run` runs."""
 
     def __init__(
         self,
@@ -63,19 +63,19 @@ class ClusterInformer:
         self.problems: dict[str, Problem] = {}
         """Objects that cannot be read, by kind and name."""
         self.synced = asyncio.Event()
-        """Set once every kind was listed, is not installed, or is one that need not be known and may not be listed."""
+        """Set once every kind was listed, is not installed, or is not vital and may not be listed."""
         self.began = inf
-        """From when on everything was asked for, by the clock that never goes back."""
+        """When `run` began to list, by the monotonic clock."""
         self.applied = 0
-        """How many changes were taken over."""
+        """How many changes the informer has handled."""
         self.observer: Observer | None = None
         self._client = client
         self._kinds = tuple(kinds)
         self._discovery = Discovery(client, backoff.missing)
         self.reflectors = {kind.resource.name: self._reflector(kind.resource, backoff, silence) for kind in kinds}
-        """What follows each kind; kinds that need not be installed have their API group in their name."""
+        """By kind; the name of a kind that need not be installed includes its API group."""
         self._unlisted = set(self.reflectors)
-        self._following: dict[str, asyncio.Task[None]] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
         self._listeners: dict[str, list[Listener]] = {kind: [] for kind in self.reflectors}
         self._hooks: dict[str, list[ChangeHook]] = {kind: [] for kind in self.reflectors}
 
@@ -94,43 +94,43 @@ class ClusterInformer:
 
     @property
     def trouble(self) -> dict[str, str]:
-        """What keeps a kind of object from being current, by kind."""
+        """Why objects of a kind may be out of date, by kind."""
         return {kind: reflector.trouble for kind, reflector in self.reflectors.items() if reflector.trouble}
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """List and watch every kind until cancelled."""
         self.began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:
-                tasks.create_task(self._keep_following(kind))
+                tasks.create_task(self._keep_watching(kind))
 
     async def refresh(self) -> None:
-        """List everything anew; returns when that is taken over."""
+        """List every kind anew; returns when the cluster has taken all lists."""
         self._unlisted = set(self.reflectors)
         self.synced.clear()
-        for following in self._following.values():
-            following.cancel()
+        for watch in self._watches.values():
+            watch.cancel()
         await self.synced.wait()
 
-    async def _keep_following(self, kind: WatchedKind) -> None:
-        """Follow a kind, and begin anew when that is ended from outside."""
+    async def _keep_watching(self, kind: WatchedKind) -> None:
+        """Watch a kind, and begin anew when `refresh` cancels that."""
         while True:
-            following = asyncio.create_task(self._follow(kind))
-            self._following[kind.resource.name] = following
+            watch = asyncio.create_task(self._watch(kind))
+            self._watches[kind.resource.name] = watch
             try:
-                await asyncio.wait((following,))
+                await asyncio.wait((watch,))
             finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-            if not following.cancelled():
-                following.result()
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+            if not watch.cancelled():
+                watch.result()
 
-    async def _follow(self, kind: WatchedKind) -> None:
+    async def _watch(self, kind: WatchedKind) -> None:
         async with aclosing(self.reflectors[kind.resource.name].batches()) as batches:
             async for batch in batches:
-                await self._take(kind, batch)
+                await self._take_batch(kind, batch)
 
-    async def _take(self, kind: WatchedKind, batch: ChangeBatch) -> None:
+    async def _take_batch(self, kind: WatchedKind, batch: ChangeBatch) -> None:
         for start in range(0, len(batch.changes), SLICE):
             part = batch.changes[start : start + SLICE]
             for change in part:
@@ -162,7 +162,7 @@ class ClusterInformer:
         try:
             self._apply(kind, change)
         except Exception:
-            # A mistake of ours about one object must not end the picture of all others.
+            # A bug that shows with one object must not stop the informer for all others.
             self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
             log.exception("%s could not be taken over", name)
 
@@ -177,7 +177,7 @@ class ClusterInformer:
             hook.after(self.cluster, change, state)
 
     async def _drop_unlisted(self, kind: WatchedKind, listed: frozenset[str]) -> None:
-        """Forget what a complete list does not show."""
+        """Drop known objects that are missing from a complete list."""
         missing = set(kind.handler.known(self.cluster)) - listed
         doubtful = missing & set(kind.in_doubt(self.cluster))
         gone = [Change(key, is_gone=True) for key in sorted(missing - doubtful)]
@@ -192,7 +192,7 @@ class ClusterInformer:
             await self._look_up(kind, key)
 
     async def _look_up(self, kind: WatchedKind, key: str) -> None:
-        """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
+        """Drop an object in doubt if the server does not have it either; if it has, the watch will show it."""
         while key in kind.in_doubt(self.cluster):
             try:
                 await self._client.get(kind.resource.path_of(key))
@@ -200,7 +200,7 @@ class ClusterInformer:
             except KubeError as error:
                 if isinstance(error, StatusError) and error.status == NOT_FOUND:
                     break
-                # Nobody else would find out that it is gone.
+                # No list or watch would show that the object is gone, so it is asked for until there is an answer.
                 log.warning("%s: %s", key, error)
                 await asyncio.sleep(_PAUSE)
         if key in kind.in_doubt(self.cluster):

@@ -21,7 +21,7 @@ from tonnage.model.quota import ResourceQuota
 
 _VITAL = frozenset({Role.NODE, Role.POD, Role.QUOTA})
 _CHECKED = frozenset({Role.PRIORITY, Role.QUEUE, Role.POD_GROUP})
-"""Roles whose objects are looked through for quantities and durations that cannot be read."""
+"""Roles whose objects may have quantities and durations that cannot be parsed."""
 
 
 def _no_keys(_: Cluster) -> Iterable[str]:
@@ -34,9 +34,9 @@ class WatchedKind(msgspec.Struct, frozen=True):
     resource: Resource
     handler: ObjectHandler
     in_doubt: Callable[[Cluster], Iterable[str]] = _no_keys
-    """Known objects that a list may not show yet, because the cluster learned of them by another way."""
+    """Keys that a list may not show yet, because the cluster does not have them from the watch: reserved pods."""
     is_vital: bool = True
-    """Whether the cluster state is not complete as long as the server does not let us list them."""
+    """Whether the informer is not synced as long as the server forbids listing the kind."""
 
 
 def _watched(kind: ObjectKind) -> WatchedKind:

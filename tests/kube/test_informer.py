@@ -1,4 +1,4 @@
-"""The live picture against a server that misbehaves: nothing is missed, and nothing takes it down."""
+"""The informer against a server that misbehaves: it misses nothing, and nothing stops it."""
 
 import asyncio
 import json

@@ -87,7 +87,7 @@ def test_a_page_with_one_object_that_cannot_be_read_gives_the_others() -> None:
     items = [versioned("p", 1), {"metadata": {"name": "q", "namespace": "n", "labels": 5}}, {"metadata": {}}, 7]
     metadata = {"resourceVersion": "8", "continue": "token"}
     page = read_page(PODS.resource, json.dumps({"metadata": metadata, "items": items}).encode())
-    assert (page.version, page.following) == ("8", "token")
+    assert (page.version, page.continue_token) == ("8", "token")
     assert [(change.key, change.problem is None) for change in page.changes] == [
         ("default/p", True),
         ("n/q", False),
