@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 25.0
 """Seconds that a request waits until a replica leads: kube-scheduler gives its extender 30."""
-_LOOK = 3
+_READ_PERIODS = 3
 """How long a read of the Lease may take, in retry periods."""
 _FRESH = 0.1
 """A request relies on a read of the Lease that is not older than that many seconds."""
@@ -54,14 +54,14 @@ class Replicas:
     """One replica among others, while `run` runs."""
 
     def __init__(
-        self, client: Client, election: SchedulerLeaseConfig, clock: Callable[[], float], callbacks: LeaderCallbacks
+        self, client: Client, config: SchedulerLeaseConfig, clock: Callable[[], float], callbacks: LeaderCallbacks
     ) -> None:
-        self._lease = LeaseStore(client, election.lease_namespace, election.lease_name)
+        self._lease = LeaseStore(client, config.lease_namespace, config.lease_name)
         self._clock = clock
         self._callbacks = callbacks
-        self._follower = LeaseFollower(election.host)
-        self._peers = Peers(client, election.pod_namespace, election.pod)
-        self.forwarder = Forwarder(election.host, election.port, election.certificate)
+        self._follower = LeaseFollower(config.host)
+        self._peers = Peers(client, config.pod_namespace, config.pod)
+        self.forwarder = Forwarder(config.host, config.port, config.certificate)
         self._address: tuple[LeaseTerm, str] | None = None
         self._role_change: asyncio.Task[None] | None = None
         self._term: LeaseTerm | None = None
@@ -113,7 +113,7 @@ class Replicas:
         self._read_now.clear()
         asked = self._clock()
         try:
-            seconds = max(1.0, _LOOK * self._follower.retry_period)
+            seconds = max(1.0, _READ_PERIODS * self._follower.retry_period)
             lease = (await self._lease.read(seconds)).lease
         except KubeError as error:
             self._report(f"the lease cannot be looked at: {error}")
