@@ -26,7 +26,7 @@ from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_
 from tonnage.kube.resource import read_page
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.observability.events import LONGEST_MESSAGE
+from tonnage.observability.messages import LONGEST_MESSAGE
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.gpus import devices
 from tonnage.plugins.gpus.devices import Devices

@@ -17,9 +17,9 @@ from starlette.routing import Route
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.extender.binding import Binder
 from tonnage.extender.forwarding import FORWARDED
-from tonnage.extender.observer import Recorder
 from tonnage.extender.preemption import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
+from tonnage.extender.recorder import ExtenderRecorder
 from tonnage.extender.replicas import NobodyLeadsError, Replicas
 from tonnage.extender.reservations import Filtered, Reservations
 from tonnage.extender.webhook.review import ReviewError
@@ -49,7 +49,7 @@ class Extender:
         binder: Binder,
         synced: asyncio.Event,
         clock: Callable[[], float],
-        recorder: Recorder,
+        recorder: ExtenderRecorder,
         review: Review,
         decides: bool = True,
         asked: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,

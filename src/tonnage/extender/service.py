@@ -14,8 +14,8 @@ from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
 from tonnage.extender.binding import TURN_SECONDS, Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.observer import Recorder
 from tonnage.extender.pending import PendingPods
+from tonnage.extender.recorder import ExtenderRecorder
 from tonnage.extender.replicas import Election, Replicas
 from tonnage.extender.requeue import Requeue
 from tonnage.extender.reservations import RESERVATION_SECONDS, Reservations
@@ -59,7 +59,7 @@ class ExtenderService:
         vendors: Sequence[Vendor],
         plugins: Sequence[Plugin],
         backoff: Backoff,
-        recorder: Recorder,
+        recorder: ExtenderRecorder,
         review: Review,
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
@@ -91,7 +91,7 @@ class ExtenderService:
         )
         self.handshakes = Handshakes(client, self.cluster, time.time, backoff.draw, may_write=self._leads)
         waiting = PendingPods(self.session, self.reservations, time.monotonic)
-        self.requeue = Requeue(client, waiting, time.time, time.monotonic, recorder.called)
+        self.requeue = Requeue(client, waiting, time.time, time.monotonic, recorder.requeued)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
         self.informer.listeners += [self.binder.node_locks.seen, self._seen]

@@ -187,14 +187,14 @@ class SchedulerService:
         self.evictions.add(cycle.plans)
         if self.cycle_runner.nominations.in_vain():
             self._changed.set()
-        self._stale.tell(cycle.stale, time.time())
+        self._stale.update(cycle.stale, time.time())
         messages = Messages(cycle.waits, self._unreadable.about)
         waiting = [(decision, messages.why_not(decision)) for decision in cycle.waiting]
         for plan, decision in self.cycle_runner.nominations.promised():
             self.unschedulable.found_place(decision.task.key)
             waiting.append((decision, plan.why_not(decision)))
         for decision, why in waiting:
-            self._recorder.waits(decision, why)
+            self._recorder.unschedulable(decision, why)
         self.podgroup_statuses.cycle(cycle.let_in, cycle.placed, waiting)
 
     # -- leading

@@ -64,7 +64,7 @@ class Told:
     def evicted(self, victim: Victim, outcome: str) -> None:
         self.outcomes[victim.task.name] = outcome
 
-    def held_up(self, plan: EvictionPlan) -> None:
+    def postponed(self, plan: EvictionPlan) -> None:
         self.against.append(plan.against)
 
     def look_again(self) -> None:

@@ -104,7 +104,7 @@ class Desk:
             raise SessionError("plugin fails-to-open cannot be opened")
         self.configured.append([plugin.name for plugin in plugins])
 
-    def tell(self, about: ObjectRef, reason: str, message: str) -> None:
+    def record(self, about: ObjectRef, reason: str, message: str) -> None:
         self.told.append((about, reason, message))
 
     def look_at(self, *contents: Content) -> None:

@@ -31,7 +31,7 @@ class EvictionOutcomes(Protocol):
 
     def evicted(self, victim: Victim, outcome: str) -> None: ...
 
-    def held_up(self, plan: EvictionPlan) -> None:
+    def postponed(self, plan: EvictionPlan) -> None:
         """Somebody may not be evicted yet."""
         ...
 
@@ -170,7 +170,7 @@ class Evictor:
                             self._refused(plan, error)
                             return False
                         plan.against = str(error)
-                        self._outcomes.held_up(plan)
+                        self._outcomes.postponed(plan)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         return False

@@ -103,7 +103,7 @@ class Reloader:
         log.error("the new configuration is refused, the one in force stays: %s", why)
         about = source.about or self._own_pod()
         if about is not None:
-            self._service.events.tell(about, CONFIGURATION_REFUSED, f"the configuration in force stays: {why}")
+            self._service.events.record(about, CONFIGURATION_REFUSED, f"the configuration in force stays: {why}")
 
     def _own_pod(self) -> ObjectRef | None:
         """The pod around this process, with its identity if it is in the picture."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tonnage.cluster.jobs.group import LET_IN
 from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, WAITING, Job
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
-from tonnage.observability.events import shortened
+from tonnage.observability.messages import shortened
 
 Status = dict[str, Any]
 
