@@ -152,7 +152,13 @@ class BindingWriter:
     # -- afterwards
 
     async def is_bound(self, task: Task, goes_on: Callable[[], bool]) -> bool | None:
-        """Read a pod until it is certain whether it was bound; nothing if that does not matter any more."""
+        """Read a pod until it is certain whether it was bound; None once `goes_on` says that it does not matter."""
+        is_bound = await self._find_out(task, goes_on)
+        is_running = is_bound or task.key in self._cluster.running
+        self.conflicts[FOUND_BOUND if is_running else FOUND_NOT_BOUND] += 1
+        return is_bound
+
+    async def _find_out(self, task: Task, goes_on: Callable[[], bool]) -> bool | None:
         delay, trusted = 0.5, self._clock() + _LATE_SECONDS
         while goes_on():
             await asyncio.sleep(delay)

@@ -10,7 +10,6 @@ from enum import Enum
 
 import msgspec
 
-from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
@@ -235,10 +234,6 @@ class Reservations:
         """A pod that the watch has not shown may be gone already, and nobody would tell: it does not wait here."""
         if key in self._cluster.waiting:
             self._cluster.remove_pod(key)
-
-    def preflight(self, kept: Reservation) -> str:
-        """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
-        return preflight(self._cluster, kept.decision)
 
     def release(self, key: str) -> None:
         """Give a place up: the bind was refused for certain."""

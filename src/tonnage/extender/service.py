@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import Sequence
 
+from tonnage.binder.binder import TURN_SECONDS
 from tonnage.binder.handover import BIND_PHASE, FAILED, HandoverQueue
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
-from tonnage.extender.binding import TURN_SECONDS, Binder
+from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.pending import PendingPods
 from tonnage.extender.recorder import ExtenderRecorder
