@@ -35,11 +35,11 @@ class Crowd:
         self._now = 0.0
         plugins = without_kube_schedulers_own(default_plugins())
         self._session = Session(cluster, plugins)
-        self._waiting = PendingPods(self._session, Reservations(self._session, plugins), time.perf_counter)
+        self._pending = PendingPods(self._session, Reservations(self._session, plugins), time.perf_counter)
         for number in range(count):
             made = pod(f"p{number}", 1, memory=7000 + number % kinds)
             cluster.upsert_pod(msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid="1")))
-        self._waiting.adopt("")
+        self._pending.adopt("")
         self._settle()
 
     def close(self) -> None:
@@ -52,16 +52,16 @@ class Crowd:
         spent, longest, quiet = 0.0, 0.0, 0
         while quiet < 3:
             started = time.perf_counter()
-            called = self._waiting.look(self._now)
+            called = self._pending.to_requeue(self._now)
             took = time.perf_counter() - started
             spent, longest = spent + took, max(longest, took)
-            quiet = 0 if called or self._waiting.is_unfinished else quiet + 1
-            self._now += self._waiting.pause
+            quiet = 0 if called or self._pending.is_unfinished else quiet + 1
+            self._now += self._pending.pause
             for task in called:
                 decision = self._session.place(task)
                 assert decision.node is not None
                 came = FilterArgs(pod=task.pod, node_names=[decision.node])
-                self._waiting.asked(came, Filtered(FilterResult(node_names=[decision.node])))
+                self._pending.filtered(came, Filtered(FilterResult(node_names=[decision.node])))
         return spent, longest
 
     def seconds_per_freed_card(self, runs: int = 20) -> tuple[float, float]:
@@ -76,5 +76,5 @@ class Crowd:
         """A trial when nothing has changed."""
         started = time.perf_counter()
         for _ in range(runs):
-            self._waiting.look(self._now)
+            self._pending.to_requeue(self._now)
         return (time.perf_counter() - started) / runs

@@ -52,7 +52,7 @@ class Extender:
         recorder: ExtenderRecorder,
         review: Review,
         decides: bool = True,
-        asked: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
+        on_filtered: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
         replicas: Replicas | None = None,
     ) -> None:
         self._session = session
@@ -65,8 +65,8 @@ class Extender:
         self._said_sampling = False
         self._decides = decides
         """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
-        self._asked = asked
-        """Told of every answer to filter before it is sent."""
+        self._on_filtered = on_filtered
+        """Called with every answer to `filter` before it is sent."""
         self._replicas = replicas
 
     def app(self) -> Starlette:
@@ -92,7 +92,7 @@ class Extender:
             started = self._clock()
             filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
             self._recorder.filtered(args, filtered, self._clock() - started)
-            self._asked(args, filtered)
+            self._on_filtered(args, filtered)
             return filtered.result
 
         return await self._answer(request, answer, lambda text: FilterResult(error=text))

@@ -91,8 +91,8 @@ class ExtenderService:
             client, self.cluster, self.reservations, self.handovers, time.time, time.monotonic, turn_seconds, fence
         )
         self.handshakes = Handshakes(client, self.cluster, time.time, backoff.draw, may_write=self._leads)
-        waiting = PendingPods(self.session, self.reservations, time.monotonic)
-        self.requeue = Requeue(client, waiting, time.time, time.monotonic, recorder.requeued)
+        pending = PendingPods(self.session, self.reservations, time.monotonic)
+        self.requeue = Requeue(client, pending, time.time, time.monotonic, recorder.requeued)
         self.ready = asyncio.Event()
         """Set once the picture is complete and nothing that takes long is left to do for it."""
         self.informer.listeners += [self.binder.node_locks.seen, self._seen]
@@ -105,7 +105,7 @@ class ExtenderService:
             recorder,
             review,
             decides,
-            self.requeue.asked,
+            self.requeue.filtered,
             self.replicas,
         )
 
@@ -120,7 +120,7 @@ class ExtenderService:
                 if self.replicas is not None and self.overlaps is not None:
                     tasks.create_task(self.replicas.run())
                     tasks.create_task(self.overlaps.run())
-                tasks.create_task(self._wake())
+                tasks.create_task(self._requeue())
         finally:
             await self.binder.close()
             self.session.close()
@@ -157,8 +157,8 @@ class ExtenderService:
         await self.ready.wait()
         await self.handshakes.run()
 
-    async def _wake(self) -> None:
-        """Only who decides calls waiting pods: `begin` when this process comes to decide, `end` when it ceases to."""
+    async def _requeue(self) -> None:
+        """Requeue pods while this process decides: from `_begin` to `_cease`, or always if it is the only replica."""
         await self.ready.wait()
         if self.replicas is None:
             self._begin()
@@ -205,4 +205,4 @@ class ExtenderService:
         elif kind is NODES:
             self.handshakes.seen(change.key for change in changes)
         elif kind is QUOTAS:
-            self.requeue.waiting.stir()
+            self.requeue.pending.invalidate()
