@@ -69,7 +69,15 @@ class Door:
         recorder = ExtenderRecorder(metrics, self.events)
         self.requeue = Requeue(self.api, PendingPods(session, self.reservations, self.clock), self.clock, self.clock)
         door = Extender(
-            session, self.reservations, self.binder, synced, self.clock, recorder, judged, decides, self.requeue.filtered
+            session,
+            self.reservations,
+            self.binder,
+            synced,
+            self.clock,
+            recorder,
+            judged,
+            decides,
+            self.requeue.filtered,
         )
         self.app = door.app()
 

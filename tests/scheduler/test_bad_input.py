@@ -33,10 +33,9 @@ from tonnage.plugins.gpus.devices import Devices
 from tonnage.scheduler.cyclelimit import AIM, FEWEST, MOST, CycleLimit
 from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.metrics import SchedulerMetrics
-from tonnage.scheduler.problems import MOST_LINES, Problems
+from tonnage.scheduler.problems import MOST_LINES, Problems, Unreadable
 from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.triggers import DEFAULT_SCHEDULER
-from tonnage.scheduler.unreadable import Unreadable
 
 
 class World:
@@ -69,12 +68,12 @@ class World:
         """Decide once; the pods that were looked at."""
         unschedulable = self.watching.unschedulable
         cycle = self.watching.cycle_runner.run(self.cycle_limit.next(self.watching.cluster.waiting), 0.0)
-        unschedulable.found_nothing(cycle.waiting)
+        unschedulable.add(cycle.waiting)
         messages = Messages(cycle.waits, self.unreadable.about)
         for decision in cycle.waiting:
             self.said[decision.task.name] = messages.why_not(decision)
         for decision in cycle.placed:
-            unschedulable.found_place(decision.task.key)
+            unschedulable.remove(decision.task.key)
             self.placed[decision.task.name] = decision.node
         return [decision.task.name for decision in (*cycle.placed, *cycle.waiting)]
 
@@ -245,20 +244,20 @@ def test_a_problem_is_told_once_when_it_lasts(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.WARNING)
     world = World(group("few", 5), *members("few", 4, 1), group("coming", 2), *members("coming", 1, 1))
     problems = Problems(world.watching.cluster, {})
-    problems.look()
+    problems.check()
     assert lines(caplog) == []
     world.tell(*members("coming", 2, 1))
-    problems.look()
+    problems.check()
     (line,) = lines(caplog)
     assert line.startswith("PodGroup/default/few: spec.minMember: 5 pods must start together, and there are 4")
     assert len(problems) == 1
-    problems.look()
+    problems.check()
     assert lines(caplog) == []
     world.tell(group("few", 4))
-    problems.look()
+    problems.check()
     world.tell(group("few", 5))
     for _ in range(2):
-        problems.look()
+        problems.check()
     assert lines(caplog) == [line], "mended, and wrong again"
 
 
@@ -267,7 +266,7 @@ def test_very_many_problems_make_few_lines(caplog: pytest.LogCaptureFixture) -> 
     world = World(*(queue(f"q{number:03}", parent="nowhere") for number in range(MOST_LINES + 100)))
     problems = Problems(world.watching.cluster, {})
     for _ in range(3):
-        problems.look()
+        problems.check()
     found = lines(caplog)
     assert len(found) == MOST_LINES + 1
     assert found[-1] == "100 more problems; /debug/problems shows them all"
@@ -400,10 +399,10 @@ def test_portions_are_as_large_as_there_is_time_for() -> None:
 
     assert portion() == 1000
     for _ in range(10):
-        world.cycle_limit.took(AIM * 2)
+        world.cycle_limit.adapt(AIM * 2)
     assert portion() == 300 > FEWEST, "a hundredth of those that wait"
     for _ in range(10):
-        world.cycle_limit.took(AIM / 2)
+        world.cycle_limit.adapt(AIM / 2)
     assert portion() == MOST
 
 

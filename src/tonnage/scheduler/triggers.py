@@ -1,4 +1,4 @@
-"""What of all that happens in a cluster is a reason for a cycle.
+"""Triggers: which changes of the cluster start a cycle, and which pods they retry.
 
 The kinds of objects that the picture follows are wrapped, so that each change is seen with what was known before it:
 most of what API servers tell is that running pods still run and nodes still live.
@@ -33,7 +33,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Triggers:
-    """Tells the backlog what changed, and calls `wake` for everything that may let a pod be placed."""
+    """Retries unschedulable pods, and calls `wake` for every change that may let a pod be placed."""
 
     def __init__(self, scheduler_name: str, unschedulable: UnschedulablePods, wake: Callable[[], None]) -> None:
         self._scheduler_name = scheduler_name
@@ -71,8 +71,8 @@ class Triggers:
         )
 
     def room_came_free(self) -> None:
-        """Anybody may find a place now."""
-        self._unschedulable.look_again()
+        """Retry all pods: any of them may find a place now."""
+        self._unschedulable.retry_all()
         self._wake()
 
     # -- groups, queues, quotas, storage
@@ -101,7 +101,7 @@ class Triggers:
 
     def _drop_node(self, kind: FollowedKind, cluster: Cluster, key: str, node: Node | None) -> None:
         kind.drop(cluster, key, node)
-        # Pods whose place was there are decided anew, and who waits is told another number of nodes.
+        # Pods whose place was there are decided anew, and messages of pending pods show another number of nodes.
         self.room_came_free()
 
     # -- pods
@@ -109,7 +109,7 @@ class Triggers:
     def _put_pod(self, kind: FollowedKind, cluster: Cluster, pod: Pod) -> None:
         key = pod.key
         if pod.node is None and not self.is_ours(pod):
-            # What others have still to place holds nothing, whatever a pod of the same name may have held before.
+            # A pending pod of another scheduler holds nothing, whatever a pod of its name may have held before.
             if key in cluster.waiting or key in cluster.holders:
                 self._drop_pod(kind, cluster, key, pod)
             cluster.groups.put_stranger(pod)
@@ -130,13 +130,13 @@ class Triggers:
             self.room_came_free()
         elif before is None or _asked(before.pod) != _asked(now.pod):
             self._unschedulable.forget(now.key)
-            self._unschedulable.look_at_job(cluster.groups.job_of(now).key)
+            self._unschedulable.retry_job(cluster.groups.job_of(now).key)
             self._wake()
 
     def _runs(self, task: Task, before: Holding | None, now: Holding | None, is_new: bool) -> None:
         if before is not None and now is not None and (before.node != now.node if is_new else before != now):
             self.room_came_free()
-        elif is_new and self._unschedulable.look_beside(task):
+        elif is_new and self._unschedulable.retry_with_rules(task):
             self._wake()
 
     def _drop_pod(self, kind: FollowedKind, cluster: Cluster, key: str, pod: Pod | None) -> None:
@@ -156,7 +156,7 @@ def _pods_and_strangers(cluster: Cluster) -> set[str]:
 
 
 def _without_status(thing: Any) -> Any:
-    """A PodGroup or Queue as its owner wrote it: what schedulers write about it lets nobody be placed."""
+    """A PodGroup or Queue without what schedulers write on it, which does not let any pod be placed."""
     if isinstance(thing, VolcanoPodGroup | KaiPodGroup):
         annotations = {
             name: value for name, value in (thing.metadata.annotations or NOTHING).items() if name != STALE_SINCE
@@ -171,12 +171,12 @@ def _without_status(thing: Any) -> Any:
 
 
 def _asked(pod: Pod) -> object:
-    """What decides where a waiting pod may go."""
+    """What decides where a pending pod may go."""
     return pod.metadata, pod.spec
 
 
 def what_counts(node: Node, vendors: Sequence[Vendor]) -> object:
-    """What decides which pods a node takes: no signs of life, no locks, no images."""
+    """What decides which pods a node takes: no heartbeats, locks or images."""
     handshakes = {vendor.handshake_annotation for vendor in vendors}
     annotations = {
         key: (GIVEN_UP in value if key in handshakes else value)

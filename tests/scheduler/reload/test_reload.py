@@ -109,7 +109,7 @@ class Desk:
 
     def look_at(self, *contents: Content) -> None:
         for content in contents:
-            self.reloader.look_at(content, self)  # type: ignore[arg-type]
+            self.reloader.apply(content, self)  # type: ignore[arg-type]
 
     def counted(self, outcome: str) -> float | None:
         return self.metrics.registry.get_sample_value("tonnage_config_reloads_total", {"outcome": outcome})

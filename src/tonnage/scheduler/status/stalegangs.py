@@ -65,7 +65,7 @@ class StaleGangs:
                 left, least = self._fence()
                 if left >= least:
                     await self._write(job, since, min(left, 10.0))
-                # What was not written is told again by the next cycle.
+                # The next cycle queues again what was not written.
                 if self._wanted.get(job) == since:
                     del self._wanted[job]
 
