@@ -125,7 +125,7 @@ class Door:
         """Pods that were bound end at once, so that the next one finds room."""
         self.api.written.clear()
         for name in NODES:
-            inside = self.handovers.inside(name)
+            inside = self.handovers.holder(name)
             if inside is not None:
                 self.cluster.remove_pod(inside)
                 self.handovers.seen(inside, None, True)

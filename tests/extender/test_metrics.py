@@ -239,8 +239,8 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
 
     async def main():
         app = ExtenderMetrics().app(parts)
-        assert await parts.handovers.enter("a", pod("x"), 1)
-        waiting = asyncio.create_task(parts.handovers.enter("a", pod("y"), 100))
+        assert await parts.handovers.acquire("a", pod("x"), 1)
+        waiting = asyncio.create_task(parts.handovers.acquire("a", pod("y"), 100))
         await asyncio.sleep(0)
         now[0] = SILENCE_SECONDS
         status, headers, body = await ask(app)

@@ -94,11 +94,11 @@ def test_the_time_that_binds_wait_for_their_node_is_told_whether_their_turn_come
     handovers = watch.parts.handovers
 
     async def main():
-        assert await handovers.enter("a", pod("x"), 28)
-        waiting = [asyncio.create_task(handovers.enter("a", pod(name), 28)) for name in "yz"]
+        assert await handovers.acquire("a", pod("x"), 28)
+        waiting = [asyncio.create_task(handovers.acquire("a", pod(name), 28)) for name in "yz"]
         await asyncio.sleep(0)
         watch.now = 4.0
-        handovers.leave("a", pod("x"))
+        handovers.release("a", pod("x"))
         assert await waiting[0]
         watch.now = 9.0
         waiting[1].cancel()

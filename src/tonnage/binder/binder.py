@@ -64,8 +64,8 @@ class PodBinder:
         """
         node = _node(decision)
         with self._counted():
-            if not await self._handovers.enter(node, decision.task.pod, self._turn_seconds):
-                holder = self._handovers.inside(node)
+            if not await self._handovers.acquire(node, decision.task.pod, self._turn_seconds):
+                holder = self._handovers.holder(node)
                 raise BindError(f"{node} is busy: {holder} waits for its devices there")
 
     def check(self, decision: Decision) -> None:
@@ -108,7 +108,7 @@ class PodBinder:
 
     def leave(self, decision: Decision) -> None:
         """The pod is certainly not bound: the node's next pod gets its turn."""
-        self._handovers.leave(_node(decision), decision.task.pod)
+        self._handovers.release(_node(decision), decision.task.pod)
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `close`."""
