@@ -214,7 +214,7 @@ def test_a_pod_that_turns_out_to_be_on_another_node_keeps_only_that_one_busy():
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("end", ["leave", "written"])
+@pytest.mark.parametrize("end", ["release", "written"])
 def test_while_a_bind_writes_nobody_else_is_let_in_even_if_its_pod_is_gone(end):
     async def main():
         handovers = HandoverQueue(Clock())

@@ -1,7 +1,7 @@
-"""The extender over HTTP: what kube-scheduler and the API server ask, and the answers.
+"""HTTP routes of `tonnage extender`: the requests of kube-scheduler and of the API server's webhook.
 
-A request that cannot be read is answered with a sentence in its `Error`, as kube-scheduler expects; it shows in the
-pod's events.
+A request that cannot be read is answered with a sentence in `Error`, as kube-scheduler expects; it shows in the pod's
+Events.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ from tonnage.model.wire import WireError, encode
 log = logging.getLogger(__name__)
 
 LARGEST_BODY = 256 * 2**20
-"""Whole nodes of a large cluster come to some fifty megabytes."""
+"""The whole nodes of a large cluster take about 50 MB."""
 SYNC_SECONDS = 25.0
-"""How long a question waits for the first complete picture: kube-scheduler gives its extender 30 seconds."""
+"""How long a request waits for the informer's first sync: kube-scheduler gives its extender 30 seconds."""
 _JSON = "application/json"
 _ALWAYS_SCORED = 100
-"""Below so many nodes kube-scheduler looks at all of them."""
+"""With so many nodes or fewer, kube-scheduler looks at all of them."""
 
 Review = Callable[[bytes], bytes]
 
 
 class Extender:
-    """Answers questions about one cluster."""
+    """Answers requests about one cluster."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Extender:
         self._review = review
         self._said_sampling = False
         self._decides = decides
-        """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
+        """Whether `filter` decides; otherwise kube-scheduler does, and `bind` chooses the cards."""
         self._on_filtered = on_filtered
         """Called with every answer to `filter` before it is sent."""
         self._replicas = replicas
@@ -98,7 +98,7 @@ class Extender:
         return await self._answer(request, answer, lambda text: FilterResult(error=text))
 
     def _look_for_sampling(self, args: FilterArgs) -> None:
-        """Say once that kube-scheduler stops looking after a part of the nodes, which a packing policy suffers from."""
+        """Log once that kube-scheduler samples nodes, which harms a packing policy."""
         nodes, names = len(self._session.cluster.nodes), len(args.node_names or ())
         if not self._said_sampling and names and names == _sample_of(nodes):
             self._said_sampling = True
@@ -197,7 +197,7 @@ class Extender:
 
 
 def _sample_of(nodes: int) -> int | None:
-    """How many fitting nodes kube-scheduler stops at unless it is told otherwise; nothing if it looks at all."""
+    """The number of feasible nodes at which kube-scheduler stops by default; None if it looks at all nodes."""
     if nodes <= _ALWAYS_SCORED:
         return None
     percent = max(50 - nodes // 125, 5)
@@ -205,7 +205,7 @@ def _sample_of(nodes: int) -> int | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body; nothing if it is too large."""
+    """The body; None if it is too large."""
     parts: list[bytes] = []
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""Everything that runs for one cluster: the live picture, the decisions on it, and the small work beside them."""
+"""ExtenderService: everything that runs in `tonnage extender`: informer, reservations, binds, handshakes, requeue."""
 
 import asyncio
 import gc
@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 
 _BEAT = 1.0
 KUBE_SCHEDULERS_OWN = ("nodeselection", "predicates")
-"""Plugins whose rules kube-scheduler has applied, to a newer picture than ours, before it asks its extender."""
+"""Plugins whose rules kube-scheduler applies itself, to a newer state than ours, before it asks its extender."""
 
 
 def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """The plugins, those that repeat kube-scheduler's rules about nodes kept from doing so.
+    """The plugins, without the rules about nodes that kube-scheduler applies itself.
 
-    Resources that count cards are `ignoredByScheduler`, so how many the kubelet offers is looked at here.
+    Resources that count cards are `ignoredByScheduler`, so the check of how many the kubelet offers stays.
     """
     for plugin in plugins:
         if isinstance(plugin, NodeResources):
@@ -72,7 +72,7 @@ class ExtenderService:
         self._scheduler_name = scheduler_name
         self._failed: set[str] = set()
         self._failing: set[str] = set()
-        """Plugins of which it was said that they fail."""
+        """Plugins whose failure was logged."""
         self.cluster = Cluster(vendors)
         self.informer = ClusterInformer(client, self.cluster, backoff)
         self.handovers = HandoverQueue(time.monotonic)
@@ -80,7 +80,7 @@ class ExtenderService:
         self.session = Session(self.cluster, kept)
         self.reservations = Reservations(self.session, kept, reservation_seconds)
         self.replicas: Replicas | None = None
-        """This one among others; nothing if there are no others."""
+        """Leader election among several replicas; None if there is only one."""
         self.overlaps: Overlaps | None = None
         if election is not None:
             callbacks = LeaderCallbacks(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
@@ -94,7 +94,7 @@ class ExtenderService:
         pending = PendingPods(self.session, self.reservations, time.monotonic)
         self.requeue = Requeue(client, pending, time.time, time.monotonic, recorder.requeued)
         self.ready = asyncio.Event()
-        """Set once the picture is complete and nothing that takes long is left to do for it."""
+        """Set once the informer has synced and the cluster's state has settled."""
         self.informer.listeners += [self.binder.node_locks.seen, self._seen]
         self.extender = Extender(
             self.session,
@@ -126,7 +126,7 @@ class ExtenderService:
             self.session.close()
 
     async def _settle(self) -> None:
-        """Once the picture is complete, what it is made of need not be looked at for garbage any more."""
+        """Wait for the informer, then exempt the objects of the cluster from garbage collection."""
         await self.informer.synced.wait()
         self.cluster.settle()
         gc.collect()
@@ -140,16 +140,16 @@ class ExtenderService:
         return self.replicas is None or self.replicas.leads
 
     async def _prepare(self) -> None:
-        """Get to know what whoever led before has written last."""
+        """Read what the last leader wrote before it stopped."""
         await self.ready.wait()
         await self.informer.refresh()
 
     def _begin(self) -> None:
-        """Decide from now on."""
+        """Take over deciding."""
         self.requeue.begin(self._scheduler_name)
 
     def _cease(self) -> None:
-        """Another may give these places to others now."""
+        """Give up all places: another replica may give them to other pods now."""
         self.requeue.end()
         self.reservations.expire(math.inf)
 
@@ -171,18 +171,18 @@ class ExtenderService:
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
             self.reservations.silent = self.handovers.silent()
             self._look_for_failing_plugins()
-            # This session never ends; nobody asks what it has concluded.
+            # This session never ends, so what it has recorded about decisions is dropped.
             self.session.start_anew()
 
     def _look_for_failing_plugins(self) -> None:
-        """Say once of each plugin that it fails; decisions are made without its answer, and it is counted."""
+        """Log once that a plugin fails; decisions go on without its answer, and each failure is counted."""
         for name in self.session.failures.keys() - self._failing:
             self._failing.add(name)
             problems = [problem for problem in self.session.problems() if problem.object == f"Plugin/{name}"]
             log.warning("plugin %s fails: %s", name, "; ".join(f"{one.field}: {one.message}" for one in problems))
 
     def _look_for_failure(self, change: Change) -> None:
-        """Tell once of a pod whose device plugin failed; the kubelet ends it, and what it held is free."""
+        """Record once that a pod's device plugin failed; the kubelet ends the pod, and its devices are free."""
         pod = change.object
         if change.is_gone or pod is None or pod.annotations.get(BIND_PHASE) != FAILED:
             self._failed.discard(change.key)
