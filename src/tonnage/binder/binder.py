@@ -8,7 +8,7 @@ is known, and the server keeps the pod's reservation until then.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tonnage.binder.binding import NODE_ANNOTATION, BindError, BindingWriter, BindUnknownError
@@ -84,7 +84,7 @@ class PodBinder:
         """Check the place and write the Binding.
 
         BindError means that the pod is not bound: the caller writes again, or frees the place and leaves the node.
-        BindUnknownError means that nobody knows yet: `settle` is called with the outcome once it is known, with None
+        BindUnknownError means that the outcome is unknown: `settle` is called with it once it is known, or with None
         if the pod's place is no longer reserved by then.
         """
         self.check(decision)
@@ -118,8 +118,10 @@ class PodBinder:
 
     async def close(self, seconds: float = 0.0) -> None:
         """Give the work in the background so long, then cancel it."""
-        if seconds and self._background:
-            await asyncio.wait(self._background, timeout=seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._background:
+                    await asyncio.wait(self._background)
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -62,7 +62,7 @@ class Extender:
         self._clock = clock
         self._recorder = recorder
         self._review = review
-        self._said_sampling = False
+        self._logged_sampling = False
         self._decides = decides
         """Whether `filter` decides; otherwise kube-scheduler does, and `bind` chooses the cards."""
         self._on_filtered = on_filtered
@@ -88,7 +88,7 @@ class Extender:
             args = read(body, FilterArgs)
             if not await self._is_synced():
                 return FilterResult(error="the picture of the cluster is not complete yet")
-            self._look_for_sampling(args)
+            self._log_sampling(args)
             started = self._clock()
             filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
             self._recorder.filtered(args, filtered, self._clock() - started)
@@ -97,11 +97,11 @@ class Extender:
 
         return await self._answer(request, answer, lambda text: FilterResult(error=text))
 
-    def _look_for_sampling(self, args: FilterArgs) -> None:
+    def _log_sampling(self, args: FilterArgs) -> None:
         """Log once that kube-scheduler samples nodes, which harms a packing policy."""
         nodes, names = len(self._session.cluster.nodes), len(args.node_names or ())
-        if not self._said_sampling and names and names == _sample_of(nodes):
-            self._said_sampling = True
+        if not self._logged_sampling and names and names == _sample_of(nodes):
+            self._logged_sampling = True
             log.warning(
                 "kube-scheduler sends %d of %d nodes, as many as it stops at by default; set percentageOfNodesToScore: "
                 "100 in its configuration, or pods are packed onto a rotating sample of the nodes",

@@ -33,7 +33,7 @@ GRACE = 0.15
 HOLD_SECONDS = 5.0
 """How long trials hold the place of a requeued pod, and the shortest time between two requeues of one pod."""
 LONGEST_BACKOFF = 300.0
-"""The backoff of a pod doubles up to this if it is requeued in vain while there is room for it."""
+"""The backoff of a pod doubles up to this if kube-scheduler ignores its requeues while there is room for it."""
 MOST_REQUEUED = 128
 """The number of requeued pods that trials hold places for."""
 _UNSEEN_SECONDS = 60.0
@@ -74,7 +74,7 @@ class PendingGroup:
 class PendingPod:
     """A pod that found no node."""
 
-    __slots__ = ("fits_since", "group", "key", "order", "place", "requeued", "since", "uid", "vain")
+    __slots__ = ("fits_since", "group", "ignored", "key", "order", "place", "requeued", "since", "uid")
 
     def __init__(self, task: Task, group: PendingGroup, now: float) -> None:
         self.key, self.uid, self.order = task.key, task.uid, task.order
@@ -83,7 +83,7 @@ class PendingPod:
         self.fits_since: float | None = None
         self.requeued = -inf
         """When the pod was last requeued."""
-        self.vain = 0
+        self.ignored = 0
         """Requeues in a row after which kube-scheduler did not ask, though there was still room."""
         self.place: Decision | None = None
         """The place that trials hold for the requeued pod."""
@@ -94,7 +94,7 @@ class PendingPod:
     @property
     def backoff_until(self) -> float:
         """When the pod may be requeued again."""
-        return self.requeued + min(HOLD_SECONDS * 2.0 ** min(self.vain, 10), LONGEST_BACKOFF)
+        return self.requeued + min(HOLD_SECONDS * 2.0 ** min(self.ignored, 10), LONGEST_BACKOFF)
 
 
 class PendingPods:
@@ -229,7 +229,7 @@ class PendingPods:
 
     def _requeue(self, pod: PendingPod, decision: Decision, now: float) -> None:
         pod.requeued, pod.place = now, decision
-        pod.vain += 1
+        pod.ignored += 1
         self._requeued[pod.key] = pod
         self._due = min(self._due, now + HOLD_SECONDS)
 
@@ -304,7 +304,7 @@ class PendingPods:
     def _refuse(self, refused: PendingPod) -> None:
         """Reset a pod that has no room, and the pods of its group after it: what they fitted into before is gone."""
         for pod in [pod for pod in refused.group.fitting if not pod < refused]:
-            pod.fits_since, pod.vain = None, 0
+            pod.fits_since, pod.ignored = None, 0
             refused.group.fitting.discard(pod)
 
     def _decide(self, task: Task, group: PendingGroup, nowhere: set[Hashable]) -> Decision | None:

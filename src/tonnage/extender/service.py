@@ -33,7 +33,7 @@ from tonnage.plugins.filters.noderesources import NodeResources
 
 log = logging.getLogger(__name__)
 
-_BEAT = 1.0
+_HOUSEKEEPING_SECONDS = 1.0
 KUBE_SCHEDULERS_OWN = ("nodeselection", "predicates")
 """Plugins whose rules kube-scheduler applies itself, to a newer state than ours, before it asks its extender."""
 
@@ -115,8 +115,8 @@ class ExtenderService:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.informer.run())
                 tasks.create_task(self._settle())
-                tasks.create_task(self._beat())
-                tasks.create_task(self._shake_hands())
+                tasks.create_task(self._housekeep())
+                tasks.create_task(self._handshake())
                 if self.replicas is not None and self.overlaps is not None:
                     tasks.create_task(self.replicas.run())
                     tasks.create_task(self.overlaps.run())
@@ -153,7 +153,7 @@ class ExtenderService:
         self.requeue.end()
         self.reservations.expire(math.inf)
 
-    async def _shake_hands(self) -> None:
+    async def _handshake(self) -> None:
         await self.ready.wait()
         await self.handshakes.run()
 
@@ -164,24 +164,24 @@ class ExtenderService:
             self._begin()
         await self.requeue.run()
 
-    async def _beat(self) -> None:
+    async def _housekeep(self) -> None:
         while True:
-            await asyncio.sleep(_BEAT)
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             for expired in self.reservations.expire(time.monotonic()):
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
             self.reservations.silent = self.handovers.silent()
-            self._look_for_failing_plugins()
+            self._log_failing_plugins()
             # This session never ends, so what it has recorded about decisions is dropped.
             self.session.start_anew()
 
-    def _look_for_failing_plugins(self) -> None:
+    def _log_failing_plugins(self) -> None:
         """Log once that a plugin fails; decisions go on without its answer, and each failure is counted."""
         for name in self.session.failures.keys() - self._failing:
             self._failing.add(name)
             problems = [problem for problem in self.session.problems() if problem.object == f"Plugin/{name}"]
             log.warning("plugin %s fails: %s", name, "; ".join(f"{one.field}: {one.message}" for one in problems))
 
-    def _look_for_failure(self, change: Change) -> None:
+    def _record_plugin_failure(self, change: Change) -> None:
         """Record once that a pod's device plugin failed; the kubelet ends the pod, and its devices are free."""
         pod = change.object
         if change.is_gone or pod is None or pod.annotations.get(BIND_PHASE) != FAILED:
@@ -196,7 +196,7 @@ class ExtenderService:
         if kind is PODS:
             for change in changes:
                 self.handovers.seen(change.key, change.object, change.is_gone)
-                self._look_for_failure(change)
+                self._record_plugin_failure(change)
                 if change.is_gone:
                     self._recorder.gone(change.key)
                 self.requeue.seen(change)

@@ -24,7 +24,7 @@ _PAUSE = 0.1
 
 
 class Placement:
-    """A pod on its way to its node."""
+    """A decided pod until the outcome of its bind is known."""
 
     __slots__ = ("begun", "decision", "handed_over", "is_sent", "queued", "tries")
 
@@ -35,7 +35,7 @@ class Placement:
         self.queued = queued
         self.begun = False
         self.is_sent = False
-        """Whether the Binding was sent and nobody knows yet whether it was accepted."""
+        """Whether the Binding was sent and its outcome is unknown so far."""
         self.tries = 0
 
     @property

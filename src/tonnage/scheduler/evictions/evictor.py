@@ -57,7 +57,7 @@ class Evictor:
         self._outcomes = outcomes
         self._give_up = give_up
         self._retry_all = retry_all
-        """Called when a victim stays whose room other pods may have waited for."""
+        """Called when a victim stays after all: other pods may have counted on its room."""
         self._clock = clock
         self._patience = patience
         self._free = asyncio.Semaphore(AT_ONCE)
