@@ -2,6 +2,7 @@
 
 import statistics
 import sys
+from functools import partial
 from typing import NamedTuple
 
 from bench import engine, evictions, jobs, queues, recorder, requeue, simulator
@@ -208,16 +209,16 @@ def simulation(report: Report, sizes: Sizes) -> None:
 def allocation(report: Report, sizes: Sizes) -> None:
     """Whole cycles of jobs in queues, with KAI's plugins."""
     few, many, runs = sizes.job_nodes[0], sizes.nodes, sizes.allocations
-    spent = jobs.seconds_to_allocate(lambda: jobs.jobs_cluster(few, sizes.jobs), runs)
+    spent = jobs.seconds_to_allocate(partial(jobs.jobs_cluster, few, sizes.jobs), runs)
     report.at_most(f"allocate: {sizes.jobs:,} single-pod jobs, 4 queues, {few:,} nodes × 8 GPUs", spent * 1e3, "ms", 30)
-    spent = jobs.seconds_to_allocate(lambda: jobs.jobs_cluster(few // 2, sizes.gangs, pods=4), runs)
+    spent = jobs.seconds_to_allocate(partial(jobs.jobs_cluster, few // 2, sizes.gangs, pods=4), runs)
     report.at_most(f"allocate: {sizes.gangs:,} gangs of 4 pods, {few // 2:,} nodes × 8 GPUs", spent * 1e3, "ms", 20)
     for nodes in sizes.job_nodes:
-        spent = jobs.seconds_to_allocate(lambda nodes=nodes: jobs.jobs_cluster(nodes, sizes.jobs), runs // 3)
+        spent = jobs.seconds_to_allocate(partial(jobs.jobs_cluster, nodes, sizes.jobs), runs // 3)
         name = f"scaling: allocate {sizes.jobs:,} jobs, {nodes:,} nodes × 8 GPUs, per job"
         report.add(name, spent / sizes.jobs * 1e6, "µs")
     for count in sizes.job_counts:
-        spent = jobs.seconds_to_allocate(lambda count=count: jobs.jobs_cluster(many, count), 1 if count > 3000 else 3)
+        spent = jobs.seconds_to_allocate(partial(jobs.jobs_cluster, many, count), 1 if count > 3000 else 3)
         report.add(f"scaling: allocate {count:,} jobs, {many:,} nodes × 8 GPUs, per job", spent / count * 1e6, "µs")
     report.at_most(f"allocate: {count:,} single-pod jobs, {many:,} nodes × 8 GPUs", spent, "s", 1.5)
 
@@ -225,20 +226,22 @@ def allocation(report: Report, sizes: Sizes) -> None:
 def eviction(report: Report, sizes: Sizes) -> None:
     """Whole cycles on full clusters, with KAI's plugins and all actions."""
     half = sizes.job_nodes[0] // 2
-    spent = evictions.seconds_to_make_room(lambda: evictions.full_cluster(half, 1, 8, per_node=4), 4)
+    spent = evictions.seconds_to_make_room(partial(evictions.full_cluster, half, 1, 8, per_node=4), 4)
     report.at_most(f"consolidation: {half * 4:,} jobs, {half:,} nodes × 8 GPUs, a job of 8", spent * 1e3, "ms", 40)
+    gang = sizes.gang
     for nodes in sizes.full_nodes:
         most = nodes / 1000
         # The gang asks for one GPU more than its quota, as in KAI's own measurement.
-        over, gang = jobs.GPUS * sizes.gang - 1, sizes.gang
-        spent = evictions.seconds_to_make_room(lambda n=nodes, o=over: evictions.full_cluster(n, gang, o), 0)
+        make = partial(evictions.full_cluster, nodes, gang, gang * jobs.GPUS - 1)
+        spent = evictions.seconds_to_make_room(make, 0)
         report.at_most(f"unschedulable gang of {gang} × 8 GPUs, over its quota, {nodes:,} full nodes", spent, "s", most)
-        spent = evictions.seconds_to_make_room(lambda n=nodes: evictions.full_cluster(n, n + 1, n * jobs.GPUS), 0)
+        make = partial(evictions.full_cluster, nodes, nodes + 1, nodes * jobs.GPUS)
+        spent = evictions.seconds_to_make_room(make, 0)
         name = f"unschedulable gang of {nodes + 1:,} × 8 GPUs, over the cluster's size, {nodes:,} full nodes"
         report.at_most(name, spent, "s", most)
     for nodes in sizes.reclaim_nodes:
         victims = nodes * jobs.GPUS // 2
-        spent = evictions.seconds_to_make_room(lambda n=nodes, v=victims: evictions.full_cluster(n, n // 2, v), victims)
+        spent = evictions.seconds_to_make_room(partial(evictions.full_cluster, nodes, nodes // 2, victims), victims)
         report.add(f"scaling: reclaim half of {nodes:,} full nodes × 8 GPUs, per victim", spent / victims * 1e6, "µs")
     report.at_most(f"reclaim: gang of {nodes // 2:,} × 8 GPUs, {nodes:,} full nodes", spent, "s", 1)
 
