@@ -48,11 +48,11 @@ class HamiScheduler:
         made = plane.api.create(pods_path(NAMESPACE), pod_manifest(bench_pod(_PROBE, 1, 1024, 5)))
         body = msgspec.json.encode({"Pod": made, "NodeNames": nodes})
         deadline = time.monotonic() + within
-        while not _names_a_node(answer := self._filter(body)):
+        while not _names_a_node(answer := self._filter(body, deadline)):
             if (status := self._process.poll()) is not None:
                 raise BenchmarkError(f"{self._binary} ended with status {status}{self._tail()}")
             if time.monotonic() > deadline:
-                said = f"names no node for a pod after {within:.0f} s; /filter gave: {answer[:300]}"
+                said = f"names no node for a pod after {within:g} s; /filter gave: {answer[:300]}"
                 raise BenchmarkError(f"{self._binary} {said}{self._tail()}")
             time.sleep(0.2)
         plane.api.delete(f"{pods_path(NAMESPACE)}/{_PROBE}")
@@ -65,12 +65,13 @@ class HamiScheduler:
             self._process.kill()
             self._process.wait()
 
-    def _filter(self, body: bytes) -> str:
+    def _filter(self, body: bytes, deadline: float) -> str:
+        left = max(deadline - time.monotonic(), 0.1)
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/filter", body, {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=_ANSWER_WITHIN) as answer:
+            with urllib.request.urlopen(request, timeout=min(left, _ANSWER_WITHIN)) as answer:
                 return str(answer.read().decode(errors="replace"))
         except (OSError, HTTPException) as error:
             return str(error)
