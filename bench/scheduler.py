@@ -152,10 +152,10 @@ class Benchmark:
                 begun = time.monotonic()
                 names = [f"{pods_path()}/large-{number}" for number in range(size)]
                 words = f"0 of {nodes} nodes fit"
-                told = _until(
+                written = _until(
                     lambda: all(words in str(api.get(one).get("status")) for one in [*names, group]), "no reasons"
                 )
-                self._report.add(f"{name}: until reasons on pods and PodGroup", told - begun, "s")
+                self._report.add(f"{name}: until reasons on pods and PodGroup", written - begun, "s")
                 cycles = scheduler.metric("tonnage_cycle_seconds_count")
                 time.sleep(self._sizes.watched)
                 cycles = scheduler.metric("tonnage_cycle_seconds_count") - cycles

@@ -32,4 +32,4 @@ def figures(module: str, *arguments: str) -> list[str]:
         assert row.keys() == {"measure", "value", "unit", "bound", "met"}
         assert isinstance(row["value"], int | float)
         assert (row["bound"], row["met"]) == ("", None)
-    return list(dict.fromkeys(re.sub(r"\d[\d,.]*", "N", row["measure"]) for row in rows))
+    return list(dict.fromkeys(re.sub(r"\d+(?:[,.]\d+)*", "N", row["measure"]) for row in rows))
