@@ -30,6 +30,7 @@ from tonnage.lab.control_plane import ControlPlane
 from tonnage.model.pod import Pod
 
 PATIENCE = 240.0
+START_PATIENCE = 60.0
 
 
 class Sizes(NamedTuple):
@@ -262,20 +263,27 @@ def _bind_all(plane: ControlPlane, count: int, delay: float, releases_locks: boo
     )
     player.start()
     try:
-        spans.get(timeout=60)
+        if _received(spans, START_PATIENCE) is None:
+            raise BenchmarkError(f"the player of the kubelets has not started after {START_PATIENCE:.0f} s")
         scheduler = plane.run_scheduler(settings)
-        try:
-            span: float = spans.get(timeout=PATIENCE)
-        finally:
-            scheduler.stop()
-    except queue.Empty:
-        pending = len(plane.api.get(pods_path(NAMESPACE), fieldSelector="spec.nodeName=")["items"])
-        raise BenchmarkError(f"{pending} of {count} pods are not bound after {PATIENCE:.0f} s") from None
+        span = _received(spans, PATIENCE)
+        scheduler.stop()
+        if span is None:
+            pending = len(plane.api.get(pods_path(NAMESPACE), fieldSelector="spec.nodeName=")["items"])
+            raise BenchmarkError(f"{pending} of {count} pods are not bound after {PATIENCE:.0f} s")
     finally:
         player.terminate()
     if cards and (wrong := findings(plane.api)):
         raise BenchmarkError("\n".join(["cards or nodes are overcommitted:", *wrong[:10]]))
     return count / span
+
+
+def _received(spans: Any, within: float) -> float | None:
+    try:
+        span: float = spans.get(timeout=within)
+    except queue.Empty:
+        return None
+    return span
 
 
 def _play(server: Server, count: int, delay: float, releases_locks: bool, spans: Any) -> None:

@@ -18,9 +18,10 @@ from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.metrics import PATH, ExtenderMetrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs
 from tonnage.extender.recorder import BOUND, ExtenderRecorder
+from tonnage.extender.replicas import Replicas
 from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
@@ -28,6 +29,7 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.watch import Backoff
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
+from tonnage.observability.metrics import PATH
 from tonnage.plugins.defaults import default_plugins
 
 _NO_CLIENT = cast("Client", None)
@@ -65,7 +67,7 @@ class OfflineExtender:
         self.informer = ClusterInformer(_NO_CLIENT, cluster, Backoff(draw=lambda: 0.5))
         self.binder = Binder(_NO_CLIENT, cluster, self.reservations, self.handovers, time.time, time.monotonic)
         self.handshakes = Handshakes(_NO_CLIENT, cluster, time.time, lambda: 0.5)
-        self.replicas = None
+        self.replicas: Replicas | None = None
 
 
 @contextmanager
