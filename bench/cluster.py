@@ -48,7 +48,7 @@ class Sizes(NamedTuple):
 
 
 FULL = Sizes(bound=1000, nodes=100, small=(1000, 5000), large=(5000, 20_000), requests=500, hami_requests=100)
-QUICK = Sizes(bound=40, nodes=10, small=(20, 40), large=(40, 80), requests=50, hami_requests=20)
+QUICK = Sizes(bound=20, nodes=10, small=(20, 40), large=(40, 80), requests=50, hami_requests=20)
 
 
 def main() -> int:
