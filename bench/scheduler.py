@@ -133,7 +133,7 @@ class Benchmark:
                 member["spec"]["priorityClassName"] = "urgent"
             paths = [f"{pods_path()}/{member['metadata']['name']}" for member in members]
             with _started(plane) as scheduler:
-                _until(lambda: scheduler.metric("tonnage_bind_seconds_count") > 0, "no pod is bound")
+                _until(lambda: scheduler.metric("tonnage_bind_duration_seconds_count") > 0, "no pod is bound")
                 create(api, members)
                 begun, left = time.monotonic(), _pending(api)
                 took = _until(lambda: _are_bound(api, paths), "the urgent gang is not bound") - begun
@@ -156,9 +156,9 @@ class Benchmark:
                     lambda: all(words in str(api.get(one).get("status")) for one in [*names, group]), "no reasons"
                 )
                 self._report.add(f"{name}: until reasons on pods and PodGroup", written - begun, "s")
-                cycles = scheduler.metric("tonnage_cycle_seconds_count")
+                cycles = scheduler.metric("tonnage_cycle_duration_seconds_count")
                 time.sleep(self._sizes.watched)
-                cycles = scheduler.metric("tonnage_cycle_seconds_count") - cycles
+                cycles = scheduler.metric("tonnage_cycle_duration_seconds_count") - cycles
                 self._report.add(f"  cycles in the next {self._sizes.watched:g} s", cycles, "")
                 with ThreadPoolExecutor(16) as pool:
                     list(pool.map(lambda number: api.delete(f"{pods_path()}/p{number:04}"), range(size * GPUS)))

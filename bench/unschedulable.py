@@ -88,7 +88,7 @@ def measure(report: Report, plane: ControlPlane, pods: int, nodes: int) -> None:
             report.add("pod that fits, during the first look: until bound", _until_bound(plane, "early"), "s")
             _wait_for_all(scheduler, pods)
             report.add("scheduler start until it has looked at all pods", time.monotonic() - begun, "s")
-            report.add("  cycles", scheduler.metric("tonnage_cycle_seconds_count"), "")
+            report.add("  cycles", scheduler.metric("tonnage_cycle_duration_seconds_count"), "")
             report.add("pod that fits, after the first look: until bound", _until_bound(plane, "late"), "s")
             # The freed GPU makes the scheduler look at all pods again.
             plane.api.delete(f"{pods_path()}/late")
@@ -129,7 +129,7 @@ def _until_bound(plane: ControlPlane, name: str) -> float:
 
 def _wait_for_all(scheduler: Scheduler, pods: int) -> None:
     deadline = time.monotonic() + LONG_PATIENCE
-    while (seen := scheduler.metric("tonnage_pods_passed_over")) < pods:
+    while (seen := scheduler.metric("tonnage_pods_unschedulable")) < pods:
         if time.monotonic() > deadline:
             raise BenchmarkError(f"the scheduler has looked at {seen:.0f} of {pods} pods after {LONG_PATIENCE:.0f} s")
         time.sleep(0.5)

@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 FILTER, BIND = "filter", "bind"
 PLACED, FITS, UNSCHEDULABLE, ERROR = "placed", "fits", "unschedulable", "error"
-NOTHING_ASKED, SIMULATED = "nothing asked", "simulated"
-BOUND, NOT_BOUND = "bound", "not bound"
+NOTHING_ASKED, SIMULATED = "nothing_asked", "simulated"
+BOUND, NOT_BOUND = "bound", "not_bound"
 OUTCOMES = {
     FILTER: (PLACED, FITS, UNSCHEDULABLE, ERROR, NOTHING_ASKED, SIMULATED),
     BIND: (BOUND, NOT_BOUND),
 }
-DEVICE_PLUGIN_FAILED = "device plugin failed"
+DEVICE_PLUGIN_FAILED = "device_plugin_failed"
 
 P = ParamSpec("P")
 
@@ -135,7 +135,7 @@ class ExtenderRecorder:
 
     @_harmless
     def called(self, outcome: str) -> None:
-        self._metrics.call(outcome)
+        self._metrics.requeued(outcome)
 
     def _bind(self, outcome: str, seconds: float) -> None:
         self._metrics.bind_seconds.observe(seconds)

@@ -23,7 +23,7 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
-BOUND, NOT_BOUND, WAITS, NOT_EVICTED = "bound", "not bound", "waits", "promise given up"
+BOUND, NOT_BOUND, WAITING, NOMINATION_DROPPED = "bound", "not_bound", "waiting", "nomination_dropped"
 
 
 class SchedulerRecorder:
@@ -38,7 +38,7 @@ class SchedulerRecorder:
         """A pod has its node."""
         task = decision.task
         self._metrics.bind_seconds.observe(seconds)
-        self._metrics.pods.labels(BOUND).inc()
+        self._metrics.attempts.labels(BOUND).inc()
         self._metrics.timings.answered(task.key)
         self._conditions.forget(task.key)
         self._events.tell(_ref(task), SCHEDULED, f"Successfully assigned {task.key} to {decision.node}")
@@ -47,7 +47,7 @@ class SchedulerRecorder:
 
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         """A pod was not bound, and its place and perhaps others' are free again."""
-        self._metrics.pods.labels(NOT_BOUND).inc()
+        self._metrics.attempts.labels(NOT_BOUND).inc()
         self._events.tell(_ref(decision.task), FAILED_SCHEDULING, why)
         _say(logging.WARNING, NOT_BOUND, decision.task, node=decision.node, message=why, released=released)
 
@@ -61,14 +61,14 @@ class SchedulerRecorder:
     def waits(self, decision: Decision, why: str) -> None:
         """A pod found no place."""
         task = decision.task
-        self._metrics.pods.labels(WAITS).inc()
+        self._metrics.attempts.labels(WAITING).inc()
         if not self._conditions.tell(task, why):
             return
         reasons = sorted({rejected.reason for rejected in decision.rejected})
         self._metrics.rejected(reasons)
         self._events.tell(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
         if log.isEnabledFor(logging.DEBUG):
-            _say(logging.DEBUG, WAITS, task, message=why)
+            _say(logging.DEBUG, WAITING, task, message=why)
 
     # -- told by evictions
 
@@ -96,7 +96,7 @@ class SchedulerRecorder:
         for task in tasks:
             self._conditions.tell(task, why)
             self._events.tell(_ref(task), FAILED_SCHEDULING, why)
-            _say(logging.WARNING, NOT_EVICTED, task, message=why)
+            _say(logging.WARNING, NOMINATION_DROPPED, task, message=why)
 
 
 def _ref(task: Task) -> ObjectRef:
