@@ -143,7 +143,7 @@ def test_a_pod_that_changed_since_it_was_called_stays_as_it_is_now():
     door.ask("p", memory=3000)
     door.end("x")
     assert door.pass_(CALLED) == ["p"]
-    newer = identified(pod("p", 1, memory=3000, annotations={"tonnage.io/woken": "now"}))
+    newer = identified(pod("p", 1, memory=3000, annotations={"tonnage.io/requeued": "now"}))
     door.cluster.upsert_pod(newer)
     door.pass_(1)
     assert door.cluster.waiting["default/p"].pod == newer

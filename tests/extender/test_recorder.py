@@ -108,7 +108,7 @@ def test_a_pod_that_fits_nowhere_hears_the_numbers_and_what_can_be_cured_first(h
         ("CardInsufficientMemory",): 1,
         ("NodeUnregistered",): 1,
     }
-    assert said.counted("tonnage_filter_seconds_count") == {(): 1}
+    assert said.counted("tonnage_filter_duration_seconds_count") == {(): 1}
 
 
 def test_other_numbers_for_the_same_reasons_are_the_same_event(heard):
@@ -238,7 +238,7 @@ def test_a_bound_pod_has_one_line_with_all_that_was_decided(heard):
     }
     assert line["reasons"] == {}
     assert said.counted("tonnage_decisions_total", "verb", "outcome")[("bind", "bound")] == 1
-    assert said.counted("tonnage_bind_seconds_count") == {(): 1}
+    assert said.counted("tonnage_bind_duration_seconds_count") == {(): 1}
 
 
 def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
@@ -246,8 +246,8 @@ def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
     said.recorder.not_bound(BIND, "a is busy", 25.0)
     assert said.told == [("BindingFailed", "a is busy")]
     (line,) = said.lines
-    assert (line["level"], line["event"], line["message"], line["node"]) == ("warning", "not bound", "a is busy", "a")
-    assert said.counted("tonnage_decisions_total", "verb", "outcome") == {("bind", "not bound"): 1}
+    assert (line["level"], line["event"], line["message"], line["node"]) == ("warning", "not_bound", "a is busy", "a")
+    assert said.counted("tonnage_decisions_total", "verb", "outcome") == {("bind", "not_bound"): 1}
 
 
 def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
@@ -258,7 +258,7 @@ def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
     (line,) = said.lines
     assert (line["level"], line["event"], line["pod"], line["node"], line["message"]) == (
         "warning",
-        "device plugin failed",
+        "device_plugin_failed",
         "default/p",
         "a",
         message,
@@ -284,7 +284,7 @@ def test_when_debugging_every_answer_to_filter_is_a_line(heard):
     said.filter(named("q", cpu="1"), "cpu-1", "cpu-2")
     assert [(line["level"], line["event"], line["pod"], line["nodes"]) for line in said.lines] == [
         ("debug", "fits", "default/p", 1),
-        ("debug", "nothing asked", "default/q", 2),
+        ("debug", "nothing_asked", "default/q", 2),
     ]
 
 
@@ -298,7 +298,7 @@ def test_what_the_autoscaler_asks_and_pods_without_devices_are_only_counted(hear
     assert said.counted("tonnage_decisions_total", "outcome") == {
         ("simulated",): 1,
         ("error",): 1,
-        ("nothing asked",): 1,
+        ("nothing_asked",): 1,
     }
 
 

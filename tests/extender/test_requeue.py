@@ -12,11 +12,12 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs, read
-from tonnage.extender.requeue import FAILED, GONE, PLACED, WOKEN, WRITTEN, Requeue
+from tonnage.extender.requeue import FAILED, GONE, PLACED, WRITTEN, Requeue
 from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change
+from tonnage.model.annotations import REQUEUED
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -68,7 +69,7 @@ def test_a_pod_is_called_by_an_annotation_and_nothing_else_of_it_changes():
         door.cluster.remove_pod("default/x")
         await door.until_told(WRITTEN)
         (write,) = door.api.written
-        annotations = {WOKEN: "2023-11-14T22:13:20Z"}
+        annotations = {REQUEUED: "2023-11-14T22:13:20Z"}
         assert write == (
             "PATCH",
             "/api/v1/namespaces/default/pods/p",
@@ -164,8 +165,8 @@ def test_a_pod_that_somebody_bound_is_not_called():
 def test_calls_are_counted_by_what_became_of_them():
     metrics = ExtenderMetrics()
     for outcome in (WRITTEN, WRITTEN, FAILED, PLACED):
-        metrics.call(outcome)
+        metrics.requeued(outcome)
     value = metrics.registry.get_sample_value
-    assert value("tonnage_wake_writes_total", {"outcome": WRITTEN}) == 2
-    assert value("tonnage_wake_writes_total", {"outcome": FAILED}) == 1
-    assert value("tonnage_pods_woken_total") == 1
+    assert value("tonnage_requeue_writes_total", {"outcome": WRITTEN}) == 2
+    assert value("tonnage_requeue_writes_total", {"outcome": FAILED}) == 1
+    assert value("tonnage_pods_requeued_total") == 1

@@ -92,9 +92,11 @@ def test_a_part_of_a_card_that_is_no_such_number(fraction: str) -> None:
 
 @pytest.mark.parametrize("count", ["abc", "", "-1", "0", "1e3", "99999999999999999999"])
 def test_a_minimum_that_is_no_such_number(count: str) -> None:
-    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage/min-members": count}), pod("fine", 1))
+    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage.io/min-members": count}), pod("fine", 1))
     world.cycle()
-    wanted = f"InvalidGroup: default/p: annotation tonnage/min-members is {count!r}; expected a whole number from 1 up"
+    wanted = (
+        f"InvalidGroup: default/p: annotation tonnage.io/min-members is {count!r}; expected a whole number from 1 up"
+    )
     assert world.said == {"p": wanted}
     assert world.placed == {"fine": "a"}
 
@@ -102,15 +104,18 @@ def test_a_minimum_that_is_no_such_number(count: str) -> None:
 @pytest.mark.parametrize(
     ("annotations", "said"),
     [
-        ({"tonnage/min-members": "4", "tonnage/max-members": "2"}, "at most 2 pods may have a place, fewer than the 4"),
-        ({"tonnage/queue": "../..//x\n\x00 é"}, "QueueNotFound: default/p is in queue ../..//x\n\x00 é"),
+        (
+            {"tonnage.io/min-members": "4", "tonnage.io/max-members": "2"},
+            "at most 2 pods may have a place, fewer than the 4",
+        ),
+        ({"tonnage.io/queue": "../..//x\n\x00 é"}, "QueueNotFound: default/p is in queue ../..//x\n\x00 é"),
         ({"scheduling.volcano.sh/queue-name": "gone"}, "QueueNotFound: default/p is in queue gone"),
         ({"scheduling.k8s.io/group-name": "gone"}, "GroupNotFound: the pods name the PodGroup default/gone"),
         ({"pod-group-name": "../x"}, "GroupNotFound: the pods name the PodGroup default/../x"),
         ({"gpu-memory": "8Gi"}, "annotation gpu-memory: '8Gi' is not a whole number of MiB"),
         ({"gpu-fraction": "0.5"}, "keep one of them"),
         ({"hami.io/device-scoring-weights": "x=1"}, "expected slot=N,core=N,memory=N"),
-        ({"tonnage/min-members": "1", "tonnage/topology-required": "rack"}, "no node has the label rack"),
+        ({"tonnage.io/min-members": "1", "tonnage.io/topology-required": "rack"}, "no node has the label rack"),
     ],
 )
 def test_annotations_that_cannot_be_followed(annotations: dict[str, str], said: str) -> None:
@@ -121,7 +126,7 @@ def test_annotations_that_cannot_be_followed(annotations: dict[str, str], said: 
 
 
 def test_a_very_long_name_makes_no_very_long_sentence() -> None:
-    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage/queue": "q" * 200_000}))
+    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage.io/queue": "q" * 200_000}))
     world.cycle()
     assert len(world.said["p"].encode()) <= LONGEST_MESSAGE
 

@@ -29,9 +29,9 @@ class Api:
         return b"{}"
 
 
-def task(name: str = "p", handovers: bool = False) -> Task:
+def task(name: str = "p", gates: bool = False) -> Task:
     made = pod(name, 1)
-    if handovers:
+    if gates:
         gated = msgspec.structs.replace(made.spec, schedulingGates=[SchedulingGate("later")])
         made = msgspec.structs.replace(made, spec=gated)
     return make_task(made, default_vendors())
@@ -103,7 +103,7 @@ def test_one_that_comes_to_lead_again_says_everything_anew() -> None:
 
 def test_gated_pods_are_not_spoken_of() -> None:
     api = Api()
-    run(api, lambda made: made.set_unschedulable(task(handovers=True), "waits"))
+    run(api, lambda made: made.set_unschedulable(task(gates=True), "waits"))
     assert api.written == []
 
 

@@ -17,7 +17,7 @@ from tonnage.kube.resource import Change
 from tonnage.model.timestamp import rfc3339
 
 LOCK = "hami.io/mutex.lock"
-TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"
+TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken_over", "not_taken"
 
 
 class NodeLocks:

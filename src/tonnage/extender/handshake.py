@@ -22,7 +22,7 @@ from tonnage.model.node import Node
 log = logging.getLogger(__name__)
 
 REQUESTING = "Requesting"
-ASKED, WRITTEN_OFF, NOT_WRITTEN = "asked", "written off", "not written"
+ASKED, WRITTEN_OFF, NOT_WRITTEN = "asked", "written_off", "not_written"
 ANSWER_SECONDS = 60.0
 """Seconds that a plugin has to answer, and for which a plugin that was written off is left alone."""
 PERIOD = 15.0

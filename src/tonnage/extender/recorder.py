@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 FILTER, BIND = "filter", "bind"
 PLACED, FITS, UNSCHEDULABLE, ERROR = "placed", "fits", "unschedulable", "error"
-NOTHING_ASKED, SIMULATED = "nothing asked", "simulated"
-BOUND, NOT_BOUND = "bound", "not bound"
+NOTHING_ASKED, SIMULATED = "nothing_asked", "simulated"
+BOUND, NOT_BOUND = "bound", "not_bound"
 OUTCOMES = {
     FILTER: (PLACED, FITS, UNSCHEDULABLE, ERROR, NOTHING_ASKED, SIMULATED),
     BIND: (BOUND, NOT_BOUND),
 }
-DEVICE_PLUGIN_FAILED = "device plugin failed"
+DEVICE_PLUGIN_FAILED = "device_plugin_failed"
 
 MOST_PODS = 20_000
 """Some megabytes; of more pending pods the ones that were not tried for the longest time are forgotten."""
@@ -113,7 +113,7 @@ class ExtenderRecorder(PodRecorder):
 
     @harmless
     def requeued(self, outcome: str) -> None:
-        self._metrics.call(outcome)
+        self._metrics.requeued(outcome)
 
     def _line(self, level: int, event: str, pod: str, seconds: float, **fields: object) -> None:
         self.line(level, event, pod, seconds=round(seconds, 6), **fields)

@@ -17,12 +17,12 @@ from tonnage.extender.reservations import Filtered
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change
+from tonnage.model.annotations import REQUEUED
 from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 
-WOKEN = "tonnage.io/woken"
-"""The annotation of a pod that was called: when that was last."""
+
 _AT_ONCE = 4
 """Concurrent writes."""
 _GONE = (404, 409)
@@ -102,7 +102,7 @@ class Requeue:
             return []
 
     async def _requeue(self, task: Task) -> None:
-        body = {"metadata": {"uid": task.uid, "annotations": {WOKEN: rfc3339(self._now())}}}
+        body = {"metadata": {"uid": task.uid, "annotations": {REQUEUED: rfc3339(self._now())}}}
         path = f"/api/v1/namespaces/{task.namespace}/pods/{task.name}"
         async with self._slots:
             try:

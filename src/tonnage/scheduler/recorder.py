@@ -21,7 +21,7 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
-BOUND, NOT_BOUND, WAITS, NOT_EVICTED = "bound", "not bound", "waits", "promise given up"
+BOUND, NOT_BOUND, WAITING, NOMINATION_DROPPED = "bound", "not_bound", "waiting", "nomination_dropped"
 
 
 class SchedulerRecorder(PodRecorder):
@@ -38,7 +38,7 @@ class SchedulerRecorder(PodRecorder):
         task = decision.task
         self._conditions.forget(task.key)
         self._metrics.bind_seconds.observe(seconds)
-        self._metrics.pods.labels(BOUND).inc()
+        self._metrics.attempts.labels(BOUND).inc()
         self._metrics.timings.answered(task.key)
         self.events.record(_ref(task), SCHEDULED, f"Successfully assigned {task.key} to {decision.node}")
         self.line(
@@ -48,7 +48,7 @@ class SchedulerRecorder(PodRecorder):
     @harmless
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         """A pod was not bound; its reservation and those of the other `released` pods are undone."""
-        self._metrics.pods.labels(NOT_BOUND).inc()
+        self._metrics.attempts.labels(NOT_BOUND).inc()
         self.events.record(_ref(decision.task), FAILED_SCHEDULING, why)
         self.line(logging.WARNING, NOT_BOUND, decision.task.key, node=decision.node, message=why, released=released)
 
@@ -56,13 +56,13 @@ class SchedulerRecorder(PodRecorder):
     def unschedulable(self, decision: Decision, why: str) -> None:
         """A pod found no node."""
         task = decision.task
-        self._metrics.pods.labels(WAITS).inc()
+        self._metrics.attempts.labels(WAITING).inc()
         if not self._conditions.set_unschedulable(task, why):
             return
         reasons = sorted({rejected.reason for rejected in decision.rejected})
         self._metrics.rejected(reasons)
         self.events.record(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
-        self.line(logging.DEBUG, WAITS, task.key, message=why)
+        self.line(logging.DEBUG, WAITING, task.key, message=why)
 
     # -- outcomes of evictions
 
@@ -93,7 +93,7 @@ class SchedulerRecorder(PodRecorder):
         for task in tasks:
             self._conditions.set_unschedulable(task, why)
             self.events.record(_ref(task), FAILED_SCHEDULING, why)
-            self.line(logging.WARNING, NOT_EVICTED, task.key, message=why)
+            self.line(logging.WARNING, NOMINATION_DROPPED, task.key, message=why)
 
 
 def _ref(task: Task) -> ObjectRef:

@@ -212,7 +212,7 @@ class SchedulerService:
             await self.informer.refresh()
 
     def _begin(self) -> None:
-        self._metrics.takeovers.inc()
+        self._metrics.leader_acquisitions.inc()
         self._triggers.room_came_free()
 
     def _cease(self) -> None:

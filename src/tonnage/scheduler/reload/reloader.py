@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import SessionError
@@ -48,7 +48,7 @@ class Reloader:
         self.in_force = first
         self._source = source
         self._load = load
-        """Makes a configuration of a text and the name for messages; SettingsError with all that is wrong."""
+        """Makes a configuration of a text and the name for messages; ConfigError with all that is wrong."""
         self._service = service
         self._metrics = metrics
         self._pod = pod
@@ -57,7 +57,7 @@ class Reloader:
         """The last text, and why there was none."""
         for outcome in (TAKEN, REFUSED):
             metrics.config_reloads.labels(outcome)
-        metrics.config_taken.set(time.time())
+        metrics.config_reloaded.set(time.time())
 
     async def run(self) -> None:
         """Follow the source until cancelled, once the cluster's state is complete."""
@@ -78,11 +78,11 @@ class Reloader:
             log.info("%s holds the configuration in force again", source.name)
             return
         try:
-            if isinstance(content, SettingsError):
+            if isinstance(content, ConfigError):
                 raise content
             found = self._load(content, source.name)
             self._service.configure(found.plugins, found.actions)
-        except SettingsError as error:
+        except ConfigError as error:
             self._refuse(str(error), source)
         except SessionError as error:
             self._refuse(f"{source.name}: {error}", source)
@@ -93,7 +93,7 @@ class Reloader:
         else:
             self.in_force = found
             self._metrics.config_reloads.labels(TAKEN).inc()
-            self._metrics.config_taken.set(time.time())
+            self._metrics.config_reloaded.set(time.time())
             for warning in found.warnings:
                 log.warning("%s", warning)
             log.info("%s: the new configuration is in force", source.name)

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
 from tonnage.config.document import SCHEDULER
-from tonnage.config.notes import Note, SettingsError
+from tonnage.config.notes import ConfigError, Note
 from tonnage.config.source import text_of_file
 from tonnage.kube.client import Client
 from tonnage.kube.configmap import ConfigMap, one_config_map
@@ -23,7 +23,7 @@ from tonnage.observability.events import ObjectRef
 LOOK_SECONDS = 1.0
 PREFIX = "configmap:"
 
-Content = str | SettingsError
+Content = str | ConfigError
 """The text of a configuration, or why there is none."""
 
 
@@ -55,7 +55,7 @@ class FileSource:
         self._seconds = seconds
 
     def read(self) -> str:
-        """The text; SettingsError if it cannot be read."""
+        """The text; ConfigError if it cannot be read."""
         return text_of_file(self.name)
 
     async def contents(self) -> AsyncGenerator[Content, None]:
@@ -73,7 +73,7 @@ class FileSource:
     def _content(self) -> Content:
         try:
             return self.read()
-        except SettingsError as error:
+        except ConfigError as error:
             return error
 
     def _stamp(self) -> tuple[int, ...] | None:
@@ -122,7 +122,7 @@ class ConfigMapSource:
         return ObjectRef(self._named.namespace, self._named.map, self._uid, "ConfigMap")
 
     async def read(self) -> str:
-        """The text; SettingsError if there is none, KubeError if the API server cannot tell."""
+        """The text; ConfigError if there is none, KubeError if the API server cannot tell."""
         try:
             body = await self._client.get(f"{self._resource.path}/{self._named.map}")
             return self._text(decode_object(body, ConfigMap))
@@ -149,7 +149,7 @@ class ConfigMapSource:
     def _content(self, found: ConfigMap) -> Content:
         try:
             return self._text(found)
-        except SettingsError as error:
+        except ConfigError as error:
             return error
 
     def _text(self, found: ConfigMap) -> str:
@@ -168,5 +168,5 @@ class ConfigMapSource:
     def _missing(self) -> str:
         return f"there is no ConfigMap {self._named.map} in namespace {self._named.namespace}"
 
-    def _wrong(self, message: str) -> SettingsError:
-        return SettingsError(self.name, [Note(None, message)], [])
+    def _wrong(self, message: str) -> ConfigError:
+        return ConfigError(self.name, [Note(None, message)], [])
