@@ -60,10 +60,10 @@ def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_i
 def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
     async def scenario():
         async with cycle_runner() as service:
-            service.podgroup_statuses._said["default/g"] = None, {"phase": "Running"}
-            service.queue_statuses._said["queues", "q", None] = {"allocated": {}}
+            service.podgroup_statuses._written["default/g"] = None, {"phase": "Running"}
+            service.queue_statuses._written["queues", "q", None] = {"allocated": {}}
             service._cease()
-            assert not service.podgroup_statuses._said
-            assert not service.queue_statuses._said
+            assert not service.podgroup_statuses._written
+            assert not service.queue_statuses._written
 
     asyncio.run(scenario())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import find_plugins, valid_settings, valid_vendors
+from tonnage.cli.inputs import find_plugins, valid_config, valid_vendors
 from tonnage.extender.flags import extender_options
 
 if TYPE_CHECKING:
@@ -36,23 +36,13 @@ def command(options: "ExtenderOptions") -> None:
     from tonnage.server.http import ServeError
 
     log_to_stderr(options.debug)
-    for warning in (*options.warnings, *_without_effect(options)):
+    for warning in options.warnings:
         click.echo(f"warning: {warning}", err=True)
     vendors, plugins = _vendors(options), _plugins(options)
     try:
         uvloop.run(_serve(options, vendors, plugins))
     except (KubeError, ServeError) as error:
         raise click.ClickException(str(error)) from error
-
-
-def _without_effect(options: "ExtenderOptions") -> "Sequence[str]":
-    """Flags that are taken for compatibility and change nothing here."""
-    told = {
-        "--profiling: no profiles are served": options.profiling,
-        "--node-label-selector: all nodes are looked at": bool(options.node_label_selector),
-        "--kube-timeout: requests have time-outs of their own": bool(options.kube_timeout),
-    }
-    return [text for text, given in told.items() if given]
 
 
 def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
@@ -67,7 +57,7 @@ def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
 
     plugins = default_plugins()
     if options.config:
-        plugins = valid_settings(options.config, find_plugins(())).plugins
+        plugins = valid_config(options.config, find_plugins(())).plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
 
 

@@ -118,7 +118,7 @@ def command(
 
 
 def _loaded(text: str, name: str) -> "Configuration":
-    """The configuration in a text; SettingsError with all that is wrong."""
+    """The configuration in a text; ConfigError with all that is wrong."""
     from tonnage.actions.catalog import make_actions
     from tonnage.config.load import load_text
     from tonnage.scheduler.reload.reloader import Configuration
@@ -140,11 +140,11 @@ def _default() -> "Configuration":
 @contextmanager
 def _wrong_is_the_end() -> "Iterator[None]":
     """At the start there is nothing else to go by."""
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
 
     try:
         yield
-    except SettingsError as error:
+    except ConfigError as error:
         raise BadInput(f"the configuration is not valid\n{error}") from error
 
 

@@ -1,4 +1,4 @@
-"""From written objects to typed ones: what is kept, what is counted, and what is told about the rest."""
+"""Objects of manifests: typed objects, counts of unused kinds, and a Problem for every fault."""
 
 import re
 from collections.abc import Callable
@@ -57,20 +57,20 @@ _LISTS = {
 
 @dataclass(slots=True)
 class Manifests:
-    """What was read from one or several files."""
+    """The objects of one or several files."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     hypernodes: list[HyperNode] = field(default_factory=list)
     topologies: list[Topology] = field(default_factory=list)
     groups: list[GroupObject] = field(default_factory=list)
-    """Groups of pods, queues and priority classes."""
+    """Pod groups, queues and priority classes."""
     quotas: list[ResourceQuota] = field(default_factory=list)
     surroundings: list[Surrounding] = field(default_factory=list)
     """Namespaces and storage."""
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    """How many objects of a kind that Tonnage does not use, by version and kind."""
+    """Numbers of objects that Tonnage does not use, by version and kind."""
 
     def put_into(self, cluster: Cluster, wants: Callable[[Pod], bool] = lambda pod: True) -> None:
         """Add everything to a picture of the world, of the pods the wanted ones."""
@@ -81,7 +81,7 @@ class Manifests:
             HANDLERS[type(thing)].put(cluster, thing)
 
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
-    """Where in its list each object stands, by kind and name."""
+    """The index of each object in its list, by kind and name."""
 
     def add(self, name: str, thing: Kept) -> bool:
         """Keep an object; says whether it took the place of an earlier one of the same kind and name."""
@@ -95,7 +95,7 @@ class Manifests:
 
 
 class Reader:
-    """Takes the objects of one file, in their order."""
+    """Reads the objects of one file in order."""
 
     def __init__(self, source: str, into: Manifests) -> None:
         self.source = source
@@ -103,7 +103,7 @@ class Reader:
         self._number = 0
 
     def take(self, written: Written, implied: Header | None = None, depth: int = 0) -> None:
-        """Keep an object, the objects of a list, or a problem."""
+        """Keep an object or the objects of a list, or add a Problem."""
         implied = implied or Header()
         try:
             header = written.header()
@@ -198,7 +198,7 @@ def _decode(written: Written, type_: type[T]) -> T:
 
 
 def _fault(error: WireError) -> Fault:
-    """A wire error in words; which kind of value was found stays in it until its place is known."""
+    """A wire error in words; the kind of value found stays in the message until its line is known."""
     if shape := _SHAPE.fullmatch(error.message):
         wanted = [word for word in shape[1].split(" | ") if word != "null"]
         expected = " or ".join(_WORDS.get(word, word) for word in wanted)

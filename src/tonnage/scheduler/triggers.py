@@ -1,4 +1,4 @@
-"""What of all that happens in a cluster is a reason for a cycle.
+"""Triggers: which changes of the cluster start a cycle, and which pods they retry.
 
 A hook on each kind that the informer watches compares the cluster before and after each change: most of what API
 servers tell is that running pods still run and nodes still live.
@@ -39,7 +39,7 @@ class _PodState(NamedTuple):
 
 
 class Triggers:
-    """Tells the backlog what changed, and calls `wake` for everything that may let a pod be placed."""
+    """Retries unschedulable pods, and calls `wake` for every change that may let a pod be placed."""
 
     def __init__(self, scheduler_name: str, unschedulable: UnschedulablePods, wake: Callable[[], None]) -> None:
         self._scheduler_name = scheduler_name
@@ -69,8 +69,8 @@ class Triggers:
         return ChangeHook(lambda _cluster, _change: None, partial(self._other_after, kind.resource.path))
 
     def room_came_free(self) -> None:
-        """Anybody may find a place now."""
-        self._unschedulable.look_again()
+        """Retry all pods: any of them may find a place now."""
+        self._unschedulable.retry_all()
         self._wake()
 
     # -- groups, queues, quotas, storage
@@ -114,13 +114,13 @@ class Triggers:
             self.room_came_free()
         elif before is None or _asked(before.pod) != _asked(now.pod):
             self._unschedulable.forget(now.key)
-            self._unschedulable.look_at_job(cluster.groups.job_of(now).key)
+            self._unschedulable.retry_job(cluster.groups.job_of(now).key)
             self._wake()
 
     def _runs(self, task: Task, before: Holding | None, now: Holding | None, is_new: bool) -> None:
         if before is not None and now is not None and (before.node != now.node if is_new else before != now):
             self.room_came_free()
-        elif is_new and self._unschedulable.look_beside(task):
+        elif is_new and self._unschedulable.retry_with_rules(task):
             self._wake()
 
     def _is_gone(self, key: str) -> None:
@@ -155,12 +155,12 @@ def _without_status(thing: Any) -> Any:
 
 
 def _asked(pod: Pod) -> object:
-    """What decides where a waiting pod may go."""
+    """What decides where a pending pod may go."""
     return pod.metadata, pod.spec
 
 
 def what_counts(node: Node, vendors: Sequence[Vendor]) -> object:
-    """What decides which pods a node takes: no signs of life, no locks, no images."""
+    """What decides which pods a node takes: no heartbeats, locks or images."""
     handshakes = {vendor.handshake_annotation for vendor in vendors}
     annotations = {
         key: (GIVEN_UP in value if key in handshakes else value)

@@ -136,7 +136,7 @@ def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() ->
     world.run(
         lambda: world.shows(thing),
         lambda: world.shows(msgspec.structs.replace(thing, status=theirs)),
-        world.podgroup_statuses.forget_said,
+        world.podgroup_statuses.forget_written,
     )
     assert world.told("team") == [{"allocated": {"cpu": "2"}}, {"allocated": {"cpu": "2"}}]
 

@@ -97,7 +97,7 @@ class Server:
     def cycle(self) -> None:
         found = self.cycle_runner.run((), 0.0)
         words = Messages(found.waits)
-        self.podgroup_statuses.cycle(found.let_in, found.placed, [(one, words.why_not(one)) for one in found.waiting])
+        self.podgroup_statuses.cycle(found.enqueued, found.placed, [(one, words.why_not(one)) for one in found.waiting])
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Since when gangs have lacked pods, kept on their PodGroups: so they are stopped in time, also after a restart."""
+"""StaleGangs: the annotation on each PodGroup since when its gang lacks pods, so that a restart does not reset it."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class StaleGangs:
-    """Writes annotations while `run` runs, and calls `wake` when the time of a gang has come."""
+    """Writes annotations while `run` runs, and calls `wake` when a gang's grace period ends."""
 
     def __init__(self, client: Client, cluster: Cluster, wake: Callable[[], None], fence: Fence = always) -> None:
         self._client = client
@@ -25,12 +25,12 @@ class StaleGangs:
         self._wake = wake
         self._fence = fence
         self._wanted: dict[str, str | None] = {}
-        """What is to be written on groups: since when, or that they lack nothing."""
+        """Annotations to write, by group: since when it lacks pods, or None to remove the annotation."""
         self._filled = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
 
-    def tell(self, stale: Sequence[StaleGang] | None, now: float) -> None:
-        """These gangs lack pods, and no others; nothing is known if nobody looks for them."""
+    def update(self, stale: Sequence[StaleGang] | None, now: float) -> None:
+        """Take over which gangs lack pods; None if no plugin looks for stale gangs."""
         if stale is None:
             return
         groups = self._cluster.groups.groups
@@ -54,7 +54,7 @@ class StaleGangs:
             self._alarm = asyncio.get_running_loop().call_later(min(waits) + 0.01, self._wake)
 
     async def run(self) -> None:
-        """Write what is told, until cancelled."""
+        """Write annotations until cancelled."""
         while True:
             await self._filled.wait()
             self._filled.clear()
@@ -62,7 +62,7 @@ class StaleGangs:
                 left, least = self._fence()
                 if left >= least:
                     await self._write(job, since, min(left, 10.0))
-                # What was not written is told again by the next cycle.
+                # The next cycle queues again what was not written.
                 if self._wanted.get(job) == since:
                     del self._wanted[job]
 
