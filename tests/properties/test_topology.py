@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 LABELS = ("zone", "rack")
-REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"
+REQUIRED, PREFERRED = "tonnage.io/topology-required", "tonnage.io/topology-preferred"
 
 hosts = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, "1", "2", "3"]), st.integers(0, 4))
 gangs = st.fixed_dictionaries(

@@ -22,9 +22,8 @@ from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.model.storage import Namespace
+from tonnage.model.storage import Namespace, Surrounding
 from tonnage.model.topology import Topology
-from tonnage.model.wire import Surrounding
 
 Grant = tuple[tuple[int, PodUses], ...]
 """Per vendor, the slices that a pod's containers were given."""

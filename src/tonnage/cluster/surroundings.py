@@ -3,8 +3,7 @@
 from typing import TypeVar
 
 from tonnage.model.meta import NOTHING
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.model.wire import Surrounding
+from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass, Surrounding
 
 T = TypeVar("T")
 

@@ -155,3 +155,7 @@ class Namespace(msgspec.Struct, gc=False, frozen=True):
     """A namespace, for its labels."""
 
     metadata: ObjectMeta
+
+
+Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
+"""Objects beside nodes and pods that say where pods may go."""

@@ -6,21 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
-from tonnage.model.hypernode import HyperNode
-from tonnage.model.node import Node
-from tonnage.model.pod import Pod
-from tonnage.model.quota import ResourceQuota
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.model.topology import Topology
+from tonnage.model.kinds import BY_STRUCT
 
 T = TypeVar("T")
 
@@ -53,35 +39,6 @@ class Envelope(msgspec.Struct, gc=False, frozen=True):
     kind: str | None = None
     apiVersion: str | None = None
     items: list[msgspec.Raw] | None = None
-
-
-Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
-"""Objects beside nodes and pods that say where pods may go."""
-Network = HyperNode | Topology
-"""Objects that say which nodes are near each other."""
-Kind = type[Node] | type[Pod] | type[Network] | type[GroupObject] | type[ResourceQuota] | type[Surrounding]
-KINDS: dict[tuple[str, str], Kind] = {
-    ("v1", "Node"): Node,
-    ("v1", "Pod"): Pod,
-    ("v1", "ResourceQuota"): ResourceQuota,
-    ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
-    ("kai.scheduler/v1alpha1", "Topology"): Topology,
-    ("scheduling.volcano.sh/v1beta1", "PodGroup"): VolcanoPodGroup,
-    ("scheduling.volcano.sh/v1beta1", "Queue"): VolcanoQueue,
-    ("scheduling.run.ai/v2alpha2", "PodGroup"): KaiPodGroup,
-    ("scheduling.run.ai/v2", "Queue"): KaiQueue,
-    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingPodGroup,
-    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
-    ("v1", "Namespace"): Namespace,
-    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
-    ("v1", "PersistentVolume"): PersistentVolume,
-    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
-    ("storage.k8s.io/v1", "CSINode"): CSINode,
-}
-"""The objects that are read, by version and kind."""
-_HEADERS = {type_: header for header, type_ in KINDS.items()}
-NAMESPACED = ("Pod", "PersistentVolumeClaim", "PodGroup", "ResourceQuota")
-"""Kinds of objects that belong to a namespace."""
 
 
 _OFFSET = re.compile(r" \(byte (\d+)\)$")
@@ -170,9 +127,9 @@ def convert(data: object, kind: type[T]) -> T:
 
 def manifest(thing: object) -> dict[str, Any]:
     """An object of the model as plain data, without default fields; decoding gives the same object back."""
-    version, kind = _HEADERS[type(thing)]  # type: ignore[index]
+    kind = BY_STRUCT[type(thing)]
     plain: Any = without_nulls(msgspec.to_builtins(thing))
-    return {"apiVersion": version, "kind": kind, **plain}
+    return {"apiVersion": kind.api_version, "kind": kind.name, **plain}
 
 
 def encode(data: object) -> bytes:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from tonnage.cluster.jobs.group import MIN_MEMBERS, QUEUE
+from tonnage.model.annotations import MIN_MEMBERS, QUEUE
 from tonnage.model.meta import ObjectMeta, OwnerReference
 from tonnage.model.node import Node, NodeSpec, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements

@@ -113,7 +113,7 @@ def test_gangs_that_only_wait_are_left_alone():
 
 
 def test_groups_that_are_not_understood_or_are_no_objects_are_left_alone():
-    own = {"tonnage/min-members": "2"}
+    own = {"tonnage.io/min-members": "2"}
     cluster = world(
         kai_group("odd", 3, minSubGroup=2, annotations=since(61)),
         member("p", "odd", on="a"),

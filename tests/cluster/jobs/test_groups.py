@@ -41,7 +41,7 @@ def test_a_pod_belongs_to_the_group_it_names(said, job):
 def test_pods_of_one_owner_that_say_how_many_they_must_be_are_a_job():
     def worker(number, minimum):
         owner = OwnerReference("train", controller=True)
-        notes = {"tonnage/min-members": minimum, "tonnage/queue": "team"}
+        notes = {"tonnage.io/min-members": minimum, "tonnage.io/queue": "team"}
         meta = ObjectMeta(f"train-{number}", "default", annotations=notes, ownerReferences=[owner])
         return Pod(meta)
 
@@ -50,14 +50,14 @@ def test_pods_of_one_owner_that_say_how_many_they_must_be_are_a_job():
     assert (job.key, job.minimum, len(job.tasks), job.queue) == ("default/train", 3, 3, "team")
     cluster.upsert_pod(worker(1, "few"))
     assert job.minimum == 2
-    assert "tonnage/min-members is 'few'" in job.group.fault
+    assert "tonnage.io/min-members is 'few'" in job.group.fault
     assert ("Pod/default/train-0", "metadata.annotations") in problems(cluster)
 
 
 @pytest.mark.parametrize(
     ("said", "name"),
     [
-        ({"annotations": {"tonnage/queue": "t"}, "labels": {"kai.scheduler/queue": "k"}}, "t"),
+        ({"annotations": {"tonnage.io/queue": "t"}, "labels": {"kai.scheduler/queue": "k"}}, "t"),
         ({"annotations": {"scheduling.volcano.sh/queue-name": "v"}}, "v"),
         ({"labels": {"kai.scheduler/queue": "k"}}, "k"),
         ({}, "default"),
@@ -243,7 +243,7 @@ def test_a_group_of_kai_with_subgroups_needs_what_they_need():
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "", "9" * 30, "²"])
 def test_numbers_of_members_that_are_none_are_said(text):
-    task = make_task(pod("p", annotations={"tonnage/min-members": text}), [])
+    task = make_task(pod("p", annotations={"tonnage.io/min-members": text}), [])
     assert "expected a whole number from 1 up" in own_group("default/p", [task]).fault
 
 

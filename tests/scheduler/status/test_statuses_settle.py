@@ -17,8 +17,7 @@ from tests.scheduler.watching import leads
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.jobs.job import PodStatus
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.informer import PODS
-from tonnage.kube.kinds import VOLCANO_GROUPS
+from tonnage.kube.kinds import PODS, WATCHED
 from tonnage.kube.resource import Change
 from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
@@ -29,6 +28,8 @@ from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.status import podgroups, writer
 from tonnage.scheduler.status.podgroups import PodGroupStatuses
 from tonnage.scheduler.status.podgroupstatus import members_of, volcano_phase
+
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 PODS_IN_ALL, MINIMUM = 3, 2
 STEPS = st.lists(
@@ -73,7 +74,7 @@ class Server:
 
     def show(self, thing: VolcanoPodGroup | Pod, gone: bool = False) -> None:
         kind = PODS if isinstance(thing, Pod) else VOLCANO_GROUPS
-        (kind.drop(self.cluster, thing.key, thing) if gone else kind.put(self.cluster, thing))
+        (kind.handler.drop(self.cluster, thing.key, thing) if gone else kind.handler.put(self.cluster, thing))
         self.podgroup_statuses.seen(kind, [Change(thing.key, thing, gone)])
 
     def step(self, what: str, number: int) -> None:
@@ -96,7 +97,7 @@ class Server:
     def cycle(self) -> None:
         found = self.cycle_runner.run((), 0.0)
         words = Messages(found.waits)
-        self.podgroup_statuses.cycle(found.let_in, found.placed, [(one, words.why_not(one)) for one in found.waiting])
+        self.podgroup_statuses.cycle(found.enqueued, found.placed, [(one, words.why_not(one)) for one in found.waiting])
 
 
 @contextmanager

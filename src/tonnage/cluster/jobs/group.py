@@ -8,6 +8,7 @@ import msgspec
 from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
 from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelConstraint, constrained, in_network
 from tonnage.cluster.task import Task
+from tonnage.model.annotations import MAX_MEMBERS, MIN_MEMBERS, QUEUE
 from tonnage.model.duration import seconds
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING
@@ -20,9 +21,6 @@ KAI_GROUP = "pod-group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ROLE = "volcano.sh/task-spec"
 KAI_ROLE = "kai.scheduler/subgroup-name"
-QUEUE = "tonnage/queue"
-MIN_MEMBERS = "tonnage/min-members"
-MAX_MEMBERS = "tonnage/max-members"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE = "kai.scheduler/queue"
 LAST_START = "kai.scheduler/last-start-timestamp"

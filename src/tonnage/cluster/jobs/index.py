@@ -15,15 +15,9 @@ from tonnage.cluster.jobs.hierarchy import Hierarchy, hierarchy
 from tonnage.cluster.jobs.job import Job, PodStatus, StatusOf
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.task import Task
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.model.annotations import renamed_keys, renamed_problem
+from tonnage.model.group import CoschedulingPodGroup, GroupObject, PodGroup, PriorityClass, VolcanoPodGroup
+from tonnage.model.kinds import Role, structs_of
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 
@@ -67,8 +61,8 @@ class JobIndex:
         self._status = status
         self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.groups: dict[str, Group] = {}
-        self._given_groups = Sources[Group]((VolcanoPodGroup, KaiPodGroup, CoschedulingPodGroup))
-        self._given_queues = Sources[Queue]((VolcanoQueue, KaiQueue))
+        self._given_groups = Sources[Group](structs_of(Role.POD_GROUP))
+        self._given_queues = Sources[Queue](structs_of(Role.QUEUE))
         self.priorities = dict(_SYSTEM_CLASSES)
         self.jobs: dict[str, Job] = {}
         """Jobs that pods name, by namespace and name."""
@@ -80,6 +74,8 @@ class JobIndex:
         self._new: dict[str, None] = {}
         """Volcano PodGroups that are not in the queue yet, in the order in which they came."""
         self._let_in: dict[str, str] = {}
+        self._renamed: dict[str, list[tuple[str, str]]] = {}
+        """Pods and PodGroups that use annotation keys of before the first release."""
         """Groups that entered the queue, with their creation time, until their object shows the phase."""
         self.unmanaged: dict[str, str] = {}
         """Waiting pods of other schedulers, with the group they name."""
@@ -92,7 +88,8 @@ class JobIndex:
         if isinstance(thing, PriorityClass):
             self.priorities[thing.metadata.name] = thing.value
             self._refresh_all()
-        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        elif isinstance(thing, PodGroup):
+            self._note_keys(f"PodGroup/{thing.key}", thing.metadata.annotations)
             group = self._remembered(read_group(thing))
             self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, group)
             self._track_new(thing.key)
@@ -109,7 +106,8 @@ class JobIndex:
             self.priorities.pop(name, None)
             self.priorities.update(_SYSTEM_CLASSES)
             self._refresh_all()
-        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        elif isinstance(thing, PodGroup):
+            self._note_keys(f"PodGroup/{thing.key}", None)
             group = self._given_groups.drop(type(thing), thing.key)
             if group is None:
                 self.groups.pop(thing.key, None)
@@ -130,7 +128,7 @@ class JobIndex:
         """What all objects of a kind define, by name, with the namespace where they have one."""
         if kind is PriorityClass:
             return self.priorities
-        return self._given_queues.of(kind) if kind in (VolcanoQueue, KaiQueue) else self._given_groups.of(kind)
+        return self._given_groups.of(kind) if issubclass(kind, PodGroup) else self._given_queues.of(kind)
 
     def hierarchy(self) -> Hierarchy:
         """The hierarchy of queues."""
@@ -204,6 +202,7 @@ class JobIndex:
 
     def put(self, task: Task, status: PodStatus) -> None:
         """Add a pod to the job that it names, or change it."""
+        self._note_keys(f"Pod/{task.key}", task.pod.metadata.annotations)
         link = link_of(task.pod)
         if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
             self.drop(task.key)
@@ -233,6 +232,7 @@ class JobIndex:
 
     def drop(self, key: str) -> None:
         """Remove a pod that is gone."""
+        self._note_keys(f"Pod/{key}", None)
         job = self.of_pod.pop(key, None)
         if job is not None and job.drop(key):
             del self.jobs[job.key]
@@ -301,6 +301,16 @@ class JobIndex:
             job = self.jobs[key]
             if job.group is not None and not job.group.is_object and job.group.fault:
                 yield Problem(f"Pod/{min(job.tasks, default=key)}", "metadata.annotations", "", "", job.group.fault)
+
+        for name in sorted(self._renamed):
+            yield from (renamed_problem(name, old, new) for old, new in self._renamed[name])
+
+    def _note_keys(self, name: str, annotations: Mapping[str, str] | None) -> None:
+        found = renamed_keys(annotations) if annotations else None
+        if found:
+            self._renamed[name] = found
+        elif self._renamed:
+            self._renamed.pop(name, None)
 
     def _problems_of(self, group: Group) -> Iterator[Problem]:
         name = f"PodGroup/{group.key}"

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from tonnage.cluster.task import Task
+from tonnage.model.annotations import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 from tonnage.model.group import NetworkTopology, TopologyConstraint
 from tonnage.model.problem import annotation_field
 
-REQUIRED = "tonnage/topology-required"
-PREFERRED = "tonnage/topology-preferred"
 KAI_TOPOLOGY = "kai.scheduler/topology"
 KAI_REQUIRED = "kai.scheduler/topology-required-placement"
 KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
@@ -55,9 +54,11 @@ def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]
 
 def annotated(annotations: Mapping[str, str]) -> LabelConstraint | None:
     """The constraint in annotations; Tonnage's own take precedence."""
-    if REQUIRED in annotations or PREFERRED in annotations:
-        field = annotation_field(REQUIRED if REQUIRED in annotations else PREFERRED)
-        said = LabelConstraint(annotations.get(REQUIRED, ""), annotations.get(PREFERRED, ""), None, field)
+    if TOPOLOGY_REQUIRED in annotations or TOPOLOGY_PREFERRED in annotations:
+        field = annotation_field(TOPOLOGY_REQUIRED if TOPOLOGY_REQUIRED in annotations else TOPOLOGY_PREFERRED)
+        said = LabelConstraint(
+            annotations.get(TOPOLOGY_REQUIRED, ""), annotations.get(TOPOLOGY_PREFERRED, ""), None, field
+        )
     elif KAI_REQUIRED in annotations or KAI_PREFERRED in annotations:
         field = annotation_field(KAI_REQUIRED if KAI_REQUIRED in annotations else KAI_PREFERRED)
         levels = annotations.get(KAI_REQUIRED, ""), annotations.get(KAI_PREFERRED, "")

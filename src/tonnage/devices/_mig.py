@@ -1,4 +1,4 @@
-"""MIG: which instance of a card serves a request, and the pod annotation that says so to the device plugin."""
+"""MIG instances: the choice of an instance for a request, and the pod annotation that tells the device plugin."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,7 +10,7 @@ from tonnage.devices.codec import decode_json
 from tonnage.model.wire import encode
 
 FROM_THE_TOP = ("1g.", "3g.")
-"""Profiles placed from the highest start, so that the low starts stay whole for those that fit only there."""
+"""Profiles placed from the highest start, which keeps the low starts free for profiles that fit only there."""
 
 _Position = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 _Named = Annotated[str, msgspec.Meta(min_length=1)]
@@ -19,7 +19,7 @@ _Named = Annotated[str, msgspec.Meta(min_length=1)]
 def choose(
     profiles: Sequence[MigProfile], memory: int, taken: Sequence[MigPlacement]
 ) -> tuple[MigProfile, MigPlacement] | None:
-    """The smallest profile with that much memory that still has a place, and the place; nothing if there is none."""
+    """The smallest profile with that much memory and a free placement, with the placement; None if there is none."""
     for profile in sorted(profiles, key=lambda profile: (profile.memory, profile.slices, profile.name)):
         if profile.memory < memory:
             continue
@@ -36,7 +36,7 @@ class _Place(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Allocation(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """One instance; the device plugin adds the ids of what it made of it, which do not matter here."""
+    """One instance; the ids that the device plugin adds once it has created it are ignored."""
 
     container_index: _Position
     device_index: _Position
@@ -46,7 +46,7 @@ class _Allocation(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
 
 def encode_allocations(uses: PodUses) -> str:
-    """The instances among what a pod was given; empty if there are none."""
+    """The annotation for the instances among a pod's devices; empty if there are none."""
     allocations = [
         _Allocation(container, device, use.uuid, use.profile, _Place(use.placement.start, use.placement.size))
         for container, given in enumerate(uses)
@@ -57,7 +57,7 @@ def encode_allocations(uses: PodUses) -> str:
 
 
 def with_allocations(uses: PodUses, text: str) -> PodUses:
-    """What a pod was given, completed by the instances that the annotation names."""
+    """A pod's devices, completed by the instances that the annotation names."""
     allocations: dict[tuple[int, int], DeviceUse] = {}
     for number, entry in enumerate(decode_json(text, list[_Allocation], "instance"), 1):
         place = entry.container_index, entry.device_index

@@ -1,4 +1,4 @@
-"""Finding places for pods whose job was promised some: where they were promised, now or later, or elsewhere."""
+"""Places for the pods of a nominated job: on their nominated nodes or elsewhere, now or once victims have left."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -12,7 +12,7 @@ from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
 
-def find(
+def find_places(
     session: Session,
     job: Job,
     tasks: Sequence[Task],
@@ -21,16 +21,16 @@ def find(
     anywhere: bool = True,
     keep: bool = True,
 ) -> list[Decision] | None:
-    """Places for all of the pods, on the nodes named or else anywhere; nothing if the job cannot start so.
+    """Places for all of the pods, on the nodes in `places` or else anywhere; None if the job cannot start there.
 
-    Either all of them fit now, or all wait for others to leave, with their places.
+    Either all pods fit now, or all wait until victims have left.
     """
     cluster = session.cluster
     queue = cluster.queues.get(job.queue)
     if queue is None or why_held_back(session, job) is not None or session.why_invalid(job) is not None:
         return None
     if session.node_sets(job, tasks) is not None:
-        # Its pods are to be close to each other, which is a question for all nodes together.
+        # The job has a topology constraint, which only a search over all nodes together can meet.
         anywhere = False
         if not all(places.get(task.key) for task in tasks):
             return None
@@ -56,7 +56,7 @@ def _place_all(
     places: Mapping[str, str],
     anywhere: bool,
 ) -> list[Decision] | None:
-    """A place for each of the pods, on its node if it can be; nothing if one finds none."""
+    """A place for each pod, on its node in `places` if it fits there; None if a pod fits nowhere."""
     cluster = session.cluster
     found: list[Decision] = []
     for task in tasks:

@@ -1,7 +1,7 @@
-"""KAI's way of sharing GPUs: annotations that ask for a part of a card, and labels that say which pods share one.
+"""KAI's GPU sharing: annotations that request a part of a card, and labels that name the pods sharing a card.
 
-A pod asks by `gpu-fraction` or `gpu-memory` and has no GPU in its containers' resources. Once it runs, a label names
-the group of pods that it shares a card with; a reservation pod keeps that card for the group.
+A pod sets `gpu-fraction` or `gpu-memory` and has no GPU in its containers' resources. Once it runs, a label names the
+group of pods that share its card; a reservation pod holds that card for the group.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -23,7 +23,7 @@ _STEPS = 10**9
 
 
 def shared_request(pod: Pod, vendor: str) -> tuple[int, DeviceRequest] | None:
-    """The part of cards that a pod's annotations ask for, and the position of the container that gets it."""
+    """The request that a pod's annotations make, and the position of the container that gets the cards."""
     annotations = pod.annotations
     fraction, memory = annotations.get(FRACTION), annotations.get(MEMORY)
     number = _whole(NUMBER, annotations[NUMBER]) if NUMBER in annotations else 1
@@ -48,7 +48,7 @@ def shared_request(pod: Pod, vendor: str) -> tuple[int, DeviceRequest] | None:
 
 
 def groups(pod: Pod) -> tuple[CardGroup, ...]:
-    """The groups that a pod's labels name: one, or several each with its name in the label's key."""
+    """The groups that a pod's labels name: one in a label's value, or several in labels' keys."""
     labels = pod.labels
     card = ""
     is_reservation = pod.metadata.namespace == RESERVATIONS
@@ -83,7 +83,7 @@ def _whole(annotation: str, text: str, unit: str = "") -> int:
 
 
 def _position(pod: Pod) -> int:
-    """Where the container that gets the cards stands among all: the one that is named, or the first ordinary one."""
+    """The position of the container that gets the cards: the named one, or the first that is no init container."""
     init = pod.spec.initContainers or []
     name = pod.annotations.get(CONTAINER)
     if name is None:

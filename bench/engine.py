@@ -1,4 +1,4 @@
-"""What is measured: each function gives one figure in the unit that its row of the table names."""
+"""Engine measurements: placements, first decisions, memory and start-up."""
 
 import gc
 import statistics
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.workload import apart_pod, bench_node, bench_pod, mixed_pods, running_pod
+from bench.workload import anti_affine_pod, bench_node, bench_pod, mixed_pods, running_pod
 from tests.reference import ObjectScheduler
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
@@ -21,7 +21,7 @@ from tonnage.plugins.scoring.nodeorder import NodeOrder
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 STRETCH = 250
-"""Placements that are timed together."""
+"""Placements per timing."""
 
 
 class Spent(NamedTuple):
@@ -29,20 +29,20 @@ class Spent(NamedTuple):
 
     mean: float
     fastest: float
-    """In the fastest of many short stretches: other users of a machine only ever make it slower."""
+    """The fastest of many short stretches, because other load only ever adds time."""
 
 
-class LooksAtEachNode(Plugin):
+class ScoresEachNode(Plugin):
     """A user's plugin that scores one node at a time."""
 
-    name = "looks-at-each-node"
+    name = "scores-each-node"
 
     def on_session_open(self, session: Session) -> None:
         session.add_node_order(lambda task, node: 1.0 if node.labels.get("pool") == "pool-1" else 0.0)
 
 
 def full_plugins() -> list[Plugin]:
-    """The stock plugins with every scoring plugin beside them."""
+    """The default plugins and three scoring plugins."""
     binpack = Binpack(Binpack.Arguments(resources={"nvidia.com/gpu": 5}))
     return [*default_plugins(), binpack, NodeResourcesFit(), NodeOrder()]
 
@@ -50,7 +50,7 @@ def full_plugins() -> list[Plugin]:
 def seconds_per_placement(
     cluster: Cluster, count: int, seed: int = 0, plugins: Callable[[], list[Plugin]] = default_plugins
 ) -> Spent:
-    """Time for deciding, recording and holding a placement; pods that stay waiting count too."""
+    """CPU time of deciding a placement and reserving its devices; unschedulable pods count too."""
     tasks = [make_task(pod, cluster.vendors) for pod in mixed_pods(count, seed)]
     stretches: list[float] = []
     with Session(cluster, plugins()) as session:
@@ -59,10 +59,11 @@ def seconds_per_placement(
         gc.collect()
         gc.freeze()
         for begin in range(0, count, STRETCH):
+            stretch = tasks[begin : begin + STRETCH]
             start = time.process_time()
-            for task in tasks[begin : begin + STRETCH]:
+            for task in stretch:
                 session.place(task)
-            stretches.append((time.process_time() - start) / STRETCH)
+            stretches.append((time.process_time() - start) / len(stretch))
         for task in tasks:
             session.unplace(task.key)
         gc.unfreeze()
@@ -70,7 +71,7 @@ def seconds_per_placement(
 
 
 def seconds_per_first_decision(cluster: Cluster, more: Sequence[Plugin] = (), count: int = 30) -> float:
-    """Time of one core for the first decision about a shape that no pod had before, at its fastest."""
+    """Time of the first decision for a new pod class, the fastest of `count`."""
     tasks = [make_task(bench_pod(f"new-{n}", 1, 9001 + n, 7), cluster.vendors) for n in range(count)]
     spent: list[float] = []
     with Session(cluster, [*default_plugins(), *more]) as session:
@@ -82,9 +83,9 @@ def seconds_per_first_decision(cluster: Cluster, more: Sequence[Plugin] = (), co
     return min(spent)
 
 
-def seconds_per_placement_apart(cluster: Cluster, count: int = 200) -> float:
-    """Time of one core for placing a pod that repels its like, once its labels are counted, at its fastest."""
-    tasks = [make_task(apart_pod(number), cluster.vendors) for number in range(count)]
+def seconds_per_anti_affinity(cluster: Cluster, count: int = 200) -> float:
+    """CPU time of placing a pod with anti-affinity to its own labels, the fastest; the first half warms up."""
+    tasks = [make_task(anti_affine_pod(number), cluster.vendors) for number in range(count)]
     spent: list[float] = []
     with Session(cluster, default_plugins()) as session:
         session.decide(tasks[0])
@@ -98,7 +99,7 @@ def seconds_per_placement_apart(cluster: Cluster, count: int = 200) -> float:
 
 
 def seconds_per_task(cluster: Cluster, count: int = 2000) -> float:
-    """Time of one core for working out what a pod needs."""
+    """CPU time of reading a pod's requests into a task."""
     pods = list(mixed_pods(count))
     start = time.process_time()
     for pod in pods:
@@ -107,7 +108,7 @@ def seconds_per_task(cluster: Cluster, count: int = 2000) -> float:
 
 
 def seconds_per_object_placement(nodes: int, running: int, count: int) -> float:
-    """The same placements by a straightforward scheduler that loops over objects."""
+    """CPU time of the same placements by a reference scheduler that loops over objects."""
     scheduler = ObjectScheduler()
     for number in range(nodes):
         scheduler.add_node(bench_node(number))
@@ -121,12 +122,12 @@ def seconds_per_object_placement(nodes: int, running: int, count: int) -> float:
 
 
 def memory_of_cluster(nodes: int, running: int) -> float:
-    """Peak resident memory in MB of a fresh process that holds such a cluster and has placed pods on it."""
+    """Peak resident memory in MB of a new process that builds the cluster and places 500 pods."""
     program = (
         "from bench.workload import bench_cluster\n"
-        "from bench.measures import seconds_per_placement\n"
+        "from bench.engine import seconds_per_placement\n"
         f"seconds_per_placement(bench_cluster({nodes}, {running}), 500)\n"
-        # What getrusage tells still counts the process that started this one.
+        # getrusage would count the parent process too.
         "lines = open('/proc/self/status').read().splitlines()\n"
         "print(next(int(line.split()[1]) / 1000 for line in lines if line.startswith('VmHWM')))\n"
     )
@@ -136,7 +137,7 @@ def memory_of_cluster(nodes: int, running: int) -> float:
 
 
 def start_up_ratio(runs: int = 15) -> float:
-    """Time of `tonnage --help` over that of a Python that only imports click, the fastest of several runs each."""
+    """Time of `tonnage --help` relative to a Python process that imports click, each the fastest of `runs`."""
 
     def fastest(command: list[str]) -> float:
         best = float("inf")
@@ -151,7 +152,7 @@ def start_up_ratio(runs: int = 15) -> float:
 
 
 def yardstick() -> float:
-    """Seconds for one small NumPy operation, which says how fast this machine is at this moment."""
+    """Seconds of one small NumPy operation: the speed of this machine at this moment."""
     import timeit
 
     import numpy as np

@@ -1,4 +1,4 @@
-"""Comparing two pictures finds whatever was tampered with, and nothing where there is nothing."""
+"""The comparison of two clusters finds whatever was tampered with, and nothing where there is nothing."""
 
 from collections.abc import Callable
 

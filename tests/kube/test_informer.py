@@ -1,4 +1,4 @@
-"""The live picture against a server that misbehaves: nothing is missed, and nothing takes it down."""
+"""The informer against a server that misbehaves: it misses nothing, and nothing stops it."""
 
 import asyncio
 import json
@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, Plan, Stream, error_line, status
 from tests.kube.live import Live, live, run
 from tests.scenario import node, pod, running
-from tonnage.kube.informer import PODS as POD_KIND
-from tonnage.kube.informer import FollowedKind
+from tonnage.cluster.cluster import Cluster
+from tonnage.devices.catalog import default_vendors
+from tonnage.kube.informer import ChangeHook, ClusterInformer
+from tonnage.kube.kinds import NODES as NODE_KIND
+from tonnage.kube.kinds import PODS as POD_KIND
+from tonnage.kube.kinds import WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff, Reflector, listing
 
@@ -60,15 +65,39 @@ def test_listeners_are_told_after_the_picture_changed(tmp_path: Path) -> None:
         async with live(tmp_path) as now:
             told: list[tuple[str, str, bool]] = []
 
-            def listen(kind: FollowedKind, changes: Sequence[Change]) -> None:
+            def listen(kind: WatchedKind, changes: Sequence[Change]) -> None:
                 told.extend((kind.resource.kind, change.key, change.key in now.cluster.nodes) for change in changes)
 
-            now.informer.listeners.append(listen)
+            now.informer.add_listener(now.kinds, listen)
             now.server.put(node("new"))
             await now.until(lambda: bool(told))
             assert told == [("Node", "new", True)]
 
     run(main())
+
+
+def test_hooks_see_the_cluster_before_and_after_each_change_in_their_order() -> None:
+    cluster = Cluster(default_vendors())
+    informer = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5))
+    told: list[tuple[str, bool]] = []
+
+    def hook(name: str) -> ChangeHook:
+        def before(cluster: Cluster, change: Change) -> str:
+            told.append((f"before {name}", change.key in cluster.nodes))
+            return name
+
+        def after(cluster: Cluster, change: Change, state: str) -> None:
+            told.append((f"after {state}", change.key in cluster.nodes))
+
+        return ChangeHook(before, after)
+
+    informer.add_hook(NODE_KIND, hook("one"))
+    informer.add_hook(NODE_KIND, hook("two"))
+    informer.take(NODE_KIND, Change("a", node("a")))
+    assert told == [("before one", False), ("before two", False), ("after one", True), ("after two", True)]
+    told.clear()
+    informer.take(NODE_KIND, Change("a", is_gone=True))
+    assert told == [("before one", True), ("before two", True), ("after one", False), ("after two", False)]
 
 
 # -- breaks

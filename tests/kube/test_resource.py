@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.scenario import pod
 from tonnage.kube.errors import KubeError, OutdatedError, StatusError, refusal
-from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.resource import read_lines, read_page
 from tonnage.kube.watch import Backoff, Lines
 from tonnage.lab.api import pod_manifest
@@ -87,7 +87,7 @@ def test_a_page_with_one_object_that_cannot_be_read_gives_the_others() -> None:
     items = [versioned("p", 1), {"metadata": {"name": "q", "namespace": "n", "labels": 5}}, {"metadata": {}}, 7]
     metadata = {"resourceVersion": "8", "continue": "token"}
     page = read_page(PODS.resource, json.dumps({"metadata": metadata, "items": items}).encode())
-    assert (page.version, page.following) == ("8", "token")
+    assert (page.version, page.continue_token) == ("8", "token")
     assert [(change.key, change.problem is None) for change in page.changes] == [
         ("default/p", True),
         ("n/q", False),

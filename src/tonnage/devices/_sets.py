@@ -1,4 +1,4 @@
-"""Choosing cards that belong together, by a fact that each tells of itself or by its index."""
+"""Sets of cards that belong together, by a custom fact of each card or by its index."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from tonnage.devices.base import Device
 
 
 def fewest_groups(count: int, candidates: Sequence[Device], fact: str) -> list[int] | None:
-    """Cards from the groups with the most candidates; no opinion unless every card names its group by that fact."""
+    """Cards of the groups with the most candidates; None unless every card has the fact that names its group."""
     groups: dict[object, list[int]] = {}
     for position, device in enumerate(candidates):
         facts = dict(device.custom)
@@ -18,7 +18,7 @@ def fewest_groups(count: int, candidates: Sequence[Device], fact: str) -> list[i
 
 
 def smallest_group(count: int, candidates: Sequence[Device], fact: str) -> list[int]:
-    """Cards of the smallest group that has enough, else of several, the smallest first; without a group last."""
+    """Cards of the smallest group that has enough, else of several groups, smallest first; ungrouped cards last."""
     groups: dict[object, list[int]] = {}
     alone: list[int] = []
     for position, device in enumerate(candidates):
@@ -31,5 +31,5 @@ def smallest_group(count: int, candidates: Sequence[Device], fact: str) -> list[
 
 
 def by_index(candidates: Sequence[Device]) -> dict[int, int]:
-    """The candidates' positions by the index of the card, in the order of indexes."""
+    """The positions of candidates by card index, in ascending order of the index."""
     return dict(sorted((device.index, position) for position, device in enumerate(candidates)))

@@ -1,7 +1,7 @@
-"""Vendors that differ in names and units only, and what every vendor shares with them.
+"""Base classes of vendors: plain vendors, which differ in names and units only, and their variants.
 
-A plain vendor counts cards by one resource, qualifies them by memory and cores, and keeps what pods hold in a pair of
-pod annotations of the common form. Vendors with more to say override one of the small steps.
+A plain vendor counts cards by one resource, qualifies them by memory and cores, and records the devices of a pod in two
+pod annotations of the common form. Other vendors override single steps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ from tonnage.model.pod import Container, Pod
 
 @contextmanager
 def refusing_nonsense() -> Iterator[None]:
-    """At admission, a request that can never mean anything is refused with its reason."""
+    """Turn a RequestError into an AdmissionError with the same message."""
     try:
         yield
     except RequestError as error:
@@ -44,18 +44,18 @@ def refusing_nonsense() -> Iterator[None]:
 
 
 def by_container(uses: PodUses, pod: Pod) -> PodUses:
-    """A pod's record with a slot for every container; schedulers before 2.9 left out the init containers."""
+    """A pod's record with a slot for every container; HAMi before 2.9 left out the init containers."""
     init = len(pod.spec.initContainers or ())
     return ((),) * init + uses if init and len(uses) == len(pod.spec.containers) else uses
 
 
 def named(*resources: str) -> tuple[str, ...]:
-    """The resources that there are; one without a name cannot be asked for."""
+    """The resources that have a name; the others cannot be requested."""
     return tuple(name for name in resources if name)
 
 
 class PlainVendor(Vendor):
-    """Cards that are counted, with memory and cores on each."""
+    """Cards that are counted by one resource, with memory and cores on each."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class PlainVendor(Vendor):
         default_cores: int = 0,
         is_consumed: bool = True,
     ) -> None:
-        """`is_consumed` says whether the device plugin reads, and then empties, a copy of the record."""
+        """`is_consumed` says whether the device plugin reads a copy of the record and then empties it."""
         self.name = name
         self.count_resource = count_resource
         self.memory_resource = memory_resource
@@ -104,7 +104,7 @@ class PlainVendor(Vendor):
         )
 
     def memory(self, container: Container) -> int | None:
-        """MiB that the container asks for on each card; nothing if it does not say."""
+        """MiB that the container requests on each card; None if it requests none."""
         unit = "MiB" if self.memory_unit == 1 else f"units of {self.memory_unit} MiB"
         units = whole_number(container, self.memory_resource, unit, (0, LARGEST_AMOUNT // self.memory_unit))
         return None if units is None else units * self.memory_unit
@@ -122,7 +122,7 @@ class PlainVendor(Vendor):
         return NOT_MATCHED if request is None else Admission(True, self.changes(container, request))
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
-        """What admission changes in a container that asks for this vendor's cards."""
+        """The changes that admission makes to a container that requests this vendor's cards."""
         return ()
 
     def encode_pod(self, uses: PodUses, handover: Handover) -> dict[str, str]:
@@ -133,7 +133,7 @@ class PlainVendor(Vendor):
         return {**consumed, self.allocated: text, **self.extras(uses, handover)}
 
     def written_types(self, handover: Handover) -> dict[str, str]:
-        """The types of single cards that a pod's record has in place of the vendor's name."""
+        """The types, by UUID, that a pod's record holds in place of the vendor's name."""
         return {}
 
     def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
@@ -145,12 +145,12 @@ class PlainVendor(Vendor):
         return by_container(self.read_uses(text, pod.annotations), pod) if text.strip() else None
 
     def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
-        """The slots of a pod's record."""
+        """The devices in a pod's record, per slot."""
         return codec.decode_pod(text)
 
 
 def plain_cards(node: Node, count: int, resource: str, memory: int, type_: str) -> list[Device]:
-    """Cards without an identity of their own, as many as the node offers; each may have as many parts as percents."""
+    """Cards that no plugin registers, as many as the node offers; 100 containers may share each."""
     if count > MOST_DEVICES:
         field = f"status.allocatable[{resource}]"
         raise DecodeError(f"{count} cards on one node", field, f"at most {MOST_DEVICES} cards")
@@ -161,10 +161,10 @@ def plain_cards(node: Node, count: int, resource: str, memory: int, type_: str) 
 
 
 class CapacityVendor(PlainVendor):
-    """Cards that register nothing: their number and memory follow from what the node offers."""
+    """Cards that register nothing: their number and memory follow from the node's capacity."""
 
     stem: ClassVar[str]
-    """What the cards' ids are made of, after the node's name."""
+    """The part of the cards' ids between the node's name and the index."""
     first: ClassVar[int] = 0
     """The index of a node's first card."""
     cores_of_card: ClassVar[int] = WHOLE_CARD
@@ -183,13 +183,13 @@ class CapacityVendor(PlainVendor):
 
 
 class WholeVendor(PlainVendor):
-    """Cards that register nothing and are given out whole: as many as the node says it has, all alike."""
+    """Cards that register nothing and are allocated whole: as many as the node's capacity counts, all alike."""
 
     stem: ClassVar[str]
-    """What the cards' ids are made of, after the node's name."""
+    """The part of the cards' ids between the node's name and the index."""
     slots: ClassVar[int] = 1
     card_memory: ClassVar[int]
-    """MiB that a card is taken to have."""
+    """MiB that every card is assumed to have."""
 
     def __init__(
         self,
@@ -221,10 +221,10 @@ class WholeVendor(PlainVendor):
 
 
 class SlotVendor(PlainVendor):
-    """Registered cards of which a container gets slots, with no word about memory and compute."""
+    """Registered cards that are allocated by slots, without amounts of memory and compute."""
 
     def __init__(self, *, name: str, count_resource: str, word: str, policy: str) -> None:
-        """`word` is in the names of node annotations, `policy` begins those of pods."""
+        """`word` is part of the names of node annotations; `policy` is the prefix of pod annotations."""
         super().__init__(
             name=name,
             count_resource=count_resource,

@@ -1,4 +1,4 @@
-"""What it costs to tell of decisions: counting, Events and lines for each, and scrapes of a large cluster."""
+"""Recorder measurements: metrics, Events and log lines per decision, and scrapes of /metrics."""
 
 import asyncio
 import logging
@@ -18,9 +18,10 @@ from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.metrics import PATH, ExtenderMetrics
+from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs
 from tonnage.extender.recorder import BOUND, ExtenderRecorder
+from tonnage.extender.replicas import Replicas
 from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
@@ -28,17 +29,18 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.watch import Backoff
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
+from tonnage.observability.metrics import PATH
 from tonnage.plugins.defaults import default_plugins
 
 _NO_CLIENT = cast("Client", None)
-"""Nothing is written here."""
+"""These benchmarks write nothing."""
 _PACKED = [(b"accept-encoding", b"gzip")]
 
 
-class Telling(NamedTuple):
-    """Microseconds of the processor's time for one decision."""
+class RecordingCost(NamedTuple):
+    """Microseconds of CPU time per decision."""
 
-    counting: float
+    metrics: float
     placed: float
     bound: float
     unschedulable: float
@@ -46,15 +48,15 @@ class Telling(NamedTuple):
 
 
 class Scrape(NamedTuple):
-    """Milliseconds of the processor's time, because machines are noisy."""
+    """Milliseconds of CPU time, because wall time is noisy."""
 
     whole: float
-    longest: float
-    """For which everything else waits at most."""
+    longest_block: float
+    """The longest time for which the scrape keeps the event loop."""
 
 
-class Parts:
-    """An extender without an API server."""
+class OfflineExtender:
+    """The parts of an extender that metrics read, without an API server."""
 
     def __init__(self, cluster: Cluster) -> None:
         plugins = default_plugins()
@@ -65,10 +67,11 @@ class Parts:
         self.informer = ClusterInformer(_NO_CLIENT, cluster, Backoff(draw=lambda: 0.5))
         self.binder = Binder(_NO_CLIENT, cluster, self.reservations, self.handovers, time.time, time.monotonic)
         self.handshakes = Handshakes(_NO_CLIENT, cluster, time.time, lambda: 0.5)
+        self.replicas: Replicas | None = None
 
 
 @contextmanager
-def _logging_to_nowhere(name: str) -> Iterator[logging.Logger]:
+def _discarded_log(name: str) -> Iterator[logging.Logger]:
     logger = logging.getLogger(name)
     with open(os.devnull, "w") as nowhere:
         handler = logging.StreamHandler(nowhere)
@@ -87,39 +90,39 @@ def _microseconds(function: Callable[[], Any], number: int) -> float:
     return min(timeit.repeat(function, timer=time.thread_time, number=number, repeat=15)) / number * 1e6
 
 
-def recorder(cluster: Cluster, number: int = 500) -> Telling:
-    """What it costs to tell of a decision, with thousands of other Events in the queue."""
-    parts, metrics = Parts(cluster), ExtenderMetrics()
+def recording(cluster: Cluster, number: int) -> RecordingCost:
+    """Cost of recording a decision, with thousands of other Events in the queue."""
+    parts, metrics = OfflineExtender(cluster), ExtenderMetrics()
     recorder = ExtenderRecorder(metrics, EventRecorder(_NO_CLIENT, time.time))
     metrics.app(parts)
     names = list(cluster.nodes)
-    good, bad = (FilterArgs(bench_pod(f"told-{memory}", 1, memory, 5), None, names) for memory in (1024, 10**7))
+    good, bad = (FilterArgs(bench_pod(f"recorded-{memory}", 1, memory, 5), None, names) for memory in (1024, 10**7))
     placed, failed = parts.reservations.filter(good, 0.0), parts.reservations.filter(bad, 0.0)
     decision = placed.decision
     assert decision is not None
     assert decision.node is not None
-    args = BindArgs("told-1024", "bench", "", decision.node)
+    args = BindArgs("recorded-1024", "bench", "", decision.node)
     observe, count = metrics.filter_seconds.observe, recorder._counts["bind", BOUND].inc
     request = metrics.timings.request_seconds.labels("filter").observe
-    with _logging_to_nowhere("tonnage.extender.recorder") as logger:
+    with _discarded_log("tonnage.extender.recorder") as logger:
         counting = _microseconds(lambda: (observe(0.0003), count(), request(0.0004)), number)
-        told = _microseconds(lambda: recorder.filtered(good, placed, 0.0003), number)
+        filtered = _microseconds(lambda: recorder.filtered(good, placed, 0.0003), number)
         with_line = _microseconds(lambda: recorder.bound(args, decision, 0.01), number)
         unschedulable = _microseconds(lambda: recorder.filtered(bad, failed, 0.0003), number)
         logger.setLevel(logging.ERROR)
         line = with_line - _microseconds(lambda: recorder.bound(args, decision, 0.01), number)
     parts.reservations.release(decision.task.key)
-    return Telling(counting, told, with_line, unschedulable, line)
+    return RecordingCost(counting, filtered, with_line, unschedulable, line)
 
 
-def scrape(cluster: Cluster, runs: int = 7) -> Scrape:
-    """How long a scrape takes in the middle, packed as Prometheus asks for it, and the longest wait in any of them.
+def scrape(cluster: Cluster, runs: int) -> Scrape:
+    """The median time of a gzip scrape and the longest block of the event loop in any of them.
 
-    Each is the first of its extender, which learns the usual pods. The first of the process, in which the web library
-    loads what it needs, is left out.
+    Each scrape is the first of its extender, which learns the typical pods. The first scrape of the process does not
+    count, because the web library then loads its modules.
     """
-    found = [uvloop.run(_scrape(ExtenderMetrics().app(Parts(cluster)))) for _ in range(1 + runs)][1:]
-    return Scrape(statistics.median(one.whole for one in found), max(one.longest for one in found))
+    found = [uvloop.run(_scrape(ExtenderMetrics().app(OfflineExtender(cluster)))) for _ in range(1 + runs)][1:]
+    return Scrape(statistics.median(one.whole for one in found), max(one.longest_block for one in found))
 
 
 async def _scrape(app: ASGIApp) -> Scrape:
@@ -134,7 +137,7 @@ async def _scrape(app: ASGIApp) -> Scrape:
             longest, last = max(longest, now - last), now
 
     async def receive() -> Message:
-        # The client stays.
+        # The client stays connected.
         await asyncio.Event().wait()
         return {}
 
@@ -147,7 +150,7 @@ async def _scrape(app: ASGIApp) -> Scrape:
     begun = time.thread_time()
     await app(scope, receive, send)
     whole = time.thread_time() - begun
-    # A turn for the others, who see how long the last part took.
+    # One more turn, in which `others` measures the last block.
     await asyncio.sleep(0)
     task.cancel()
     return Scrape(whole * 1e3, longest * 1e3)

@@ -1,4 +1,4 @@
-"""How fast clusters are filled and workloads replayed, and how that grows with the cluster."""
+"""Simulator measurements: filling a cluster and replaying a workload."""
 
 import time
 
@@ -24,7 +24,7 @@ pods:
 
 
 def pods_per_second_filled(nodes: int, policy: str, demand: int) -> float:
-    """Pods that come and are placed or not, per second of processor time, the cluster's making included."""
+    """Arriving pods per second of CPU time, placed or not; building the cluster counts."""
     scene = scene_of(read_workload(_WORKLOAD.format(nodes=nodes, duration=1, mean=1), "bench"))
     begin = time.process_time()
     run = fill(scene, policy_named(policy), 42, demand)
@@ -32,7 +32,7 @@ def pods_per_second_filled(nodes: int, policy: str, demand: int) -> float:
 
 
 def pods_per_second_replayed(nodes: int, policy: str, pods: int) -> float:
-    """Pods that come, wait, run and leave, per second of processor time; demand is near what there is."""
+    """Pods that arrive, run and leave per second of CPU time; demand is close to capacity."""
     mean = 900 / nodes
     scene = scene_of(read_workload(_WORKLOAD.format(nodes=nodes, duration=pods * mean, mean=mean), "bench"))
     begin = time.process_time()
