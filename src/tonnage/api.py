@@ -1,7 +1,7 @@
 """What a plugin imports: everything its author needs, in one place."""
 
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.config.finder import register_plugin
@@ -12,12 +12,6 @@ from tonnage.framework.plugin import ArgumentError, FileContent, Plugin, PluginA
 from tonnage.framework.session import Session
 
 __all__ = [
-    "LEAVING",
-    "PIPELINED",
-    "PLACED",
-    "RUNNING",
-    "SUCCEEDED",
-    "WAITING",
     "ArgumentError",
     "Array",
     "FileContent",
@@ -28,6 +22,7 @@ __all__ = [
     "Nodes",
     "Plugin",
     "PluginArguments",
+    "PodStatus",
     "Pull",
     "Queue",
     "Reason",

@@ -9,7 +9,7 @@ from tests.config.texts import errors, load, with_plugin
 from tonnage.config.argumentfiles import file_content
 from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
 from tonnage.plugins.fragmentation.typicalpods import TypicalPods, kind_of, traced_kind, traced_workload, workload_of
 
@@ -40,7 +40,7 @@ def in_file(folder: Path, name: str, content: str) -> str:
 
 
 def complaint(path: str) -> str:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_file(path)
     (note,) = caught.value.errors
     return note.message

@@ -174,7 +174,7 @@ class Crowd:
         job = self.world["jobs"][number]
         name, kind = f"j{number}-{place}", job["kind"]
         notes = {KAI_GROUP if self.by_kai else VOLCANO_GROUP: f"j{number}"} if job["grouped"] else {}
-        notes["tonnage/queue"] = QUEUES[job["queue"]]
+        notes["tonnage.io/queue"] = QUEUES[job["queue"]]
         notes |= {VOLCANO_KEY: "false"} if place < job["stays"] and not self.by_kai else {}
         more: dict[str, Any] = {"on": spot and spot.node, "priority": job["priority"], "created": _time(number)}
         if kind == HALF:

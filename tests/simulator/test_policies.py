@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulator.traces.files import simulate, trace, workload
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.framework.session import Session
 from tonnage.simulator import fill as filling
 from tonnage.simulator.policies import POLICIES, policy_named, policy_of_file
@@ -58,7 +58,7 @@ def test_gangs_and_queues_are_left_to_the_actions():
 
 
 def test_a_name_that_is_none_is_refused():
-    with pytest.raises(SettingsError, match="there is no policy fdg; did you mean fgd"):
+    with pytest.raises(ConfigError, match="there is no policy fdg; did you mean fgd"):
         policy_named("fdg")
-    with pytest.raises(SettingsError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="there is no such file"):
         policy_of_file("none.yaml")

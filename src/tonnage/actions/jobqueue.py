@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 
 from tonnage.actions.queueorder import QueueOrder
-from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
@@ -56,5 +56,5 @@ class JobQueue:
     def _conclude(self, jobs: list[Job], plugin: str, reason: Reason) -> None:
         """The queue had its share: its jobs wait."""
         for job in reversed(jobs):
-            for task in job.tasks_that(WAITING):
+            for task in job.tasks_that(PodStatus.WAITING):
                 self._session.decisions[task.key] = self._session.refuse(task, plugin, reason)

@@ -167,7 +167,7 @@ def _bad_input() -> Iterator[None]:
     from concurrent.futures.process import BrokenProcessPool
 
     from tonnage.config.finder import PluginError
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
     from tonnage.framework.session import SessionError
     from tonnage.manifests.read import ManifestError
     from tonnage.simulator.scene import SceneError
@@ -178,7 +178,7 @@ def _bad_input() -> Iterator[None]:
         yield
     except (DaskError, BrokenProcessPool) as error:
         raise click.ClickException(f"{error}; what was made is kept, so that the same command goes on") from error
-    except (ManifestError, SettingsError, PluginError, SceneError, SettingError, SessionError) as error:
+    except (ManifestError, ConfigError, PluginError, SceneError, SettingError, SessionError) as error:
         raise BadInput(str(error)) from error
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tonnage.cli.inputs import BadInput, find_plugins, valid_settings
+from tonnage.cli.inputs import BadInput, find_plugins, valid_config
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
@@ -153,7 +153,7 @@ def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequen
     name = "/".join(policy)
     if config is None:
         return name, default_plugins(*policy), DEFAULT_ACTIONS
-    settings = valid_settings(config, find_plugins(()))
+    settings = valid_config(config, find_plugins(()))
     if click.get_current_context().get_parameter_source("policy") == ParameterSource.DEFAULT:
         return settings.source, settings.plugins, settings.actions
     return f"{settings.source}, {name}", with_flags(settings.plugins, *policy, None), settings.actions

@@ -18,7 +18,15 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Shares
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, PodClass
-from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
+from tonnage.framework.decision import (
+    MOST_SCORES,
+    Decision,
+    DecisionOutcome,
+    Eviction,
+    Reason,
+    RejectedNodes,
+    StaleGang,
+)
 from tonnage.framework.extensions import CLOSE, OPEN, CallObserver, Extensions, SessionError
 from tonnage.framework.guard import Guard
 from tonnage.framework.nodesets import NodeSet
@@ -237,7 +245,7 @@ class Session(Extensions):
 
     def refuse(self, task: Task, plugin: str, reason: Reason) -> Decision:
         """The decision about a pod that waits whatever the nodes are like, behind its job or its queue's share."""
-        return self._refuse(task, self.job_of(task), plugin, reason, WAITING)
+        return self._refuse(task, self.job_of(task), plugin, reason, DecisionOutcome.WAITING)
 
     def _best_rows(self, task: Task, pods: PodClass, among: Array | None, within: NodeSet | None) -> list[int]:
         """The best nodes that certainly fit, best first."""
@@ -276,7 +284,7 @@ class Session(Extensions):
             scores.append((within.plugin, within.scores.take(rows).tolist()))
         decision = Decision(task, job, node, grant, self.cluster.vendors, names, scores, rejected)
         if node is not None and self.cluster.is_ahead:
-            decision.outcome = WAITING
+            decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self.cluster.leaving]
         return decision
 
@@ -311,7 +319,7 @@ class Session(Extensions):
         job: Job,
         plugin: str,
         reason: Reason,
-        outcome: str | None = None,
+        outcome: DecisionOutcome | None = None,
         among: Array | None = None,
     ) -> Decision:
         """A pod that no node can take, whatever the nodes are like."""

@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from tonnage.cluster.jobs.group import MIN_MEMBERS, QUEUE
+from tonnage.model.annotations import MIN_MEMBERS, QUEUE
 from tonnage.model.meta import ObjectMeta, OwnerReference
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import Taint, Toleration
 from tonnage.model.wire import encode
 
@@ -104,7 +104,7 @@ def make_pod(
             ownerReferences=[OwnerReference(owner, controller=True)] if owner else None,
         ),
         spec=spec,
-        status=PodStatus(phase="Pending"),
+        status=ReportedPodStatus(phase="Pending"),
     )
 
 

@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.cycle import run_cycle
-from tonnage.framework.decision import PLACED, Decision
+from tonnage.framework.decision import Decision, DecisionOutcome
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.sessioncache import SessionCache
@@ -136,7 +136,7 @@ class CyclePlacer(Placer):
         for decision in decisions:
             key = decision.task.key
             # Pods that were pipelined behind victims are placed at once: in the simulator victims leave immediately.
-            if decision.outcome == PLACED or key in self._cluster.promised:
+            if decision.outcome == DecisionOutcome.PLACED or key in self._cluster.promised:
                 self._cluster.confirm(key)
                 self._last.pop(key, None)
                 placed.append(decision.task)

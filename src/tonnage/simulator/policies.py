@@ -12,8 +12,8 @@ import msgspec
 import yaml
 
 from tonnage.config.finder import PluginFinder
-from tonnage.config.load import Settings, load_text
-from tonnage.config.notes import Note, SettingsError, advice
+from tonnage.config.load import SchedulerConfig, load_text
+from tonnage.config.notes import ConfigError, Note, advice
 from tonnage.config.source import text_of_file
 from tonnage.plugins.baselines.random import RandomPlacement
 from tonnage.plugins.catalog import BASELINES
@@ -65,8 +65,8 @@ class Policy(msgspec.Struct, frozen=True):
     source: str = ""
     plugin_files: tuple[str, ...] = ()
 
-    def settings(self, scene: Scene, seed: int = 0) -> Settings:
-        """The loaded configuration; SettingsError if it is invalid."""
+    def settings(self, scene: Scene, seed: int = 0) -> SchedulerConfig:
+        """The loaded configuration; ConfigError if it is invalid."""
         text = self.text or _document(self.name, scene, seed)
         return load_text(text, self.source or f"policy {self.name}", PluginFinder(self.plugin_files))
 
@@ -86,15 +86,15 @@ def _document(name: str, scene: Scene, seed: int) -> str:
 
 
 def policy_named(name: str, plugin_files: Sequence[str] = ()) -> Policy:
-    """The policy of a name; SettingsError if there is none."""
+    """The policy of a name; ConfigError if there is none."""
     if name not in POLICIES:
         known = advice(name, POLICIES)
         known = known if "did you mean" in known else f"; known are {', '.join(POLICIES)}"
         message = f"there is no policy {name}{known}, or give a configuration file"
-        raise SettingsError("--policy", [Note(None, message)], [])
+        raise ConfigError("--policy", [Note(None, message)], [])
     return Policy(name, plugin_files=tuple(plugin_files))
 
 
 def policy_of_file(path: str, plugin_files: Sequence[str] = ()) -> Policy:
-    """The policy of a configuration file, named after the file; SettingsError if it cannot be read."""
+    """The policy of a configuration file, named after the file; ConfigError if it cannot be read."""
     return Policy(Path(path).stem, text_of_file(path), path, tuple(plugin_files))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from tonnage.actions.catalog import make_actions
-from tonnage.config.load import Settings
+from tonnage.config.load import SchedulerConfig
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -14,12 +14,12 @@ _SIMPLE = {"enqueue", "allocate", "backfill"}
 _ALLOCATE, _PRIORITY = "allocate", "priority"
 
 
-def actions_of(settings: Settings) -> list[Action]:
+def actions_of(settings: SchedulerConfig) -> list[Action]:
     """The actions of a cycle."""
     return make_actions(settings.actions)
 
 
-def acts_on_single_pods(scene: Scene, settings: Settings, session: Session) -> bool:
+def acts_on_single_pods(scene: Scene, settings: SchedulerConfig, session: Session) -> bool:
     """Whether only single pods arrive and only their own order counts.
 
     Then allocate goes through them by priority, age and name. Gangs, queues, pods without requests, and plugins that

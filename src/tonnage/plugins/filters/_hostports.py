@@ -48,7 +48,7 @@ class HostPorts:
         return {address: counts for address, counts in by_address.items() if address in (port.address, ANY_ADDRESS)}
 
     def _user(self, node: str, port: HostPort) -> str:
-        spots = self._cluster.placed.spots
+        spots = self._cluster.placed.pods
         for key in self._cluster.nodes[node].holdings:
             spot = spots.get(key)
             if spot is not None and spot[0].rules is not None and port in spot[0].rules.ports:

@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.podindex import Meant, NodeCounts
+from tonnage.cluster.podindex import NodeCounts, SelectedPods
 from tonnage.cluster.podrules import PodRules, PodTerm
 from tonnage.cluster.task import Task
 from tonnage.plugins.helpers.labeldomains import LabelDomains
@@ -30,7 +30,7 @@ class InterPodAffinity:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._placed = cluster.placed
-        self._repelling = cluster.placed.repelling
+        self._repelling = cluster.placed.anti_affinity
 
     def key(self, task: Task) -> Hashable:
         """The key of a pod without rules of its own: the carried anti-affinity rules that match it."""
@@ -42,7 +42,7 @@ class InterPodAffinity:
             codes = np.zeros(self._cluster.columns.size, np.uint8)
             # The first reason counts, so it is written last.
             for term in rules.anti:
-                conflict = self._near(term, Meant((term.selector,)))
+                conflict = self._near(term, SelectedPods((term.selector,)))
                 if conflict is not None:
                     codes[conflict] = _TOGETHER
             if rules.affinity:
@@ -55,7 +55,7 @@ class InterPodAffinity:
         codes[repelled & (codes == 0)] = _REPELLED
         return codes
 
-    def _near(self, term: PodTerm, meant: Meant) -> Array | None:
+    def _near(self, term: PodTerm, meant: SelectedPods) -> Array | None:
         """True for nodes with a matching pod in their domain; nothing if no pod matches."""
         counts = self._placed.counts(meant)
         if not counts:
@@ -64,12 +64,12 @@ class InterPodAffinity:
 
     def _accepted(self, task: Task, rules: PodRules) -> Array:
         """True for nodes that meet the pod's affinity."""
-        meant = Meant(tuple([term.selector for term in rules.affinity]))
+        meant = SelectedPods(tuple([term.selector for term in rules.affinity]))
         near = [self._near(term, meant) for term in rules.affinity]
         found = [part for part in near if part is not None and part.any()]
         if len(found) == len(near):
             return np.asarray(np.logical_and.reduce(found))
-        if found or not self._placed.means(meant, task):
+        if found or not self._placed.selects(meant, task):
             return np.zeros(self._cluster.columns.size, np.bool_)
         inside = [LabelDomains(self._cluster, term.topology).inside for term in rules.affinity]
         return np.asarray(np.logical_and.reduce(inside))
@@ -79,7 +79,7 @@ class InterPodAffinity:
         if not self._repelling.carried:
             return None
         by_topology: dict[str, Array] = {}
-        for carried, counts in self._repelling.about(task).rules:
+        for carried, counts in self._repelling.about(task).terms:
             column, before = self._placed.column(counts), by_topology.get(carried.term.topology)
             by_topology[carried.term.topology] = column if before is None else before + column
         repelled: Array | None = None
@@ -96,12 +96,12 @@ class InterPodAffinity:
             return f"{name}: {self._why_apart(row, task.rules)}"
         if code == _TOGETHER and task.rules is not None:
             for term in task.rules.anti:
-                meant = Meant((term.selector,))
+                meant = SelectedPods((term.selector,))
                 there = self._first_near(row, term, self._placed.counts(meant))
                 for other in self._pods(there):
-                    if self._placed.means(meant, other):
+                    if self._placed.selects(meant, other):
                         return f"{name}: {self._where(there, term, other)}, which the pod's anti-affinity excludes"
-        for carried, counts in self._repelling.about(task).rules:
+        for carried, counts in self._repelling.about(task).terms:
             there = self._first_near(row, carried.term, counts)
             for other in self._pods(there):
                 if other.rules is not None and carried.term in other.rules.anti:
@@ -110,7 +110,7 @@ class InterPodAffinity:
 
     def _why_apart(self, row: int, rules: PodRules) -> str:
         labels = self._cluster.states[row].node.labels
-        meant = Meant(tuple([term.selector for term in rules.affinity]))
+        meant = SelectedPods(tuple([term.selector for term in rules.affinity]))
         near = [self._near(term, meant) for term in rules.affinity]
         for term, part in zip(rules.affinity, near, strict=True):
             if term.topology not in labels:
@@ -128,7 +128,7 @@ class InterPodAffinity:
         return self._cluster.states[rows[0]] if len(rows) else None
 
     def _pods(self, node: NodeState | None) -> list[Task]:
-        spots = self._placed.spots
+        spots = self._placed.pods
         return [] if node is None else [spots[key][0] for key in node.holdings if key in spots]
 
     @staticmethod

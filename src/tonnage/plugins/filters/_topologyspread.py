@@ -11,7 +11,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.podindex import Meant
+from tonnage.cluster.podindex import SelectedPods
 from tonnage.cluster.podrules import Spread
 from tonnage.cluster.task import Task
 from tonnage.plugins.helpers.labeldomains import LabelDomains
@@ -84,11 +84,11 @@ class TopologySpread:
 
     def _counts(self, task: Task, constraint: Spread, domains: LabelDomains, complete: Array) -> SpreadCounts:
         placed = self._cluster.placed
-        meant = Meant((constraint.selector,), staying=True)
+        meant = SelectedPods((constraint.selector,), staying=True)
         counted = counted_nodes(self._cluster, task, constraint)
         counted = complete if counted is None else complete & counted
         totals = domains.totals(placed.column(placed.counts(meant)) * counted)
         there = totals[domains.totals(counted) > 0]
         least = int(there.min()) if len(there) >= constraint.domains else 0
-        itself = int(placed.means(Meant((constraint.selector,)), task))
+        itself = int(placed.selects(SelectedPods((constraint.selector,)), task))
         return SpreadCounts(constraint, domains, totals.take(domains.numbers), least, itself)

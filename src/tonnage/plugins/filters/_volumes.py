@@ -209,7 +209,7 @@ class AttachedVolumes:
         self._clock = columns.clock
 
     def _recount(self, row: int) -> None:
-        spots = self._cluster.placed.spots
+        spots = self._cluster.placed.pods
         claims: dict[str, None] = {}
         for key in self._cluster.states[row].holdings:
             spot = spots.get(key)

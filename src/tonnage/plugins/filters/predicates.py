@@ -102,7 +102,7 @@ class Predicates(Plugin):
         self._known = cluster.surroundings
         self._claims = Claims(cluster)
         self._told: set[str] = set()
-        self._repelling = cluster.placed.repelling
+        self._repelling = cluster.placed.anti_affinity
         affinity = InterPodAffinity(cluster)
         near: list[Rule] = [HostPorts(cluster)] if args.ports else []
         if args.volume_binding or args.volume_zones or args.volume_limits:

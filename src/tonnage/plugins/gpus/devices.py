@@ -129,7 +129,7 @@ class Devices(Plugin):
         """Which cards have one of the UUIDs."""
         found = np.zeros((nodes.columns.width, nodes.columns.size), np.bool_)
         for uuid in uuids:
-            for name in self._cluster.cards.get(uuid, ()):
+            for name in self._cluster.rows.cards.get(uuid, ()):
                 state = self._cluster.nodes[name]
                 found[state.positions[uuid], state.row] = True
         return nodes.pick(found)
@@ -367,8 +367,8 @@ def _meet(slices: Sequence[Slice], ask: CardAsk, cards: Cards) -> None:
     """Make the tenant of these slices visible to the pod's next containers."""
     columns = cards.nodes.columns
     for card, _ in slices:
-        others = columns.companies[int(cards.tenancy[card, 0])]
-        cards.tenancy[card, 0] = columns.company_id(others | {ask.tenancy})
+        others = columns.tenancies[int(cards.tenancy[card, 0])]
+        cards.tenancy[card, 0] = columns.tenancy_id(others | {ask.tenancy})
 
 
 def _take(slices: Sequence[Slice], cards: Cards, taken: Taken) -> None:

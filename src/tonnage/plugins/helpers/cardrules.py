@@ -116,14 +116,14 @@ class CardAsk:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
-        if self.vendor.is_choosy and len(columns.companies) > 1:
+        if self.vendor.is_choosy and len(columns.tenancies) > 1:
             mark(codes, self._refused_tenancies(columns).take(cards.tenancy), TENANCY)
         return codes
 
     def _refused_tenancies(self, columns: Columns) -> Array:
         """Which tenancies the request may not join."""
-        if len(self._refused) < len(columns.companies):
-            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.companies]
+        if len(self._refused) < len(columns.tenancies):
+            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.tenancies]
             self._refused = np.array(refused, np.bool_)
         return self._refused
 

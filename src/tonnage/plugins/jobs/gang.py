@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
-_USABLE = (WAITING, PLACED, PIPELINED, RUNNING, SUCCEEDED)
+_USABLE = (PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED, PodStatus.RUNNING, PodStatus.SUCCEEDED)
 """The statuses of pods that count for a gang; terminating pods do not."""
 
 

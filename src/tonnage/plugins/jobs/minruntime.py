@@ -6,7 +6,7 @@ Queues set the minimum runtime, and the arguments are the default. The plugin on
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tonnage.cluster.jobs.job import RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
@@ -104,7 +104,7 @@ def _age(job: Job, now: float) -> float:
     """Seconds since a job started; infinite if that is unknown."""
     if job.group is not None and job.group.times.started is not None:
         return now - job.group.times.started
-    ages = [now - start for task in job.tasks_that(RUNNING) if (start := _start(task, now)) is not None]
+    ages = [now - start for task in job.tasks_that(PodStatus.RUNNING) if (start := _start(task, now)) is not None]
     return min(ages, default=float("inf"))
 
 

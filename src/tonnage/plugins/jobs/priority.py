@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -29,7 +29,7 @@ class Priority(Plugin):
 
     def less_important(self, job: Job, victims: Sequence[Task]) -> list[Task]:
         """Victims in jobs of lower priority; of the job itself, those below its highest waiting pod."""
-        own = max([task.priority for task in job.tasks_that(WAITING)], default=job.priority)
+        own = max([task.priority for task in job.tasks_that(PodStatus.WAITING)], default=job.priority)
         return [task for task in victims if self._is_below(task, job, own)]
 
     def _is_below(self, task: Task, job: Job, own: int) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tonnage.cluster.jobs.group import LET_IN, Group
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.framework.session import Session
 from tonnage.plugins.queues._queuetable import Amounts, plus
@@ -62,7 +62,7 @@ class InqueueResources:
 
     def _held(self, job: Job | None) -> Amounts:
         held: Amounts = [0] * len(self._counts.dimensions)
-        for task in job.tasks_that(RUNNING, PLACED, PIPELINED) if job is not None else ():
+        for task in job.tasks_that(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED) if job is not None else ():
             held = plus(held, self._counts.of_task(task))
         return held
 

@@ -5,7 +5,7 @@ The job with the smaller share is served first, and may preempt pods of a job wh
 
 from collections.abc import Iterable, Sequence
 
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -65,7 +65,9 @@ class Drf(Plugin):
     def _held(self, job: Job) -> Amounts:
         known = self._holdings.get(job.key)
         if known is None:
-            known = self._holdings[job.key] = self._sum(job.tasks_that(RUNNING, PLACED, PIPELINED))
+            known = self._holdings[job.key] = self._sum(
+                job.tasks_that(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED)
+            )
         return known
 
     def _sum(self, tasks: Iterable[Task]) -> Amounts:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.podindex import Meant
+from tonnage.cluster.podindex import SelectedPods
 from tonnage.cluster.podrules import HOSTNAME, Spread
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
@@ -58,17 +58,17 @@ class PodAffinityScore:
 
     def key(self, task: Task) -> Hashable:
         rules = task.rules
-        if rules is not None and rules.wishes:
+        if rules is not None and rules.preferred:
             return rules.key
-        drawing = self._cluster.placed.drawing
+        drawing = self._cluster.placed.preferences
         return drawing.about(task).numbers if drawing.carried and not self._own_only else ()
 
     def applies(self, task: Task) -> bool:
         rules = task.rules
-        if rules is not None and rules.wishes:
+        if rules is not None and rules.preferred:
             return True
-        drawing = self._cluster.placed.drawing
-        return not self._own_only and bool(drawing.carried) and bool(drawing.about(task).rules)
+        drawing = self._cluster.placed.preferences
+        return not self._own_only and bool(drawing.carried) and bool(drawing.about(task).terms)
 
     def scores(self, task: Task, fits: Array) -> Array:
         sums = self.sums(task)
@@ -82,11 +82,14 @@ class PodAffinityScore:
         """For each node the summed weights of the preferences of the pod, and of placed pods for it, in its domains."""
         placed = self._cluster.placed
         counted = (
-            [(preference, placed.counts(Meant((preference.term.selector,)))) for preference in task.rules.wishes]
+            [
+                (preference, placed.counts(SelectedPods((preference.term.selector,))))
+                for preference in task.rules.preferred
+            ]
             if task.rules
             else []
         )
-        counted += placed.drawing.about(task).rules
+        counted += placed.preferences.about(task).terms
         by_topology: dict[str, Array] = {}
         for preference, counts in counted:
             if counts:
@@ -132,7 +135,7 @@ class SpreadScore:
     def _costs(self, task: Task, constraint: Spread, domains: LabelDomains, complete: Array, scored: Array) -> Array:
         """The cost of each node under one constraint."""
         placed = self._cluster.placed
-        pods = placed.column(placed.counts(Meant((constraint.selector,), staying=True)))
+        pods = placed.column(placed.counts(SelectedPods((constraint.selector,), staying=True)))
         if constraint.topology == HOSTNAME:
             size = int(np.count_nonzero(scored))
         else:

@@ -191,18 +191,18 @@ class ImageScore:
 
     def key(self, task: Task) -> Hashable:
         """The pod's images with the number of nodes that have each: a change rescores all nodes."""
-        spread = self._cluster.images.spread
+        spread = self._cluster.rows.images.spread
         if not spread:
             return ()
         known = [(name, spread[name]) for name in task.images if name in spread]
         return (len(task.kinds), *known) if known else ()
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
-        spread, total = self._cluster.images.spread, self._cluster.columns.size
+        spread, total = self._cluster.rows.images.spread, self._cluster.columns.size
         known = [name for name in task.images if name in spread]
         if not known:
             return None
-        parts = [nodes.pick(self._cluster.image(name)) * (spread[name] / total) for name in known]
+        parts = [nodes.pick(self._cluster.rows.image(name)) * (spread[name] / total) for name in known]
         found = np.array(parts).astype(np.int64).sum(axis=0)
         most = _LARGEST_IMAGES * len(task.kinds)
         scores: Array = (

@@ -269,15 +269,15 @@ class NetworkTopologyAware(Plugin):
         if not cluster.hypernodes:
             return None
         version, around = self._around
-        current = cluster.columns.layout, cluster.topology_version
+        current = cluster.columns.layout, cluster.topology.version
         if version != current or around is None:
             around = self._map_hypernodes()
-            self._around = (cluster.columns.layout, cluster.topology_version), around
+            self._around = (cluster.columns.layout, cluster.topology.version), around
         return around
 
     def _map_hypernodes(self) -> _HyperNodeMap:
         hypernodes = self._cluster.hypernodes
-        nodes = dict(self._cluster.membership().nodes) | {ROOT: frozenset(self._cluster.nodes)}
+        nodes = dict(self._cluster.topology.membership().nodes) | {ROOT: frozenset(self._cluster.nodes)}
         domains = DomainUsage(self._cluster, nodes)
         tiers = [hypernodes[name].spec.tier for name in domains.names[:-1]]
         tiers.append(max(tiers) + 1)

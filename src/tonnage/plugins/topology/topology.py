@@ -116,7 +116,7 @@ class JobTopology(Plugin):
 
     def _levels(self, labels: tuple[str, ...]) -> TopologyLevels:
         self._cluster.settle()
-        memo, key = self._known.at(self._cluster.columns.layout), (self._cluster.topology_version, labels)
+        memo, key = self._known.at(self._cluster.columns.layout), (self._cluster.topology.version, labels)
         known = memo.get(key)
         return memo.keep(key, TopologyLevels(self._cluster, labels)) if known is None else known
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tonnage.config.document import Form, Part, read_document
-from tonnage.config.notes import Notes, SettingsError, advice, in_order
+from tonnage.config.notes import ConfigError, Notes, advice, in_order
 from tonnage.config.source import place_of
 from tonnage.config.strict import read
 from tonnage.manifests.written import TextError
@@ -120,7 +120,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 def read_workload(text: str, source: str) -> Workload:
-    """The workload in a text; SettingsError with the position of every error."""
+    """The workload in a text; ConfigError with the position of every error."""
     notes, found = Notes(), None
     try:
         root = read_document(text, source, notes, FORM)
@@ -129,7 +129,7 @@ def read_workload(text: str, source: str) -> Workload:
     except TextError as error:
         notes.error(place_of(error), error.message)
     if notes.errors or found is None:
-        raise SettingsError(source, in_order(notes.errors), [])
+        raise ConfigError(source, in_order(notes.errors), [])
     return found
 
 
