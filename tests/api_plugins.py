@@ -10,9 +10,7 @@ from tonnage.api import (
     FITS,
     MAYBE,
     MEMORY,
-    RUNNING,
     SLOTS,
-    WAITING,
     ArgumentError,
     Array,
     Cards,
@@ -29,6 +27,7 @@ from tonnage.api import (
     NodeView,
     Plugin,
     PluginArguments,
+    PodStatus,
     Pull,
     Queue,
     Reason,
@@ -213,7 +212,7 @@ class Jobs(Plugin):
         session.add_job_valid(lambda job: None if job.tasks else Reason("NoPods", "the job has no pods"))
         session.add_job_ready(lambda job: job.started() >= job.minimum)
         session.add_job_pipelined(lambda job: None)
-        session.add_job_enqueueable(lambda job: job.count(WAITING) < 1000)
+        session.add_job_enqueueable(lambda job: job.count(PodStatus.WAITING) < 1000)
         session.add_node_sets(self.sets)
 
     def sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets:
@@ -263,7 +262,7 @@ class Listener(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self.counts: dict[str, int] = {}
-        self.asking = {job.key: job.count(RUNNING) for job in session.waiting_jobs()}
+        self.asking = {job.key: job.count(PodStatus.RUNNING) for job in session.waiting_jobs()}
         session.add_event_handler(lambda task: self.add(task, 1), lambda task: self.add(task, -1))
 
     def add(self, task: Task, change: int) -> None:

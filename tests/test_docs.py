@@ -10,6 +10,7 @@ from tests.cli.command import ROOT, tonnage
 from tests.reasons import reasons_in_code
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.reasons import PLUGIN_FAILED
+from tonnage.observability.catalog import COUNTER, HISTOGRAM, METRICS
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -48,6 +49,27 @@ def test_every_reason_is_on_the_page_with_its_plugin_and_no_other() -> None:
         if module != "cardrules":
             plugin = PART_OF.get(module, module)
             assert any(line.startswith(f"| `{name}` | `{plugin}` |") for line in rows), name
+
+
+# -- metrics
+
+
+def test_every_metric_is_on_the_page_with_its_type_and_labels_and_no_other() -> None:
+    rows = [line for line in (DOCS / "metrics.md").read_text().splitlines() if line.startswith("| `tonnage_")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
+    shown = {
+        name.strip("`"): (kind, tuple(re.findall(r"`(\w+)`", labels)))
+        for name, kind, labels, _ in (row for row in cells if len(row) == 4)
+    }
+    assert shown == {name: (spec.kind, spec.labels) for name, spec in METRICS.items()}
+
+
+def test_names_of_metrics_follow_prometheus_habits() -> None:
+    for name, spec in METRICS.items():
+        assert re.fullmatch(r"tonnage(_[a-z]+)+", name), name
+        assert name.endswith("_total") == (spec.kind == COUNTER), name
+        assert spec.kind != HISTOGRAM or name.endswith("_seconds"), name
+        assert spec.help.endswith("."), name
 
 
 # -- vendors

@@ -6,14 +6,14 @@ change at any time; a plugin that needs something which is not here should ask f
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Nodes
-from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.config.finder import register_plugin
 from tonnage.devices.base import DeviceRequest, DeviceUse
 from tonnage.framework.classes import FITS, MAYBE
-from tonnage.framework.decision import Decision, Reason
+from tonnage.framework.decision import Decision, DecisionOutcome, Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.pernode import NodeView
 from tonnage.framework.plugin import ArgumentError, FileContent, Plugin, PluginArguments, PluginOptions, Pull
@@ -24,19 +24,14 @@ from tonnage.framework.statement import Statement
 __all__ = [
     "CORES",
     "FITS",
-    "LEAVING",
     "MAYBE",
     "MEMORY",
-    "PIPELINED",
-    "PLACED",
-    "RUNNING",
     "SLOTS",
-    "SUCCEEDED",
-    "WAITING",
     "ArgumentError",
     "Array",
     "Cards",
     "Decision",
+    "DecisionOutcome",
     "DeviceRequest",
     "DeviceUse",
     "FileContent",
@@ -50,6 +45,7 @@ __all__ = [
     "Plugin",
     "PluginArguments",
     "PluginOptions",
+    "PodStatus",
     "Pull",
     "Queue",
     "Reason",

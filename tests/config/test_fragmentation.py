@@ -9,10 +9,9 @@ from tests.config.texts import errors, load, with_plugin
 from tonnage.config.argumentfiles import file_content
 from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
-from tonnage.config.notes import SettingsError
-from tonnage.plugins.fragmentation._typicalpods import Workload, kind_of
-from tonnage.plugins.fragmentation._workloads import traced_kind, traced_workload, workload_of
+from tonnage.config.notes import ConfigError
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, kind_of, traced_kind, traced_workload, workload_of
 
 TRACE = """\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
@@ -23,11 +22,11 @@ d,1000,100,0,0,
 """
 
 
-def usual(configuration: str) -> Workload:
+def usual(configuration: str) -> TypicalPods:
     return found(load(configuration).plugins)
 
 
-def found(plugins: list) -> Workload:
+def found(plugins: list) -> TypicalPods:
     (plugin,) = [plugin for plugin in plugins if isinstance(plugin, FragmentationGradient)]
     return workload_of(plugin.args.workload)
 
@@ -41,7 +40,7 @@ def in_file(folder: Path, name: str, content: str) -> str:
 
 
 def complaint(path: str) -> str:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_file(path)
     (note,) = caught.value.errors
     return note.message

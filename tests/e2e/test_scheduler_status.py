@@ -89,7 +89,7 @@ def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) 
     )
     assert condition["transitionID"]
     assert status(world, path)["phase"] == "Inqueue"
-    assert values(parsed(world.scheduler.get("/metrics"))["tonnage_gangs_waiting"]) == {(): 1}
+    assert values(parsed(world.scheduler.get("/metrics"))["tonnage_gangs_pending"]) == {(): 1}
     world.api.create_nodes([plain("b", 8)])
     world.until_bound(*names, within=5)
     until(lambda: status(world, path).get("phase") == "Running", "train does not run", 5, lambda: status(world, path))
@@ -103,9 +103,12 @@ def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) 
     assert shares["research", "nvidia.com/gpu"] == 8
     assert values(found["tonnage_queue_requested"], "queue", "resource")["research", "nvidia.com/gpu"] == 8
     assert ("research", "cpu") in values(found["tonnage_queue_deserved"], "queue", "resource")
-    assert {action for (action,) in values(found["tonnage_action_seconds_count"], "action")} == {"enqueue", "allocate"}
-    assert values(found["tonnage_plugin_seconds_total"], "plugin", "point")["proportion", "open"] > 0
-    writes = values(found["tonnage_api_write_seconds_count"], "verb", "resource", "outcome")
+    assert {action for (action,) in values(found["tonnage_action_duration_seconds_count"], "action")} == {
+        "enqueue",
+        "allocate",
+    }
+    assert values(found["tonnage_plugin_duration_seconds_total"], "plugin", "point")["proportion", "open"] > 0
+    writes = values(found["tonnage_api_write_duration_seconds_count"], "verb", "resource", "outcome")
     assert writes["PATCH", "podgroups/status", "success"] >= 3
     assert writes["PATCH", "queues/status", "success"] >= 1
     assert values(found["hami_gpu_shared_count"], "node", "device_index")["b", "0"] == 1

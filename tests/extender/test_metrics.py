@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,12 +18,12 @@ from tonnage import __version__
 from tonnage.binder.handover import SILENCE_SECONDS, HandoverQueue
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.metrics import ExtenderMetrics
+from tonnage.extender.metrics import HANDSHAKES, VERBS, ExtenderMetrics
 from tonnage.extender.recorder import OUTCOMES
 from tonnage.extender.reservations import ReservationState
-from tonnage.extender.timings import VERBS
-from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.watch import Backoff
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.observability import cardmetrics, events, podmetrics, quotametrics
@@ -213,9 +214,8 @@ def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
 
 def parts_of(cluster, clock=lambda: 0.0, **reflectors):
     door, handovers = reservations(cluster), HandoverQueue(clock)
-    informer = SimpleNamespace(
-        synced=asyncio.Event(), applied=7, reflectors=reflectors, problems={"Pod/x": None}, listeners=[], observer=None
-    )
+    informer = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5))
+    informer.applied, informer.reflectors, informer.problems = 7, reflectors, {"Pod/x": None}
     return SimpleNamespace(
         cluster=cluster,
         reservations=door,
@@ -239,8 +239,8 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
 
     async def main():
         app = ExtenderMetrics().app(parts)
-        assert await parts.handovers.enter("a", pod("x"), 1)
-        waiting = asyncio.create_task(parts.handovers.enter("a", pod("y"), 100))
+        assert await parts.handovers.acquire("a", pod("x"), 1)
+        waiting = asyncio.create_task(parts.handovers.acquire("a", pod("y"), 100))
         await asyncio.sleep(0)
         now[0] = SILENCE_SECONDS
         status, headers, body = await ask(app)
@@ -252,16 +252,16 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
     found = asyncio.run(main())
     assert values(found["tonnage_reservations"], "state") == {("held",): 1, ("binding",): 0, ("bound",): 0}
     assert values(found["tonnage_pods"], "state") == {("waiting",): 0, ("reserved",): 1, ("bound",): 1}
-    assert values(found["tonnage_picture_trouble"], "kind") == {("Node",): 0, ("Pod",): 1}
-    assert values(found["tonnage_picture_lists_total"], "kind") == {("Node",): 1, ("Pod",): 2}
-    assert values(found["tonnage_picture_breaks_total"], "kind") == {("Node",): 0, ("Pod",): 3}
+    assert values(found["tonnage_informer_watch_failing"], "kind") == {("Node",): 0, ("Pod",): 1}
+    assert values(found["tonnage_informer_lists_total"], "kind") == {("Node",): 1, ("Pod",): 2}
+    assert values(found["tonnage_informer_watch_errors_total"], "kind") == {("Node",): 0, ("Pod",): 3}
     plain = {name: samples[frozenset()] for name, samples in found.items() if frozenset() in samples}
     assert plain["tonnage_binds_waiting"] == 1
-    assert plain["tonnage_silent_nodes"] == 1
+    assert plain["tonnage_nodes_device_plugin_silent"] == 1
     assert plain["tonnage_nodes"] == 1
-    assert plain["tonnage_picture_synced"] == 0
-    assert plain["tonnage_picture_changes_total"] == 7
-    assert plain["tonnage_picture_problems"] == 1
+    assert plain["tonnage_informer_synced"] == 0
+    assert plain["tonnage_informer_events_total"] == 7
+    assert plain["tonnage_informer_unreadable_objects"] == 1
     assert values(found["tonnage_build_info"], "version") == {(__version__,): 1}
     assert values(found["hami_build_info"], "version") == {(__version__,): 1}
     assert "hami_gpu_memory_limit_bytes" in found
@@ -374,8 +374,8 @@ def in_code():
         metrics.decisions.labels("filter", "placed")
         metrics.rejected({"Some": 1})
         metrics.event("written")
-        metrics.call("written")
-        metrics.timings.take_seconds.labels("Pod")
+        metrics.requeued("written")
+        metrics.timings.apply_seconds.labels("Pod")
         metrics.timings.timed(None)
 
     found = described(metrics.registry, use)
@@ -398,9 +398,9 @@ def test_the_page_has_every_value_of_labels_that_have_few():
     lines = (ROOT / "docs/metrics.md").read_text().splitlines()
     rows = {line.split("`")[1]: line for line in lines if line.startswith("| `") and line.count("|") == 5}
     for name, expected in (
-        ("tonnage_request_seconds", VERBS),
+        ("tonnage_request_duration_seconds", VERBS),
         ("tonnage_decisions_total", (outcome for outcomes in OUTCOMES.values() for outcome in outcomes)),
-        ("tonnage_api_write_seconds", (SUCCESS, CONFLICT, REFUSED, UNKNOWN)),
+        ("tonnage_api_write_duration_seconds", (SUCCESS, CONFLICT, REFUSED, UNKNOWN)),
         ("tonnage_bind_conflicts_total", CONFLICTS),
         ("tonnage_node_locks_total", LOCKS),
         ("tonnage_handshakes_total", HANDSHAKES),

@@ -90,7 +90,7 @@ class Spot(NamedTuple):
     cards: tuple[int, ...]
 
 
-class _Stock:
+class _ResourceNeed:
     """What is free of each card, in halves."""
 
     def __init__(self, world: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class _Stock:
 
 def _spots(world: dict[str, Any]) -> dict[str, Spot]:
     """Where the pods of running jobs are; of a job that does not fit as far as its minimum, none."""
-    stock, found = _Stock(world), dict[str, Spot]()
+    stock, found = _ResourceNeed(world), dict[str, Spot]()
     for number, job in enumerate(world["jobs"]):
         if not job["runs"]:
             continue
@@ -174,7 +174,7 @@ class Crowd:
         job = self.world["jobs"][number]
         name, kind = f"j{number}-{place}", job["kind"]
         notes = {KAI_GROUP if self.by_kai else VOLCANO_GROUP: f"j{number}"} if job["grouped"] else {}
-        notes["tonnage/queue"] = QUEUES[job["queue"]]
+        notes["tonnage.io/queue"] = QUEUES[job["queue"]]
         notes |= {VOLCANO_KEY: "false"} if place < job["stays"] and not self.by_kai else {}
         more: dict[str, Any] = {"on": spot and spot.node, "priority": job["priority"], "created": _time(number)}
         if kind == HALF:

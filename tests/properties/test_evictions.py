@@ -48,7 +48,7 @@ def test_a_gang_gets_all_it_needs_or_nothing_and_nothing_is_given_twice(world):
             if any(task.key in cluster.reserved for task in job.tasks.values()):
                 assert not job.lacking(), key
             gone = {one.pod for one in session.evictions} & job.tasks.keys()
-            assert all(job.lets_go(job.tasks[pod]) for pod in gone), gone
+            assert all(job.may_evict(job.tasks[pod]) for pod in gone), gone
             left = sum(task.key in cluster.running and task.key not in cluster.leaving for task in job.tasks.values())
             again = sum(f"{key} (again)" in cluster.reserved for key in gone)
             if gone and left:

@@ -1,9 +1,9 @@
 """What a scrape of the batch scheduler shows: cycles, plugins, queues, gangs, and what every door shows."""
 
-import asyncio
 import math
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client import generate_latest
@@ -19,6 +19,9 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
 from tonnage.framework.registration import CLOSE, OPEN, REDUCE
 from tonnage.framework.session import Session
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
 from tonnage.scheduler.cyclerunner import CycleRunner
@@ -35,9 +38,8 @@ class World:
     def __init__(self, cluster: Cluster, *more: Plugin) -> None:
         self.metrics = SchedulerMetrics()
         reflector = SimpleNamespace(trouble="", lists=1, breaks=0, heard=0.0)
-        informer = SimpleNamespace(
-            synced=asyncio.Event(), applied=0, reflectors={"Node": reflector}, problems={}, listeners=[], observer=None
-        )
+        informer: Any = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5), BATCH_KINDS)
+        informer.reflectors = {"Node": reflector}
         actions = make_actions(("enqueue", "allocate"))
         self.cycle_runner = CycleRunner(cluster, [*default_plugins(), *more], actions, self.metrics.stopwatch)
         self.parts: Any = SimpleNamespace(
@@ -76,10 +78,10 @@ def of_the_batch_scheduler() -> set[tuple[str, str, frozenset[str]]]:
     def use() -> None:
         world.metrics.wrote("POST", "/api/v1/nodes", 0.1, "success")
         world.metrics.rejected(["Some"])
-        world.metrics.pods.labels("bound")
+        world.metrics.attempts.labels("bound")
         world.metrics.evictions.labels("preempt", "evicted")
         world.metrics.config_reloads.labels("taken")
-        world.metrics.timings.take_seconds.labels("Pod")
+        world.metrics.timings.apply_seconds.labels("Pod")
 
     return described(world.metrics.registry, use)
 
@@ -96,15 +98,15 @@ def test_shares_of_queues_are_those_of_the_last_cycle() -> None:
 
 def test_gangs_that_cannot_start_are_counted_and_what_waits_to_be_written() -> None:
     found = busy().scrape()
-    assert found["tonnage_gangs_waiting"] == {frozenset(): 1}
+    assert found["tonnage_gangs_pending"] == {frozenset(): 1}
     for name, count in (("events", 3), ("conditions", 2), ("statuses", 1)):
         assert found[f"tonnage_{name}_queued"] == {frozenset(): count}
 
 
 def test_every_action_and_plugin_is_timed() -> None:
     found = busy().scrape()
-    assert values(found["tonnage_action_seconds_count"], "action") == {("enqueue",): 1, ("allocate",): 1}
-    spent = values(found["tonnage_plugin_seconds_total"], "plugin", "point")
+    assert values(found["tonnage_action_duration_seconds_count"], "action") == {("enqueue",): 1, ("allocate",): 1}
+    spent = values(found["tonnage_plugin_duration_seconds_total"], "plugin", "point")
     assert spent["proportion", "open"] > 0
     assert spent["devices", "batch predicate"] > 0
     assert {point for _, point in spent} <= {OPEN, CLOSE, REDUCE, *(point.name for point in POINTS)}

@@ -12,11 +12,10 @@ import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.jobqueue import JobQueue
-from tonnage.cluster.jobs.job import WAITING as IS_WAITING
-from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import PLACED, WAITING, Decision, Reason
+from tonnage.framework.decision import Decision, DecisionOutcome, Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
@@ -36,7 +35,7 @@ class _Attempt:
     @property
     def failed_anywhere(self) -> bool:
         """Whether the pods that found no place would find none on other nodes either."""
-        others = [d for d in self.failed if d.is_of_class and d.outcome != WAITING]
+        others = [d for d in self.failed if d.is_of_class and d.outcome != DecisionOutcome.WAITING]
         return bool(self.failed) and not others
 
 
@@ -101,7 +100,7 @@ class JobAllocator:
             attempt = _Attempt(list(tasks), one)
             with Statement(session) as statement:
                 self._try(statement, queue, job, attempt)
-                if attempt.found and session.jobs.is_ready(job) and attempt.found[-1].outcome == PLACED:
+                if attempt.found and session.jobs.is_ready(job) and attempt.found[-1].outcome == DecisionOutcome.PLACED:
                     return self._conclude(statement, job, attempt)
                 if attempt.found and session.jobs.is_pipelined(job):
                     later = later or one
@@ -121,7 +120,7 @@ class JobAllocator:
             return self._conclude(statement, job, attempt)
 
     def _wanted(self, job: Job) -> list[Task]:
-        return [task for task in job.tasks_that(IS_WAITING) if self._wants(task)]
+        return [task for task in job.tasks_that(PodStatus.WAITING) if self._wants(task)]
 
     def _candidates(self, job: Job) -> list[Task]:
         """The pods to try, in order: first the pods that each role lacks, then the others.
@@ -129,7 +128,7 @@ class JobAllocator:
         A job below its minimum may need pods that another action places to start at all; those come last.
         """
         lacking = job.lacking() if job.group is not None else {}
-        tasks = job.tasks_that(IS_WAITING)
+        tasks = job.tasks_that(PodStatus.WAITING)
         if not lacking:
             return self._session.jobs.ordered_tasks([task for task in tasks if self._wants(task)])
         tasks = sorted(self._session.jobs.ordered_tasks(tasks), key=lambda task: not self._wants(task))
@@ -229,7 +228,7 @@ class JobAllocator:
         """Let all pods of the job wait with their places, because some of them wait for others to leave."""
         leaving = sorted({key for decision in found for key in decision.waits_for})
         for decision in found:
-            decision.outcome = WAITING
+            decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = leaving
             self._session.cluster.promise(decision.task.key)
 

@@ -11,7 +11,7 @@ from functools import cmp_to_key
 from itertools import chain
 from operator import attrgetter
 
-from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
@@ -65,7 +65,7 @@ class JobQueue:
     def _refuse(self, jobs: list[Job], plugin: str, reason: Reason) -> None:
         """Let the jobs of a queue wait that has had its share."""
         for job in reversed(jobs):
-            for task in job.tasks_that(WAITING):
+            for task in job.tasks_that(PodStatus.WAITING):
                 self._session.decisions[task.key] = self._session.refuse(task, plugin, reason)
 
 

@@ -16,7 +16,7 @@ from tonnage.cli.inputs import (
     find_plugins,
     plugin_files,
     standard_input,
-    valid_settings,
+    valid_config,
 )
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _settings(
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:
             raise BadInput("standard input can be read only once; give - once")
-        settings = valid_settings(config, finder)
+        settings = valid_config(config, finder)
         plugins, actions = settings.plugins, settings.actions
     named = {plugin.name for plugin in plugins}
     plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]

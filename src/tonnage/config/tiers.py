@@ -1,4 +1,4 @@
-"""The tiers of a configuration: each plugin's name, switches and arguments, made into plugins."""
+"""The tiers of a configuration: plugins from their names, switches and arguments."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ Fields = dict[str, tuple[Part, Part]]
 
 
 class _Named(NamedTuple):
-    """A plugin as the file names it; without the plugin itself if there is none, or if it is left out."""
+    """A plugin that the file names; `plugin` is None if Tonnage does not have it or its arguments are invalid."""
 
     name: str
     position: Position
@@ -38,7 +38,7 @@ class _Named(NamedTuple):
 
 
 class _Switch(NamedTuple):
-    """A switch of a plugin, and where it stands."""
+    """A switch of a plugin and its position."""
 
     on: bool
     position: Position
@@ -70,7 +70,7 @@ class TiersReader:
         for one in orders[1:]:
             what = f"{orders[0].name} and {one.name} both order the cards of a node, and their scores are added up"
             self._notes.warn(one.position, f"{what}; keep one of them")
-        # A plugin of somebody else may score nodes too.
+        # A third-party plugin may score nodes too.
         may_score = [one for one in named if one.plugin is not None and one.name not in BUILT_IN]
         may_score += [one for one in named if one.scores and one.name in NODE_SCORERS]
         if not self._notes.errors and not may_score:

@@ -14,7 +14,7 @@ from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, Classes, PodClass
-from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Reason, RejectedNodes
+from tonnage.framework.decision import MOST_SCORES, Decision, DecisionOutcome, Reason, RejectedNodes
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.registration import Registration
 
@@ -107,7 +107,7 @@ class Decider:
 
     def refuse(self, task: Task, plugin: str, reason: Reason) -> Decision:
         """The decision about a pod that waits whatever the nodes are like, because of its job or queue."""
-        return self._refuse(task, self._job_of(task), plugin, reason, WAITING)
+        return self._refuse(task, self._job_of(task), plugin, reason, DecisionOutcome.WAITING)
 
     def _best_rows(self, task: Task, pods: PodClass, among: Array | None, within: NodeSet | None) -> list[int]:
         """The best nodes that certainly fit, the best first."""
@@ -146,7 +146,7 @@ class Decider:
             scores.append((within.plugin, within.scores.take(rows).tolist()))
         decision = Decision(task, job, node, grant, self._cluster.vendors, names, scores, rejected)
         if node is not None and self._cluster.is_ahead:
-            decision.outcome = WAITING
+            decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self._cluster.leaving]
         return decision
 
@@ -181,7 +181,7 @@ class Decider:
         job: Job,
         plugin: str,
         reason: Reason,
-        outcome: str | None = None,
+        outcome: DecisionOutcome | None = None,
         among: Array | None = None,
     ) -> Decision:
         """The decision about a pod for which no node would do."""

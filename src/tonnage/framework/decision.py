@@ -5,6 +5,7 @@ which keeps a decision cheap.
 """
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,12 +14,16 @@ from tonnage.cluster.cluster import Grant
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 
-PLACED = "placed"
-UNSCHEDULABLE = "unschedulable"
-WAITING = "waiting"
-
 MOST_SCORES = 10
 """How many nodes a decision keeps scores of, the chosen one included."""
+
+
+class DecisionOutcome(StrEnum):
+    """The outcome of a decision, as the record says it; `PodStatus` is the status of a pod in its job."""
+
+    PLACED = "placed"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING = "waiting"
 
 
 class Reason(msgspec.Struct, gc=False, frozen=True):
@@ -54,7 +59,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     pod: str
     job: str
     queue: str
-    outcome: str
+    outcome: DecisionOutcome
     node: str | None
     devices: list[GrantedDevice]
     scores: dict[str, dict[str, float]]
@@ -176,7 +181,7 @@ class Decision:
         ranking: Sequence[str],
         scores_by_plugin: Sequence[tuple[str, Sequence[float]]],
         rejected: Sequence[RejectedNodes],
-        outcome: str | None = None,
+        outcome: DecisionOutcome | None = None,
     ) -> None:
         self.task = task
         self.job = job
@@ -189,7 +194,7 @@ class Decision:
         self.scores_by_plugin = scores_by_plugin
         """Each plugin's scores of the ranking's nodes."""
         self.rejected = rejected
-        self.outcome = outcome or (UNSCHEDULABLE if node is None else PLACED)
+        self.outcome = outcome or (DecisionOutcome.UNSCHEDULABLE if node is None else DecisionOutcome.PLACED)
         self.waits_for: Sequence[str] = ()
         """Pods that must leave the node before this one can start there."""
         self.is_of_class = True
@@ -226,7 +231,7 @@ class Decision:
         if self.node is not None:
             left = f"{', '.join(self.waits_for)} left" if self.waits_for else f"{self.job.key} may start"
             return f"goes to {self.node} once {left}"
-        if self.outcome == WAITING:
+        if self.outcome == DecisionOutcome.WAITING:
             return "; ".join(f"{rejected.reason}: {rejected.message}" for rejected in self.rejected)
         if not self.rejected:
             return "the cluster has no nodes"
@@ -236,7 +241,7 @@ class Decision:
 
     def record(self) -> DecisionRecord:
         """The decision as it is printed and served."""
-        placed = self.outcome == PLACED
+        placed = self.outcome == DecisionOutcome.PLACED
         return DecisionRecord(
             pod=self.task.key,
             job=self.job.key,
@@ -246,5 +251,5 @@ class Decision:
             devices=self.devices if placed else [],
             scores=self.scores,
             rejected=[Rejection(r.reason, r.plugin, r.count, r.example, r.message) for r in self.rejected],
-            message=self.why_not() if self.outcome == WAITING else "",
+            message=self.why_not() if self.outcome == DecisionOutcome.WAITING else "",
         )

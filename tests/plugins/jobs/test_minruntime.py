@@ -4,7 +4,7 @@ import pytest
 
 from tests.groups import add, group, kai_group, kai_queue, member, members
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.jobs.grouptimes import LAST_START
+from tonnage.cluster.jobs.group import LAST_START
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginOptions
 from tonnage.framework.session import Session

@@ -26,7 +26,7 @@ def team(name: str, quota: float = 0, limit: float = -1, weight: float = 1, **sp
 
 def job(name: str, of: str, gpus: int | None = 1, **more: object) -> Pod:
     """A pod that is a job of its own, in a queue."""
-    return pod(name, gpus, annotations={"tonnage/queue": of}, **more)
+    return pod(name, gpus, annotations={"tonnage.io/queue": of}, **more)
 
 
 def small(name: str, of: str, cpu: int | None = None, memory: int | None = None, **more: object) -> Pod:
@@ -207,9 +207,9 @@ def test_cards_are_counted_by_memory_and_only_on_nodes_that_answer():
     add(cluster, team("q", 1))
     for one in (
         job("whole", "q", 1),
-        pod("half", 1, memory=4000, annotations={"tonnage/queue": "q"}),
-        pod("third", 1, percentage=30, annotations={"tonnage/queue": "q"}),
-        pod("rounded", 1, memory=801, annotations={"tonnage/queue": "q"}),
+        pod("half", 1, memory=4000, annotations={"tonnage.io/queue": "q"}),
+        pod("third", 1, percentage=30, annotations={"tonnage.io/queue": "q"}),
+        pod("rounded", 1, memory=801, annotations={"tonnage.io/queue": "q"}),
     ):
         cluster.upsert_pod(one)
     outcome = cycle(cluster, Proportion())

@@ -14,7 +14,7 @@ from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
 from tonnage.actions.eviction.victims import Victims
 from tonnage.actions.jobqueue import JobQueue
-from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
@@ -113,7 +113,7 @@ class _Attempts:
             self._failed[kind] = len(tasks), reason
         self._first.setdefault(queue.name, preemptor)
         session.waits.setdefault(preemptor.key, {})[self._action.name] = reason
-        for task in preemptor.tasks_that(WAITING):
+        for task in preemptor.tasks_that(PodStatus.WAITING):
             if task.key not in session.decisions:
                 session.decisions[task.key] = session.refuse(task, self._action.name, reason)
 
@@ -168,7 +168,7 @@ class _Attempts:
 
 def starting(session: Session, job: Job) -> list[Task]:
     """The waiting pods with which a job would start; of a job that has started the next one."""
-    tasks = session.jobs.ordered_tasks(job.tasks_that(WAITING))
+    tasks = session.jobs.ordered_tasks(job.tasks_that(PodStatus.WAITING))
     if job.group is None:
         return tasks
     lacking = job.lacking()

@@ -1,6 +1,6 @@
 """Action `stalegangeviction`: evicts the rest of gangs that have lost pods, so that they can start as a whole again."""
 
-from tonnage.cluster.jobs.job import RUNNING, SUCCEEDED, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.framework.action import Action
 from tonnage.framework.decision import StaleGang
 from tonnage.framework.session import Session
@@ -43,7 +43,7 @@ class StaleGangEviction(Action):
         if times.stale_since is None or grace < 0 or now - since < grace:
             return
         reason = f"StaleGang: {message} for {now - since:.0f} s, and may for {grace:g} s"
-        victims = [task for task in job.tasks_that(RUNNING) if task.key not in session.must_stay]
+        victims = [task for task in job.tasks_that(PodStatus.RUNNING) if task.key not in session.must_stay]
         with Statement(session) as statement:
             for task in sorted(victims, key=lambda task: task.key):
                 statement.evict(task, job.key, reason)
@@ -58,7 +58,7 @@ def _is_stale(job: Job) -> bool:
     group = job.group
     if group is None or not group.is_object or group.fault:
         return False
-    return bool(job.count(RUNNING) and not job.count(SUCCEEDED) and job.lacking())
+    return bool(job.count(PodStatus.RUNNING) and not job.count(PodStatus.SUCCEEDED) and job.lacking())
 
 
 def _message(job: Job) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from tonnage.cluster.jobs.job import LEAVING, RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
@@ -36,7 +36,7 @@ class Victims:
         tasks = [task for key, task in cluster.running.items() if key not in leaving and key in cluster.holders]
         self._by_queue: dict[str, list[Job]] = {}
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
-            if job.preemptible or any(map(job.lets_go, job.tasks.values())):
+            if job.preemptible or any(map(job.may_evict, job.tasks.values())):
                 self._by_queue.setdefault(job.queue, []).append(job)
         self._sorted: dict[str, list[VictimBatch]] = {}
 
@@ -59,10 +59,10 @@ class Victims:
         spare = sorted([batch for batch in batches if not batch.is_rest], key=key)
         # By the time whole jobs are evicted, none of them has a surplus any more.
         for batch in spare:
-            batch.job.move(batch.tasks[0].key, LEAVING)
+            batch.job.move(batch.tasks[0].key, PodStatus.LEAVING)
         rest = sorted([batch for batch in batches if batch.is_rest], key=key)
         for batch in spare:
-            batch.job.move(batch.tasks[0].key, RUNNING)
+            batch.job.move(batch.tasks[0].key, PodStatus.RUNNING)
         return sorted([*spare, *rest], key=lambda batch: batch.job.priority)
 
     def _compare(self, one: VictimBatch, other: VictimBatch) -> int:
@@ -113,13 +113,13 @@ class Victims:
 
 def _batches(session: Session, job: Job) -> list[VictimBatch]:
     """What a job gives up, step by step."""
-    tasks = job.tasks_that(RUNNING)
+    tasks = job.tasks_that(PodStatus.RUNNING)
     stays = session.must_stay
     if len(tasks) == 1 and job.preemptible and tasks[0].key not in stays:
         return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.jobs.ordered_tasks(tasks)
     surplus = Surplus()
-    evictable = [task for task in reversed(tasks) if job.lets_go(task) and task.key not in stays]
+    evictable = [task for task in reversed(tasks) if job.may_evict(task) and task.key not in stays]
     spare = [task for task in evictable if surplus.take(job, task)]
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])

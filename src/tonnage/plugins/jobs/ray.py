@@ -1,4 +1,4 @@
-"""Ray: the head of a Ray cluster is placed before its workers."""
+"""KAI's ray: the head of a Ray cluster is placed before its workers."""
 
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
@@ -8,7 +8,7 @@ LABEL, HEAD = "ray.io/node-type", "head"
 
 
 class Ray(Plugin, trusted=True):
-    """KAI's order of a Ray cluster's pods: the head first."""
+    """Orders the pods of a Ray cluster, the head first."""
 
     name = "ray"
 

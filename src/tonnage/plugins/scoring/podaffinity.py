@@ -1,4 +1,4 @@
-"""KAI's podaffinity: what a pod prefers about its neighbours counts more than almost anything else."""
+"""KAI's podaffinity: preferred pod affinity outweighs almost every other score."""
 
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
