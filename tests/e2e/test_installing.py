@@ -1,4 +1,4 @@
-"""Definitions of custom objects come and go on a real API server while the picture is kept."""
+"""Definitions of custom objects come and go on a real API server while the informer runs."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ def test_groups_and_queues_are_seen_once_they_are_installed_and_forgotten_with_i
             )
             await until(lambda: cluster.queues.keys() == {DEFAULT_QUEUE, "team"})
             await until(lambda: cluster.groups.groups.keys() == {"default/tune"})
-            await until(lambda: informer.followers["Queue.scheduling.volcano.sh"].is_missing)
+            await until(lambda: informer.reflectors["Queue.scheduling.volcano.sh"].is_missing)
             await asyncio.to_thread(definitions.install, api, "queues.scheduling.volcano.sh")
             create(api, f"{VOLCANO}/queues", "Queue", "again")
             await until(lambda: "again" in cluster.queues)

@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,8 @@ from tonnage.extender.metrics import HANDSHAKES, VERBS, ExtenderMetrics
 from tonnage.extender.recorder import OUTCOMES
 from tonnage.extender.reservations import ReservationState
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.watch import Backoff
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.observability import cardmetrics, events, podmetrics, quotametrics
@@ -211,9 +214,8 @@ def test_a_scrape_tells_how_much_of_the_free_cards_the_usual_pods_can_use():
 
 def parts_of(cluster, clock=lambda: 0.0, **reflectors):
     door, handovers = reservations(cluster), HandoverQueue(clock)
-    informer = SimpleNamespace(
-        synced=asyncio.Event(), applied=7, reflectors=reflectors, problems={"Pod/x": None}, listeners=[], observer=None
-    )
+    informer = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5))
+    informer.applied, informer.reflectors, informer.problems = 7, reflectors, {"Pod/x": None}
     return SimpleNamespace(
         cluster=cluster,
         reservations=door,
@@ -237,8 +239,8 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
 
     async def main():
         app = ExtenderMetrics().app(parts)
-        assert await parts.handovers.enter("a", pod("x"), 1)
-        waiting = asyncio.create_task(parts.handovers.enter("a", pod("y"), 100))
+        assert await parts.handovers.acquire("a", pod("x"), 1)
+        waiting = asyncio.create_task(parts.handovers.acquire("a", pod("y"), 100))
         await asyncio.sleep(0)
         now[0] = SILENCE_SECONDS
         status, headers, body = await ask(app)

@@ -12,9 +12,8 @@ from tests.extender.test_reservations import asked, named, reservations
 from tests.scenario import container, node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult
-from tonnage.extender.recorder import ExtenderRecorder
+from tonnage.extender.recorder import ExtenderRecorder, FailedAttempts
 from tonnage.extender.reservations import Filtered
-from tonnage.extender.tries import Tries
 from tonnage.model.wire import encode
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
@@ -163,10 +162,10 @@ def test_a_pod_that_was_placed_and_waits_again_is_news(heard):
 
 
 def test_only_so_many_waiting_pods_are_remembered():
-    tries = Tries(most=2)
+    attempts = FailedAttempts(most=2)
     for name in ("a", "b", "a", "c"):
-        tries.failed(name, ["Some"])
-    assert [tries.failed(name, ["Some"]) for name in ("a", "c", "b")] == [3, 2, 1]
+        attempts.add(name, ["Some"])
+    assert [attempts.add(name, ["Some"]) for name in ("a", "c", "b")] == [3, 2, 1]
 
 
 def test_nodes_that_the_decision_did_not_look_at_are_counted_too(heard):
@@ -305,7 +304,7 @@ def test_what_the_autoscaler_asks_and_pods_without_devices_are_only_counted(hear
 
 def test_telling_never_harms_a_decision(heard):
     said = heard(five())
-    said.recorder._events = None
+    said.recorder.events = None
     said.filter(named("p", gpus=1, memory=1000), *ALL)
     said.recorder.not_bound(BIND, "busy", 0.0)
     assert [line["event"] for line in said.lines] == ["a decision could not be told"] * 2

@@ -32,8 +32,8 @@ class Door:
         self.api = Api(*planned)
         self.counted = []
         clock = asyncio.get_running_loop().time
-        waiting = PendingPods(session, self.reservations, clock)
-        self.requeue = Requeue(self.api, waiting, lambda: 1700000000.9, clock, self.counted.append)
+        pending = PendingPods(session, self.reservations, clock)
+        self.requeue = Requeue(self.api, pending, lambda: 1700000000.9, clock, self.counted.append)
         self.task = asyncio.create_task(self.requeue.run())
 
     def ask(self, name="p", **more):
@@ -43,7 +43,7 @@ class Door:
             self.cluster.upsert_pod(made)
         document = {"Pod": msgspec.to_builtins(made), "NodeNames": ["a"]}
         args = read(json.dumps(document).encode(), FilterArgs)
-        self.requeue.asked(args, self.reservations.filter(args, 0))
+        self.requeue.filtered(args, self.reservations.filter(args, 0))
         return made
 
     async def until_told(self, *outcomes):
@@ -103,7 +103,7 @@ def test_a_write_that_fails_is_counted_and_ends_nothing(answer, outcome):
 
 def test_nothing_runs_while_nobody_waits(monkeypatch):
     looks = []
-    monkeypatch.setattr(PendingPods, "look", lambda self, now: looks.append(now) or [])
+    monkeypatch.setattr(PendingPods, "to_requeue", lambda self, now: looks.append(now) or [])
 
     async def scene(door):
         await asyncio.sleep(0.5)
@@ -120,7 +120,7 @@ def test_nothing_runs_while_nobody_waits(monkeypatch):
 
 
 def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
-    real, failures = PendingPods.look, []
+    real, failures = PendingPods.to_requeue, []
 
     def look(self, now):
         if len(failures) < 2:
@@ -128,7 +128,7 @@ def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
             raise RuntimeError("a mistake")
         return real(self, now)
 
-    monkeypatch.setattr(PendingPods, "look", look)
+    monkeypatch.setattr(PendingPods, "to_requeue", look)
 
     async def scene(door):
         door.ask()

@@ -9,7 +9,7 @@ from tests.extender.recording import ask, parsed
 from tests.extender.test_metrics import parts_of
 from tests.scenario import node, place, pod, running, scenario
 from tonnage.extender.metrics import RequestTimings
-from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.resource import Change
 
 
@@ -25,8 +25,7 @@ class Watch:
 
     def shows(self, thing, kind=PODS, is_gone=False):
         change = Change(thing.key if kind is PODS else thing.name, thing, is_gone)
-        for listener in self.parts.informer.listeners:
-            listener(kind, [change])
+        self.parts.informer.tell(kind, [change])
 
     def told(self, name, **labels):
         """Count and sum of a histogram."""
@@ -94,11 +93,11 @@ def test_the_time_that_binds_wait_for_their_node_is_told_whether_their_turn_come
     handovers = watch.parts.handovers
 
     async def main():
-        assert await handovers.enter("a", pod("x"), 28)
-        waiting = [asyncio.create_task(handovers.enter("a", pod(name), 28)) for name in "yz"]
+        assert await handovers.acquire("a", pod("x"), 28)
+        waiting = [asyncio.create_task(handovers.acquire("a", pod(name), 28)) for name in "yz"]
         await asyncio.sleep(0)
         watch.now = 4.0
-        handovers.leave("a", pod("x"))
+        handovers.release("a", pod("x"))
         assert await waiting[0]
         watch.now = 9.0
         waiting[1].cancel()

@@ -4,7 +4,7 @@ import pytest
 
 from tests.groups import add, kai_group, member
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.jobs.grouptimes import LAST_EVICTION
+from tonnage.cluster.jobs.group import LAST_EVICTION
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import timestamp

@@ -90,7 +90,7 @@ class Spot(NamedTuple):
     cards: tuple[int, ...]
 
 
-class _Stock:
+class _ResourceNeed:
     """What is free of each card, in halves."""
 
     def __init__(self, world: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class _Stock:
 
 def _spots(world: dict[str, Any]) -> dict[str, Spot]:
     """Where the pods of running jobs are; of a job that does not fit as far as its minimum, none."""
-    stock, found = _Stock(world), dict[str, Spot]()
+    stock, found = _ResourceNeed(world), dict[str, Spot]()
     for number, job in enumerate(world["jobs"]):
         if not job["runs"]:
             continue
@@ -237,7 +237,7 @@ def picture(session: Session) -> tuple[Any, ...]:
     arrays = tuple(array.tobytes() for array in (columns.amounts, columns.card_free, columns.node_used))
     counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
     sets = [set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.promised, cluster.leaving)]
-    return arrays, dict(cluster.holders), counts, sets, session.queue_records(), len(session.evictions)
+    return arrays, dict(cluster.holders), counts, sets, session.queues.records(), len(session.evictions)
 
 
 def overfull(cluster: Cluster) -> list[str]:

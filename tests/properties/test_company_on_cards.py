@@ -61,7 +61,7 @@ def check(cluster):
     expected = present(cluster)
     for position, device in enumerate(state.devices):
         here = expected.get(device.uuid, Counter())
-        assert columns.companies[int(columns.tenancy[position, state.row])] == frozenset(here)
+        assert columns.tenancies[int(columns.tenancy[position, state.row])] == frozenset(here)
         vendor = cluster.vendors[state.vendors[position]]
         if isinstance(vendor, KunlunShared):
             assert len(here) <= 1

@@ -1,9 +1,9 @@
 """What a scrape of the batch scheduler shows: cycles, plugins, queues, gangs, and what every door shows."""
 
-import asyncio
 import math
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client import generate_latest
@@ -15,10 +15,13 @@ from tonnage.actions.catalog import make_actions
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import QueueFigures
-from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
+from tonnage.framework.registration import CLOSE, OPEN, REDUCE
 from tonnage.framework.session import Session
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
 from tonnage.scheduler.cyclerunner import CycleRunner
@@ -35,9 +38,8 @@ class World:
     def __init__(self, cluster: Cluster, *more: Plugin) -> None:
         self.metrics = SchedulerMetrics()
         reflector = SimpleNamespace(trouble="", lists=1, breaks=0, heard=0.0)
-        informer = SimpleNamespace(
-            synced=asyncio.Event(), applied=0, reflectors={"Node": reflector}, problems={}, listeners=[], observer=None
-        )
+        informer: Any = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5), BATCH_KINDS)
+        informer.reflectors = {"Node": reflector}
         actions = make_actions(("enqueue", "allocate"))
         self.cycle_runner = CycleRunner(cluster, [*default_plugins(), *more], actions, self.metrics.stopwatch)
         self.parts: Any = SimpleNamespace(

@@ -268,11 +268,11 @@ def test_a_plan_does_not_wait_for_who_stays_because_another_plan_has_ended() -> 
 def test_a_plan_is_in_vain_once_its_victim_stays() -> None:
     stage = full()
     stage.cycle()
-    assert stage.cycle_runner.nominations.in_vain() == []
+    assert stage.cycle_runner.nominations.void() == []
     stage.cycle_runner.nominations.let_stay(stage.victim("low0-0"))
-    assert stage.cycle_runner.nominations.in_vain() == stage.plans
+    assert stage.cycle_runner.nominations.void() == stage.plans
     stage.cycle()
-    assert stage.cycle_runner.nominations.in_vain() == []
+    assert stage.cycle_runner.nominations.void() == []
     assert stage.stopped == ["low0-0", "low0-0"]
 
 

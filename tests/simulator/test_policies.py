@@ -23,7 +23,7 @@ def test_filling_one_by_one_comes_to_what_the_actions_do(tmp_path, policy, monke
     assert quick.failures
 
 
-def test_usual_pods_of_fgd_are_those_of_the_workload(tmp_path):
+def test_typical_pods_of_fgd_are_those_of_the_workload(tmp_path):
     source = trace(tmp_path, NODES, "s,2000,10,1,300\n" + "w,1000,10,1,1000\nx,1000,20,1,1000\n")
     settings = policy_named("fgd").settings(source.scene())
     (plugin,) = [plugin for plugin in settings.plugins if plugin.name == "fragmentation"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tonnage.devices.base import Vendor
     from tonnage.extender.options import ExtenderOptions
-    from tonnage.extender.replicas import Election
+    from tonnage.extender.replicas import SchedulerLeaseConfig
     from tonnage.framework.plugin import Plugin
 
 log = logging.getLogger("tonnage.extender")
@@ -61,17 +61,17 @@ def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
 
 
-def _election(options: "ExtenderOptions") -> "Election | None":
+def _election(options: "ExtenderOptions") -> "SchedulerLeaseConfig | None":
     """By which lease replicas agree; who this one is comes from its host and, for its pod, from the environment."""
     import os
     import socket
 
-    from tonnage.extender.replicas import Election
+    from tonnage.extender.replicas import SchedulerLeaseConfig
 
     if not options.leader_elect:
         return None
     host = socket.gethostname()
-    return Election(
+    return SchedulerLeaseConfig(
         lease_namespace=options.leader_elect_resource_namespace,
         lease_name=options.leader_elect_resource_name,
         host=host,

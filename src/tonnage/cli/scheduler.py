@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tonnage.devices.base import Vendor
-    from tonnage.kube.leaderelection.leaderelector import Election
+    from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
     from tonnage.scheduler.reload.reloader import Configuration
     from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
     from tonnage.server.flagvalues import Address
@@ -95,7 +95,7 @@ def command(
     bind_workers: int,
     http_bind: "Address",
     debug: bool,
-    election: "Election | None",
+    election: "LeaderElectionConfig | None",
 ) -> None:
     """Schedule the pods of a cluster that name it: gangs start whole, queues get their share, pods share GPUs.
 
@@ -172,7 +172,7 @@ async def _serve(
     kubeconfig: str | None,
     bind_workers: int,
     http_bind: "Address",
-    election: "Election | None",
+    election: "LeaderElectionConfig | None",
 ) -> None:
     import random
     import time

@@ -255,11 +255,11 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Placer
     from tonnage.simulator.replay import Replay
     from tonnage.simulator.shortcut import goes_by_pods_alone
-    from tonnage.simulator.workloads.demo import invent_arrivals, invent_nodes
+    from tonnage.simulator.workloads.demo import demo_arrivals, demo_nodes
 
     rng = Random(seed)
     cluster = Cluster(default_vendors())
-    for node in invent_nodes(nodes, gpus, rng):
+    for node in demo_nodes(nodes, gpus, rng):
         cluster.upsert_node(node)
     try:
         session = Session(cluster, plugins)
@@ -270,7 +270,7 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     else:
         session.close()
         placer = CyclePlacer(cluster, plugins, make_actions(actions))
-    return Replay(cluster, placer, invent_arrivals(nodes, gpus, rng))
+    return Replay(cluster, placer, demo_arrivals(nodes, gpus, rng))
 
 
 # -- on a terminal

@@ -57,7 +57,9 @@ def with_flags(
 def _without_card_orders(plugins: Sequence[Plugin]) -> list[Plugin]:
     """The plugins without any order of cards; a plugin that scores nodes too keeps doing that."""
     kept = [plugin for plugin in plugins if plugin.name not in CARD_ORDERS or plugin.name in NODE_SCORERS]
-    for plugin in kept:
-        if plugin.name in CARD_ORDERS:
-            plugin.switched_off |= {GPU_ORDER.name}
-    return kept
+    return [
+        plugin.with_options(switched_off=plugin.options.switched_off | {GPU_ORDER.name})
+        if plugin.name in CARD_ORDERS
+        else plugin
+        for plugin in kept
+    ]

@@ -15,9 +15,8 @@ from tonnage.config.notes import Notes, Position, advice
 from tonnage.config.strict import read
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.plugins.jobs.priority import Priority
-from tonnage.plugins.scoring._fitarguments import RATIO, FitArguments, from_policy
 from tonnage.plugins.scoring.nodeorder import NodeOrder
-from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
+from tonnage.plugins.scoring.noderesourcesfit import RATIO, FitArguments, NodeResourcesFit, from_policy
 
 CONFIGURATION, POLICY = "KubeSchedulerConfiguration", "Policy"
 FIT = "NodeResourcesFit"

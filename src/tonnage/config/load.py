@@ -17,7 +17,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
-from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
+from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugins_named
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -168,13 +168,7 @@ class _Reader:
 def complete(named: list[Plugin]) -> list[Plugin]:
     """The plugins of a file with those that always run: first those that placements depend on, last the rest."""
     by_name = {plugin.name: plugin for plugin in named}
-    always = [by_name.get(name) or _default(name) for name in ALWAYS]
-    last = [] if any(name in by_name for name in CARD_ORDERS) else [_default(CARD_ORDERS[0])]
-    last += [_default(name) for name in LAST if name not in by_name]
+    always = [by_name.get(plugin.name, plugin) for plugin in plugins_named(ALWAYS)]
+    last = [] if any(name in by_name for name in CARD_ORDERS) else plugins_named(CARD_ORDERS[:1])
+    last += plugins_named(name for name in LAST if name not in by_name)
     return [*always, *(plugin for plugin in named if plugin.name not in ALWAYS), *last]
-
-
-def _default(name: str) -> Plugin:
-    kind = plugin_class(name)
-    assert kind is not None
-    return kind()

@@ -99,28 +99,29 @@ class TiersReader:
             written, given = None, {}
         plugin = self._build(name, position, written, given)
         if plugin is not None:
-            plugin.tier, plugin.is_named = tier, True
-            self._switch(plugin, switches, position)
+            plugin = self._switched(plugin.with_options(tier=tier, is_named=True), switches, position)
         elif name in ALWAYS_ON:
             self._say_without_effect(name, switches)
         scores = switches[NODE_ORDER].on if NODE_ORDER in switches else True
         self._named.setdefault(name, _Named(name, position, plugin, scores))
 
-    def _switch(self, plugin: Plugin, switches: dict[str, "_Switch"], position: Position) -> None:
-        """Switch a plugin's extension points off, and warn of switches without effect."""
+    def _switched(self, plugin: Plugin, switches: dict[str, "_Switch"], position: Position) -> Plugin:
+        """The plugin with its switches as the file has them, and a warning about each that has no effect."""
         try:
             registers = set(registered_points(plugin))
         except SessionError as error:
             self._notes.error(position, str(error))
-            return
+            return plugin
         if plugin.name in ALWAYS:
             registers = set()
-        plugin.switched_on = frozenset(name for name in plugin.switches if name in switches and switches[name].on)
         effective = {name for name in switches if registers.intersection(SWITCHED.get(name, ()))}
         effective |= plugin.switches
         self._say_without_effect(plugin.name, {n: s for n, s in switches.items() if n not in effective})
         off = [SWITCHED[name] for name in effective - plugin.switches if not switches[name].on]
-        plugin.switched_off = frozenset(point for points in off for point in points)
+        return plugin.with_options(
+            switched_off=frozenset(point for points in off for point in points),
+            switched_on=frozenset(name for name in plugin.switches if name in switches and switches[name].on),
+        )
 
     def _say_without_effect(self, plugin: str, switches: dict[str, "_Switch"]) -> None:
         for name, switch in switches.items():

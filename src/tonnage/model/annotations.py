@@ -1,6 +1,6 @@
 """Tonnage's own annotations, all in one domain, and the keys that they had before the first release."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from tonnage.model.problem import Problem, annotation_field
 
@@ -16,10 +16,13 @@ _RENAMED = {
 }
 
 
-def renamed_keys(name: str, annotations: Mapping[str, str]) -> Iterator[Problem]:
-    """Problems of an object that uses keys of before the first release, which have no effect."""
+def renamed_keys(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The keys of before the first release that are in use and have no effect, each with its new name."""
     if _RENAMED.keys().isdisjoint(annotations):
-        return
-    for old, new in _RENAMED.items():
-        if old in annotations:
-            yield Problem(name, annotation_field(old), "", new, f"{old} has no effect: the annotation is called {new}")
+        return []
+    return [(old, new) for old, new in _RENAMED.items() if old in annotations]
+
+
+def renamed_problem(name: str, old: str, new: str) -> Problem:
+    """The problem of an object that uses such a key."""
+    return Problem(name, annotation_field(old), "", new, f"{old} has no effect: the annotation is called {new}")

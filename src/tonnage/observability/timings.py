@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
-from tonnage.kube.informer import PODS, ClusterInformer, FollowedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import PODS, WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.observability import catalog
 
@@ -42,7 +43,7 @@ class BindTimings:
         self._cluster = parts.cluster
         parts.handovers.observer = self.bind_wait_seconds.observe
         parts.informer.observer = lambda kind, seconds: self.apply_seconds.labels(kind).observe(seconds)
-        parts.informer.listeners.append(self._seen)
+        parts.informer.add_listener([PODS], self._seen)
 
     def answered(self, pod: str) -> None:
         """The API server has answered that the pod is bound."""
@@ -55,8 +56,8 @@ class BindTimings:
             # Else it is gone already.
             self._unseen[pod] = self._clock()
 
-    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
-        if kind.resource.kind != PODS.resource.kind or not self._unseen:
+    def _seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
+        if not self._unseen:
             return
         for change in changes:
             if change.is_gone:

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.job import WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.informer import ClusterInformer
@@ -120,7 +120,7 @@ class SchedulerState(Collector):
 
 def _gangs_pending(cluster: Cluster) -> int:
     jobs = cluster.groups.jobs.values()
-    return sum(1 for job in jobs if job.group is not None and job.count(WAITING) and job.lacking())
+    return sum(1 for job in jobs if job.group is not None and job.count(PodStatus.WAITING) and job.lacking())
 
 
 def queue_metrics(queues: Mapping[str, Mapping[str, QueueFigures]]) -> Iterator[Metric]:

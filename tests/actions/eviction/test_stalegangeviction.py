@@ -5,7 +5,7 @@ import pytest
 from tests.groups import add, cycle, group, kai_group, member, members
 from tests.kai_cases import NOW
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.framework.decision import Eviction
 from tonnage.model.timestamp import rfc3339
 

@@ -1,4 +1,4 @@
-"""Which pods are a job, and what is known of it, whatever comes first."""
+"""Groups: the pods of each job and its settings, in whatever order objects come."""
 
 import random
 from itertools import permutations
@@ -8,7 +8,7 @@ import pytest
 from tests.groups import add, group, kai_group, kai_queue, member, members, priority_class, queue
 from tests.scenario import node, pod, problems, scenario
 from tonnage.cluster.jobs.group import own_group, read_group
-from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.cluster.jobs.queue import GPU, read_queue
 from tonnage.cluster.task import make_task
 from tonnage.model.duration import DurationError, seconds
@@ -179,21 +179,25 @@ def test_a_job_counts_its_pods_by_where_they_stand():
             among = {key for key, played in roles.items() if role is None or played == role}
             found = {status: job.count(status, role=role) for status in range(6)}
             assert found == {
-                WAITING: len(among & cluster.waiting.keys()),
-                PLACED: len(among & (cluster.reserved.keys() - cluster.promised)),
-                PIPELINED: len(among & cluster.promised),
-                RUNNING: len(among & (cluster.running.keys() - cluster.leaving)),
-                LEAVING: len(among & cluster.leaving),
-                SUCCEEDED: len(among & finished.keys()),
+                PodStatus.WAITING: len(among & cluster.waiting.keys()),
+                PodStatus.PLACED: len(among & (cluster.reserved.keys() - cluster.promised)),
+                PodStatus.PIPELINED: len(among & cluster.promised),
+                PodStatus.RUNNING: len(among & (cluster.running.keys() - cluster.leaving)),
+                PodStatus.LEAVING: len(among & cluster.leaving),
+                PodStatus.SUCCEEDED: len(among & finished.keys()),
             }
 
 
 def test_a_plain_pod_stands_where_the_cluster_has_it():
     cluster = scenario(node("a"), pod("p", 1))
     job = job_of(cluster, "p")
-    assert (job.count(WAITING), job.started(), job.tasks_that(WAITING)) == (1, 0, list(job.tasks.values()))
+    assert (job.count(PodStatus.WAITING), job.started(), job.tasks_that(PodStatus.WAITING)) == (
+        1,
+        0,
+        list(job.tasks.values()),
+    )
     cluster.reserve(cluster.waiting["default/p"], "a", ())
-    assert (job.count(WAITING), job.started(), job.lacking()) == (0, 1, {})
+    assert (job.count(PodStatus.WAITING), job.started(), job.lacking()) == (0, 1, {})
 
 
 # -- objects in one form

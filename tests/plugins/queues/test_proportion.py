@@ -37,9 +37,7 @@ def small(name: str, of: str, cpu: int | None = None, memory: int | None = None,
 
 
 def proportion(*switched_off: str) -> Plugin:
-    plugin = Proportion()
-    plugin.switched_off = frozenset(switched_off)
-    return plugin
+    return Proportion().with_options(switched_off=frozenset(switched_off))
 
 
 def shares(outcome, name: str, resource: str) -> tuple[str, str, str, str]:
@@ -269,6 +267,6 @@ def test_what_queues_hold_is_what_a_recount_finds(seed):
         cards = sum(request.count for task in placed for demand in task.demands for request in demand.requests)
         assert shares(outcome, name, resource)[2] == str(cards)
     with Session(cluster, [*default_plugins(), Proportion()]) as session:
-        assert [r.resources[resource].allocated for r in session.queue_records()] == [
+        assert [r.resources[resource].allocated for r in session.queues.records()] == [
             r.resources[resource].allocated for r in outcome.document.queues
         ]

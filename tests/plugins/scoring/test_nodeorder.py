@@ -311,7 +311,7 @@ def test_when_more_nodes_have_an_image_it_counts_more_on_all_of_them():
         assert now() == [half, 0]
         cluster.upsert_node(node("a"))
         assert now() == [0, 0]
-    assert cluster.images.spread == {}
+    assert cluster.rows.images.spread == {}
 
 
 # -- other pods

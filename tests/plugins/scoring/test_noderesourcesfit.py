@@ -22,7 +22,7 @@ from tonnage.plugins.scoring._fitarguments import (
     ScoringStrategy,
     ShapePoint,
 )
-from tonnage.plugins.scoring._fitscoring import broken_line, least_allocated, most_allocated, shape_table
+from tonnage.plugins.scoring._resourcescores import broken_line, least_allocated, most_allocated, shape_table
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"

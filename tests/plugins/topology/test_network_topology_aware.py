@@ -317,7 +317,9 @@ def test_changes_of_the_network_are_seen_within_a_session():
 
 def recounted(cluster: Cluster, used, offers, requests, weights, fading):
     """Scores of all nodes, node by node and HyperNode by HyperNode."""
-    inside = {name: sorted(nodes) for name, nodes in cluster.membership().nodes.items()} | {ROOT: sorted(offers)}
+    inside = {name: sorted(nodes) for name, nodes in cluster.topology.membership().nodes.items()} | {
+        ROOT: sorted(offers)
+    }
     tiers = {name: one.spec.tier for name, one in cluster.hypernodes.items()}
     tiers[ROOT] = max(tiers.values()) + 1
 

@@ -104,12 +104,12 @@ class Desk:
             raise SessionError("plugin fails-to-open cannot be opened")
         self.configured.append([plugin.name for plugin in plugins])
 
-    def tell(self, about: ObjectRef, reason: str, message: str) -> None:
+    def record(self, about: ObjectRef, reason: str, message: str) -> None:
         self.told.append((about, reason, message))
 
     def look_at(self, *contents: Content) -> None:
         for content in contents:
-            self.reloader.look_at(content, self)  # type: ignore[arg-type]
+            self.reloader.apply(content, self)  # type: ignore[arg-type]
 
     def counted(self, outcome: str) -> float | None:
         return self.metrics.registry.get_sample_value("tonnage_config_reloads_total", {"outcome": outcome})
