@@ -207,7 +207,7 @@ def settle(session: Session, case: Case) -> None:
     """What the world makes of a cycle: placed pods run, stopped ones are made anew, promises are forgotten."""
     cluster = session.cluster
     for key in list(cluster.reserved):
-        if key in cluster.promised:
+        if key in cluster.pipelined:
             cluster.release(key)
         else:
             cluster.confirm(key)

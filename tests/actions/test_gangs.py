@@ -225,7 +225,7 @@ def test_if_one_pod_has_to_wait_for_others_to_leave_the_whole_gang_waits_with_it
     assert done.placed == {}
     assert done.waiting == {"g-0", "g-1"}
     assert done.why("g-0") == done.why("g-1") == "goes to a once default/x left"
-    assert set(cluster.reserved) == {"default/g-0", "default/g-1"} == cluster.promised
+    assert set(cluster.reserved) == {"default/g-0", "default/g-1"} == cluster.pipelined
 
 
 def test_pods_that_fit_now_start_if_they_are_enough():

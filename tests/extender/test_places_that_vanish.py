@@ -58,8 +58,8 @@ def a_node(*uuids, memory=8000, **more):
     return node("a", gpus=[gpu(uuid, index=i, memory=memory) for i, uuid in enumerate(uuids)], **more)
 
 
-def assert_refused(door, sentence, name="p"):
-    with pytest.raises(BindError, match=sentence):
+def assert_refused(door, message, name="p"):
+    with pytest.raises(BindError, match=message):
         run(door.bind(name))
     assert door.server.bindings == []
     assert not door.cluster.reserved

@@ -213,7 +213,7 @@ class Crowd:
             if cluster.reserved[key].pod.key != key:
                 # Where a stopped pod had a place, the one that comes instead of it has to find its own.
                 cluster.remove_pod(key)
-            elif key in cluster.promised and not keeps_promises:
+            elif key in cluster.pipelined and not keeps_promises:
                 cluster.release(key)
             else:
                 cluster.confirm(key)
@@ -236,7 +236,9 @@ def picture(session: Session) -> tuple[Any, ...]:
     columns = cluster.columns
     arrays = tuple(array.tobytes() for array in (columns.amounts, columns.card_free, columns.node_used))
     counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
-    sets = [set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.promised, cluster.leaving)]
+    sets = [
+        set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.pipelined, cluster.leaving)
+    ]
     return arrays, dict(cluster.holders), counts, sets, session.queues.records(), len(session.evictions)
 
 

@@ -286,7 +286,7 @@ def test_a_plan_that_is_given_up_spares_the_rest_and_others_go_the_next_time() -
     tasks = stage.cycle_runner.give_up(stage.plans[0], [stage.victim("low0-0")], 0.0)
     assert [task.name for task in tasks] == ["high-0"]
     assert stage.cluster.leaving == {"default/low1-0"}
-    assert (stage.promised, stage.cluster.promised) == ({}, set())
+    assert (stage.promised, stage.cluster.pipelined) == ({}, set())
     stage.cycle(now=1.0)
     assert stage.stopped[2:] == ["more-0"]
 

@@ -73,7 +73,7 @@ def test_a_place_that_others_must_leave_first_is_not_kept_beyond_the_cycle() -> 
     found = world.cycle()
     assert [decision.why_not() for decision in found.waiting if decision.node] == ["goes to a once default/old left"]
     assert not cluster.reserved
-    assert not cluster.promised
+    assert not cluster.pipelined
     cluster.remove_pod("default/old")
     world.unschedulable.retry_all()
     assert names(world.cycle().placed) == ["p"]

@@ -79,8 +79,8 @@ class JobAllocator:
                 self._refuse(self._wanted(job), *invalid)
                 return False
             tasks = self._candidates(job)
-        if job.maximum is not None and job.promised() >= job.maximum:
-            message = f"{job.key} has places for {job.promised()} pods, and may have {job.maximum}"
+        if job.maximum is not None and job.with_place() >= job.maximum:
+            message = f"{job.key} has places for {job.with_place()} pods, and may have {job.maximum}"
             self._refuse(tasks, self._action, Reason("EnoughPods", message))
             return False
         sets = self._session.jobs.node_sets(job, tasks)
@@ -230,7 +230,7 @@ class JobAllocator:
         for decision in found:
             decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = leaving
-            self._session.cluster.promise(decision.task.key)
+            self._session.cluster.pipeline(decision.task.key)
 
     def _why_not_ready(self, job: Job, attempt: _Attempt) -> Reason:
         """What the job lacks; to be asked before its attempt is undone."""
@@ -238,12 +238,12 @@ class JobAllocator:
         if not lacking:
             return Reason("JobNotReady", f"{job.key} cannot start with the pods that have a place")
         pods, untried = len(job.tasks) + len(job.finished), len(attempt.left)
-        message = f"{job.key} needs {job.minimum} of {pods} pods placed, {job.promised()} fit"
+        message = f"{job.key} needs {job.minimum} of {pods} pods placed, {job.with_place()} fit"
         message += f" and {untried} were not tried" if untried else ""
         with job.supposing(attempt.left):
             short = sorted(role for role in job.lacking() if role is not None)
         for role in short:
-            message += f"; of role {role} it needs {job.roles[role]}, {job.promised(role)} fit"
+            message += f"; of role {role} it needs {job.roles[role]}, {job.with_place(role)} fit"
         if attempt.failed:
             first = attempt.failed[0]
             message += f"; {first.task.key}: {first.why_not()}"

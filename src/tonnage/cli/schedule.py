@@ -149,7 +149,7 @@ def command(
 def _settings(
     config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
 ) -> "tuple[list[Plugin], Sequence[str]]":
-    """The plugins and actions of the configuration, or the stock ones; flags that were given count more than either.
+    """The plugins and actions of the configuration, or the default ones; flags that were given count more than either.
 
     Plugins of files that the configuration does not name run with their defaults.
     """

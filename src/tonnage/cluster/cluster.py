@@ -49,7 +49,7 @@ class Cluster:
         """Pods whose placement was decided and is not confirmed yet."""
         self.running: dict[str, Task] = {}
         """Pods that have a node."""
-        self.promised: set[str] = set()
+        self.pipelined: set[str] = set()
         """Reserved pods whose place other pods have to leave first."""
         self.topology = TopologyIndex(self.nodes)
         """HyperNodes and Topologies."""
@@ -161,7 +161,7 @@ class Cluster:
             self._index_placed(task, self.holders[key])
         else:
             self.reserved.pop(key, None)
-            self.promised.discard(key)
+            self.pipelined.discard(key)
             self._drop_holding(key)
             self.waiting[key] = task
         self.groups.put(task, self.status(key))
@@ -171,7 +171,7 @@ class Cluster:
         key = task.key
         self.waiting.pop(key, None)
         self.reserved.pop(key, None)
-        self.promised.discard(key)
+        self.pipelined.discard(key)
         self.running[key] = task
         self.groups.put(task, self.status(key))
         holding, problems = read_holding(task, node, self.vendors)
@@ -199,7 +199,7 @@ class Cluster:
         self._pod_problems.pop(key, None)
         self._drop_holding(key)
         self.leaving.discard(key)
-        self.promised.discard(key)
+        self.pipelined.discard(key)
         self.groups.drop(key)
 
     def status(self, key: str) -> PodStatus:
@@ -207,7 +207,7 @@ class Cluster:
         if key in self.running:
             return PodStatus.LEAVING if key in self.leaving else PodStatus.RUNNING
         if key in self.reserved:
-            return PodStatus.PIPELINED if key in self.promised else PodStatus.PLACED
+            return PodStatus.PIPELINED if key in self.pipelined else PodStatus.PLACED
         return PodStatus.WAITING
 
     def _status_changed(self, key: str) -> None:
@@ -257,18 +257,18 @@ class Cluster:
         self.running.pop(key, None)
         self.reserved[key] = task
         if self.holdings.is_ahead:
-            self.promised.add(key)
+            self.pipelined.add(key)
         else:
-            self.promised.discard(key)
+            self.pipelined.discard(key)
         self._status_changed(key)
         self.holdings.reserve(key, holding)
         if task.rules is not None or self.placed.indexes_labels:
             self.placed.put(task, holding.node)
 
-    def promise(self, key: str) -> None:
+    def pipeline(self, key: str) -> None:
         """Make a reserved pod wait after all, with the place that it has."""
         if key in self.reserved:
-            self.promised.add(key)
+            self.pipelined.add(key)
             self._status_changed(key)
 
     def confirm(self, key: str) -> None:
@@ -276,7 +276,7 @@ class Cluster:
         task = self.reserved.pop(key, None)
         if task is not None:
             self.running[key] = task
-            self.promised.discard(key)
+            self.pipelined.discard(key)
             self._status_changed(key)
 
     def release(self, key: str) -> None:
@@ -285,7 +285,7 @@ class Cluster:
         if task is not None:
             self._drop_holding(key)
             self.waiting[key] = task
-            self.promised.discard(key)
+            self.pipelined.discard(key)
             self._status_changed(key)
 
     # -- looking ahead

@@ -39,7 +39,7 @@ class Excess(NamedTuple):
     quota: Quota
 
     @property
-    def sentence(self) -> str:
+    def message(self) -> str:
         """The figures, for people."""
         limit, used = self.quota
         return f"{self.resource} is limited to {limit}, {used} are used, and the pod asks for {self.asked}"

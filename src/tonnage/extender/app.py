@@ -87,7 +87,7 @@ class Extender:
         async def answer(body: bytes) -> object:
             args = read(body, FilterArgs)
             if not await self._is_synced():
-                return FilterResult(error="the picture of the cluster is not complete yet")
+                return FilterResult(error="the informer has not synced yet")
             self._log_sampling(args)
             started = self._clock()
             filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
@@ -130,7 +130,7 @@ class Extender:
             if not args.name or not args.node:
                 return BindResult("the request names no pod or no node")
             if not await self._is_synced():
-                return BindResult("the picture of the cluster is not complete yet")
+                return BindResult("the informer has not synced yet")
             started = self._clock()
             try:
                 decision = await self._binder.bind(args)
@@ -157,7 +157,7 @@ class Extender:
     async def readyz(self, request: Request) -> Response:
         if self._synced.is_set():
             return PlainTextResponse("ok")
-        return PlainTextResponse("the picture of the cluster is not complete yet", 503)
+        return PlainTextResponse("the informer has not synced yet", 503)
 
     async def _is_synced(self) -> bool:
         if self._synced.is_set():

@@ -100,7 +100,7 @@ class ExtenderService:
         pending = PendingPods(self.session, self.reservations, time.monotonic)
         self.requeue = Requeue(client, pending, time.time, time.monotonic, recorder.requeued)
         self.ready = asyncio.Event()
-        """Set once the picture is complete and nothing that takes long is left to do for it."""
+        """Set once the informer has synced and the cluster state has settled."""
         self.binder.node_locks.listen(self.informer)
         self.informer.add_listener([PODS], self._pods_seen)
         self.informer.add_listener([NODES], self._nodes_seen)
@@ -143,7 +143,7 @@ class ExtenderService:
         self.ready.set()
         if self.overlaps is not None:
             self.overlaps.is_settled = True
-        log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+        log.info("synced: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
 
     def _leads(self) -> bool:
         return self.replicas is None or self.replicas.leads

@@ -70,7 +70,7 @@ _CARDS = {
     "CardUuidMismatch": KnownReason("The pod excludes the card's UUID.", _CHANGE),
     "CardTimeSlicingExhausted": KnownReason("As many containers share the card as may.", _ROOM),
     "ExclusiveDeviceAllocateConflict": KnownReason("The pod wants the card for itself and others use it.", _ROOM),
-    "CardCompanyMismatch": KnownReason("The pod cannot share the card with the pods on it.", _ROOM),
+    "CardTenancyMismatch": KnownReason("The pod cannot share the card with the pods on it.", _ROOM),
     "CardInsufficientMemory": KnownReason("The card has too little memory left.", _ROOM),
     "CardInsufficientCore": KnownReason("The card has too little compute left.", _ROOM),
     "CardComputeUnitsExhausted": KnownReason("The card's compute is given out entirely.", _ROOM),

@@ -1,4 +1,4 @@
-"""Session: plugins around one picture of the cluster, and what they decide, place and evict there.
+"""Session: plugins around one cluster, and what they decide, place and evict there.
 
 A session is made of named parts: `Registration` has the plugins' callbacks; `jobs`, `queues` and `cards` give the
 plugins' combined answers about those; `Decider` finds nodes for pods. The plugins' event handlers hear of every

@@ -209,7 +209,7 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
         ]
         if meant[0] != meant[1]:
             yield Difference(
-                f"Node/{one.name}", "card models, taints, instances or company", repr(meant[0]), repr(meant[1])
+                f"Node/{one.name}", "card models, taints, instances or tenancy", repr(meant[0]), repr(meant[1])
             )
     if mine.foreign_total != theirs.foreign_total:
         totals = str(mine.foreign_total), str(theirs.foreign_total)

@@ -73,7 +73,7 @@ class Manifests:
     """Numbers of objects that Tonnage does not use, by version and kind."""
 
     def put_into(self, cluster: Cluster, wants: Callable[[Pod], bool] = lambda pod: True) -> None:
-        """Add everything to a picture of the world, of the pods the wanted ones."""
+        """Add everything to a cluster; of the pods, only the wanted ones."""
         pods = (pod for pod in self.pods if wants(pod))
         for thing in chain(
             self.surroundings, self.quotas, self.nodes, self.hypernodes, self.topologies, self.groups, pods

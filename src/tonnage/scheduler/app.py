@@ -28,7 +28,7 @@ def app(service: SchedulerService, metrics: SchedulerMetrics, reloader: Reloader
 
     async def readyz(_: Request) -> Response:
         if not service.ready.is_set():
-            return PlainTextResponse("the picture of the cluster is not complete yet", _UNAVAILABLE)
+            return PlainTextResponse("the informer has not synced yet", _UNAVAILABLE)
         trouble = dict(service.informer.trouble)
         if service.leadership.trouble:
             trouble["Lease"] = service.leadership.trouble
@@ -53,7 +53,7 @@ def _debug_routes(service: SchedulerService, reloader: Reloader) -> list[Route]:
 
     async def snapshot(_: Request) -> Response:
         if not service.ready.is_set():
-            return PlainTextResponse("the picture of the cluster is not complete yet", _UNAVAILABLE)
+            return PlainTextResponse("the informer has not synced yet", _UNAVAILABLE)
         goes_by = {"config.yaml": reloader.in_force.text, "now": rfc3339(time.time()), "version": __version__}
         note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tonnage-snapshot"}, "data": goes_by}
         return StreamingResponse(written([note, *service.snapshot()]), media_type="application/json")

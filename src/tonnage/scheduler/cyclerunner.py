@@ -70,7 +70,7 @@ class CycleRunner:
             waiting = [
                 decision
                 for decision in decisions
-                if decision.outcome != DecisionOutcome.PLACED and decision.task.key not in self._cluster.promised
+                if decision.outcome != DecisionOutcome.PLACED and decision.task.key not in self._cluster.pipelined
             ]
             self.placed = {key: made for key, made in self.placed.items() if key in self._cluster.reserved}
             self.placed |= {decision.task.key: decision for decision in placed}

@@ -110,7 +110,7 @@ class SchedulerState(Collector):
         yield read("tonnage_leader", float(parts.leadership.leads))
         yield read("tonnage_pods_unschedulable", len(parts.unschedulable))
         yield read("tonnage_cluster_problems", len(parts.problems))
-        yield read("tonnage_pods_nominated", len(parts.cluster.promised))
+        yield read("tonnage_pods_nominated", len(parts.cluster.pipelined))
         yield read("tonnage_gangs_pending", _gangs_pending(parts.cluster))
         yield read("tonnage_conditions_queued", parts.conditions.queued)
         yield read("tonnage_statuses_queued", parts.podgroup_statuses.queued)

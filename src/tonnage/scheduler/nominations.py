@@ -72,7 +72,7 @@ class Nominations:
     def _preemptor(self, decision: Decision) -> Task | None:
         """The pod as it is now; None if it has lost its nomination."""
         key = decision.task.key
-        task = self._cluster.reserved.get(key) if key in self._cluster.promised else None
+        task = self._cluster.reserved.get(key) if key in self._cluster.pipelined else None
         return task if task is not None and task.uid == decision.task.uid else None
 
     # -- before a cycle
@@ -223,7 +223,7 @@ class Nominations:
         known = {decision.task.key for _, decision in self.nominated()}
         nominated: dict[str, list[Decision]] = {}
         for key, decision in session.decisions.items():
-            if key in self._cluster.promised and key not in known:
+            if key in self._cluster.pipelined and key not in known:
                 nominated.setdefault(decision.job.key, []).append(decision)
         victims: dict[str, list[Victim]] = {}
         for eviction in session.evictions:

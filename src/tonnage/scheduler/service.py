@@ -162,7 +162,7 @@ class SchedulerService:
         gc.freeze()
         self.ready.set()
         self._overlaps.is_settled = True
-        log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+        log.info("synced: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
         while True:
             await self._changed.wait()
             await self.leadership.until_leading()

@@ -85,7 +85,7 @@ class _Pods:
             found = self._found(key)
             return self._with_devices(task, pod, pod.annotations, found) if found else pod
         decision = self._placed.get(key)
-        if decision is None or key not in cluster.reserved or key in cluster.promised:
+        if decision is None or key not in cluster.reserved or key in cluster.pipelined:
             return pod
         # Its own record is left over from a bind that failed.
         records = {vendor.allocated for vendor in cluster.vendors}

@@ -136,7 +136,7 @@ class CyclePlacer(Placer):
         for decision in decisions:
             key = decision.task.key
             # Pods that were pipelined behind victims are placed at once: in the simulator victims leave immediately.
-            if decision.outcome == DecisionOutcome.PLACED or key in self._cluster.promised:
+            if decision.outcome == DecisionOutcome.PLACED or key in self._cluster.pipelined:
                 self._cluster.confirm(key)
                 self._last.pop(key, None)
                 placed.append(decision.task)

@@ -180,8 +180,8 @@ def test_a_job_counts_its_pods_by_where_they_stand():
             found = {status: job.count(status, role=role) for status in range(6)}
             assert found == {
                 PodStatus.WAITING: len(among & cluster.waiting.keys()),
-                PodStatus.PLACED: len(among & (cluster.reserved.keys() - cluster.promised)),
-                PodStatus.PIPELINED: len(among & cluster.promised),
+                PodStatus.PLACED: len(among & (cluster.reserved.keys() - cluster.pipelined)),
+                PodStatus.PIPELINED: len(among & cluster.pipelined),
                 PodStatus.RUNNING: len(among & (cluster.running.keys() - cluster.leaving)),
                 PodStatus.LEAVING: len(among & cluster.leaving),
                 PodStatus.SUCCEEDED: len(among & finished.keys()),

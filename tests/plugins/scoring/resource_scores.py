@@ -54,9 +54,9 @@ def scores(cluster: Cluster, plugin: Plugin, wanted: Pod) -> dict[str, float]:
 class Warnings(dict[str, str]):
     """What `read_arguments` warned about, by key."""
 
-    def __call__(self, key: str, sentence: str) -> None:
+    def __call__(self, key: str, message: str) -> None:
         assert key not in self
-        self[key] = sentence
+        self[key] = message
 
 
 def refused(plugin: type[Plugin], given: Mapping[str, object]) -> tuple[str, str]:

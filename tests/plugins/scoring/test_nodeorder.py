@@ -373,9 +373,9 @@ def test_volcanos_keys_are_read():
     ],
 )
 def test_what_is_no_weight_is_an_error(given, key, says):
-    found_key, sentence = refused(NodeOrder, given)
+    found_key, message = refused(NodeOrder, given)
     assert found_key == key
-    assert says in sentence
+    assert says in message
 
 
 def test_a_weight_that_does_not_do_what_one_might_think_is_warned_about():

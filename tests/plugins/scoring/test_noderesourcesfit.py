@@ -424,9 +424,9 @@ SHAPE = "scoringStrategy.requestedToCapacityRatio.shape"
     ],
 )
 def test_what_kubernetes_does_not_take_is_an_error(given, key, says):
-    found, sentence = refused(NodeResourcesFit, given)
+    found, message = refused(NodeResourcesFit, given)
     assert found == key
-    assert says in sentence
+    assert says in message
 
 
 @pytest.mark.parametrize("points", [[(30, 3)], [(10, 3), (20, 3), (30, 3)]])

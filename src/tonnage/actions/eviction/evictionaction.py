@@ -181,5 +181,5 @@ def starting(session: Session, job: Job) -> list[Task]:
             chosen.append(task)
         else:
             others.append(task)
-    missing = job.minimum - job.promised() - len(chosen)
+    missing = job.minimum - job.with_place() - len(chosen)
     return [*chosen, *others[: max(missing, 0 if chosen else 1)]]

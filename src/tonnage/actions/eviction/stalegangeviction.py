@@ -63,7 +63,7 @@ def _is_stale(job: Job) -> bool:
 
 def _message(job: Job) -> str:
     lacking = job.lacking()
-    text = f"{job.key} runs with {job.promised()} of {job.minimum} pods"
+    text = f"{job.key} runs with {job.with_place()} of {job.minimum} pods"
     for role in sorted(role for role in lacking if role is not None):
-        text += f", {job.promised(role)} of {job.roles[role]} of role {role}"
+        text += f", {job.with_place(role)} of {job.roles[role]} of role {role}"
     return text

@@ -189,7 +189,7 @@ class Job:
         _, placed, _, running, _, succeeded = self._counted(role)
         return placed + running + succeeded
 
-    def promised(self, role: str | None = None) -> int:
+    def with_place(self, role: str | None = None) -> int:
         """The same, and pods whose place others have to leave first."""
         _, placed, pipelined, running, _, succeeded = self._counted(role)
         return placed + pipelined + running + succeeded
@@ -211,14 +211,14 @@ class Job:
 
     def lacking(self) -> dict[str | None, int]:
         """The number of pods that lack a place before it can start, in all and by role; empty if it can."""
-        short: dict[str | None, int] = {None: self.minimum - self.promised()}
+        short: dict[str | None, int] = {None: self.minimum - self.with_place()}
         for role, minimum in self.roles.items():
-            short[role] = minimum - self.promised(role)
+            short[role] = minimum - self.with_place(role)
         return {role: number for role, number in short.items() if number > 0}
 
     def asking(self) -> list[Task]:
         """The pods to place in its next turn: as many as it lacks to start, or one."""
-        return self.tasks_that(PodStatus.WAITING)[: max(self.minimum - self.promised(), 1)]
+        return self.tasks_that(PodStatus.WAITING)[: max(self.minimum - self.with_place(), 1)]
 
     @contextmanager
     def supposing(self, tasks: Sequence[Task]) -> Iterator[None]:

@@ -136,7 +136,7 @@ class PodAdmission:
             return Verdict(False, FORBIDDEN, "pod has node assigned")
         init, main = ([place.after for place in judged if place.field == field] for field in (INIT, MAIN))
         over = excess(self._quotas, namespace or "default", self._vendors, init, main, annotations)
-        return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.sentence}") if over is not None else None
+        return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.message}") if over is not None else None
 
     def _patch(self, pod: Json, judged: list[ContainerView], matched: bool) -> Iterator[Operation]:
         spec: dict[str, str] = {}

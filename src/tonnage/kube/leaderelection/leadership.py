@@ -98,10 +98,10 @@ class Leadership:
         def on_change() -> None:
             loop.call_soon_threadsafe(self._changed.set)
 
-        keeping = asyncio.create_task(asyncio.to_thread(elector.run, on_change))
-        keeping.add_done_callback(lambda _: self._changed.set())
+        renewal = asyncio.create_task(asyncio.to_thread(elector.run, on_change))
+        renewal.add_done_callback(lambda _: self._changed.set())
         try:
-            while not self._is_resigning and not keeping.done():
+            while not self._is_resigning and not renewal.done():
                 await self._changed.wait()
                 self._changed.clear()
                 self._observe(elector)
@@ -109,7 +109,7 @@ class Leadership:
             if not are_over:
                 log.warning("writes without an answer are left; the lease is not given back but runs out")
             elector.stop(release=are_over)
-            await keeping
+            await renewal
         finally:
             elector.stop(release=False)
 

@@ -63,7 +63,7 @@ class DeviceQuota(Plugin, trusted=True):
         if task.namespace not in self._quotas.limits:
             return None
         over = self._excess(task, self._least(task))
-        return Reason("ResourceQuotaNotFit", over.sentence) if over is not None else None
+        return Reason("ResourceQuotaNotFit", over.message) if over is not None else None
 
     def _excess(self, task: Task, amounts: Amounts) -> Excess | None:
         """The first quota that the amounts would exceed."""
@@ -190,8 +190,8 @@ class DeviceQuota(Plugin, trusted=True):
         if over is None:
             amounts = self._refused.at(self._cluster.columns.layout).get((row, task.demands, tight), {})
             over = self._excess(task, amounts)
-        sentence = over.sentence if over is not None else "the cards that the pod would get exceed a quota"
-        return lambda: f"{name}: {sentence}"
+        message = over.message if over is not None else "the cards that the pod would get exceed a quota"
+        return lambda: f"{name}: {message}"
 
 
 def _cores_on(request: DeviceRequest, total: Any) -> Any:

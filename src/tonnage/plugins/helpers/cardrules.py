@@ -22,7 +22,7 @@ REASONS = (
     "CardUuidMismatch",
     "CardTimeSlicingExhausted",
     "ExclusiveDeviceAllocateConflict",
-    "CardCompanyMismatch",
+    "CardTenancyMismatch",
     "CardInsufficientMemory",
     "CardInsufficientCore",
     "ExclusiveDeviceAllocateConflict",

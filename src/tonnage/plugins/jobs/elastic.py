@@ -22,5 +22,5 @@ class Elastic(Plugin, trusted=True):
 
 def _growth(job: Job) -> int:
     """-1 below the job's minimum, 0 at it, 1 above it."""
-    beyond = job.promised() - job.minimum
+    beyond = job.with_place() - job.minimum
     return (beyond > 0) - (beyond < 0)

@@ -74,7 +74,7 @@ class JobRoom:
 
     def __init__(self, session: Session, kinds: PodKinds, job: Job, tasks: Sequence[Task]) -> None:
         """`tasks` are the waiting pods, those that the job needs to start first."""
-        self.needed = min(max(job.minimum - job.promised(), 1), len(tasks))
+        self.needed = min(max(job.minimum - job.with_place(), 1), len(tasks))
         """How many of the pods must be placed."""
         self._cluster = session.cluster
         if session.cluster.leaving:
