@@ -56,7 +56,7 @@ def test_names_are_trimmed_and_empty_ones_dropped(text):
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence"),
+    ("given", "key", "message"),
     [
         ({"binpack.cpu": -1}, "binpack.cpu", "-1 is below 0; 1 is used, as in Volcano"),
         ({"binpack.memory": -5}, "binpack.memory", "-5 is below 0; 1 is used, as in Volcano"),

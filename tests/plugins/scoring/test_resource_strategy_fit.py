@@ -65,7 +65,7 @@ def test_what_is_written_is_what_is_read():
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence", "meant"),
+    ("given", "key", "message", "meant"),
     [
         (
             {"resourceStrategyFitWeight": -1},

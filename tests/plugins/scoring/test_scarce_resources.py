@@ -35,7 +35,7 @@ def keeping(resources=GPU, **amounts):
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence"),
+    ("given", "key", "message"),
     [
         ({"sra": {"resources": T4, "weight": 1}}, "sra", "has no effect without sra.enable: true"),
         ({"sra": {"enable": True, "weight": 1}}, "sra", "names no resources, so that no node is avoided"),

@@ -64,7 +64,7 @@ def test_volcanos_argument_vector():
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence"),
+    ("given", "key", "message"),
     [
         ({"weight": -1}, "weight", "-1 is below 0; 1 is used, as in Volcano"),
         ({"weight": 0}, "weight", "0 switches the plugin off"),
