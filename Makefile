@@ -43,7 +43,7 @@ test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="-o json")
+bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="--quick", ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)
 
 openb: $(VENV)/.development  ## all policies on the openb traces that are there, as docs/results.md (ARGS="--data FOLDER")

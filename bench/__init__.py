@@ -1,1 +1,1 @@
-"""Benchmarks: speed and memory of the hot paths, as figures and as ratios measured in one run."""
+"""Benchmarks of the engine, the extender, the scheduler and the simulator."""

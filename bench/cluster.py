@@ -1,121 +1,177 @@
-"""`python -m bench.cluster`: the extender on a real API server, with kube-scheduler alone as the yardstick.
+"""`python -m bench.cluster`: the extender on a real API server, next to kube-scheduler alone in the same run.
 
-With `--hami PATH` HAMi's own scheduler binary is measured in the same run.
+With `--hami PATH` the run measures HAMi's own scheduler binary too.
 """
 
-import argparse
 import json
 import multiprocessing
-import os
+import queue
 import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from bench.report import Report
+from bench.control_planes import NAMESPACE, ControlPlanes, control_planes
+from bench.hami import hami_scheduler
+from bench.report import BenchmarkError, Report, argument_parser, publish
 from bench.workload import bench_node, bench_pod, running_pod
 from tests.e2e.checker import findings
 from tests.e2e.extending import SCHEDULER, Extender, configuration
 from tests.e2e.player import Player, Server
+from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
-from tonnage.lab.program import free_ports
 from tonnage.model.pod import Pod
 
-NAMESPACE = "bench"
 PATIENCE = 240.0
+START_PATIENCE = 60.0
+
+
+class Sizes(NamedTuple):
+    """The sizes of the clusters and the number of requests."""
+
+    bound: int
+    """Pods that kube-scheduler binds."""
+    nodes: int
+    """Nodes that they are bound to."""
+    small: tuple[int, int]
+    """Nodes and running pods, for /filter."""
+    large: tuple[int, int]
+    requests: int
+    hami_requests: int
+
+
+FULL = Sizes(bound=1000, nodes=100, small=(1000, 5000), large=(5000, 20_000), requests=500, hami_requests=100)
+QUICK = Sizes(bound=20, nodes=10, small=(20, 40), large=(40, 80), requests=50, hami_requests=20)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    parser = argument_parser("bench.cluster", __doc__)
     parser.add_argument("--hami", type=Path, metavar="PATH", help="HAMi's scheduler binary, to compare with")
-    parser.add_argument("--quick", action="store_true", help="smaller clusters, for a first look")
     arguments = parser.parse_args()
-    report = Report(quiet=arguments.output == "json")
-    small, large = ((200, 1000), (500, 2000)) if arguments.quick else ((1000, 5000), (5000, 20000))
-    reservations(report, 200 if arguments.quick else 1000, arguments.hami)
-    answering(report, *small, p50=0.9, p99=4.0, ready=3.0, memory=None, hami=arguments.hami)
-    answering(report, *large, p50=4.0, p99=10.0, ready=None, memory=300.0, hami=None)
-    if arguments.output == "json":
-        print(json.dumps(report.rows, indent=2))
-    return 0
+    sizes = QUICK if arguments.quick else FULL
+
+    def measure(report: Report) -> None:
+        with control_planes(arguments.quick) as planes:
+            binding(report, planes, sizes, arguments.hami)
+            small, large = FilterBounds(0.9, 4.0, ready=3.0), FilterBounds(4.0, 10.0, memory=300.0)
+            filtering(report, planes, sizes.small, sizes, small, arguments.hami)
+            filtering(report, planes, sizes.large, sizes, large, None)
+
+    return publish(arguments, measure)
 
 
-# -- filter
+# -- /filter
 
 
-def answering(
-    report: Report,
-    nodes: int,
-    pods: int,
-    p50: float,
-    p99: float,
-    ready: float | None,
-    memory: float | None,
-    hami: Path | None,
+class FilterBounds(NamedTuple):
+    """Ceilings: milliseconds of /filter, seconds until ready, MB of memory."""
+
+    p50: float
+    p99: float
+    ready: float | None = None
+    memory: float | None = None
+
+
+def filtering(
+    report: Report, planes: ControlPlanes, size: tuple[int, int], sizes: Sizes, bounds: FilterBounds, hami: Path | None
 ) -> None:
-    """How fast questions are answered about a cluster of that size."""
-    size = f"{nodes:,} nodes × 8, {pods:,} running"
-    with ControlPlane() as plane:
-        plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    """Start-up, latency of /filter and memory of the extender, and HAMi's latency."""
+    nodes, pods = size
+    shown = f"{nodes:,} nodes × 8 GPUs, {pods:,} running pods"
+    with planes.empty() as plane:
         plane.api.create_nodes(bench_node(number) for number in range(nodes))
         plane.api.create_pods(running_pod(number, nodes) for number in range(pods))
         started = time.monotonic()
         extender = Extender(plane.kubeconfig(), plane.folder / "extender.log")
         try:
-            took = time.monotonic() - started
-            name = f"from start until the first pod can be placed, {size}"
-            report.at_most(name, took, "s", ready) if ready else report.add(name, took, "s")
-            times = _ask(extender.port, nodes, 500)
-            report.at_most(f"/filter, {size}, p50", statistics.median(times) * 1e3, "ms", p50)
-            report.at_most(f"/filter, {size}, p99", statistics.quantiles(times, n=100)[98] * 1e3, "ms", p99)
-            if memory:
-                report.at_most(f"memory, {size}", _resident(extender.process.pid), "MB", memory)
+            took, name = time.monotonic() - started, f"extender start until ready, {shown}"
+            report.at_most(name, took, "s", bounds.ready) if bounds.ready else report.add(name, took, "s")
+            times = _request(extender.port, nodes, map(_unknown_pod, range(sizes.requests)))
+            report.at_most(f"/filter, {shown}, p50", statistics.median(times) * 1e3, "ms", bounds.p50)
+            report.at_most(f"/filter, {shown}, p99", statistics.quantiles(times, n=100)[98] * 1e3, "ms", bounds.p99)
+            if bounds.memory:
+                report.at_most(f"extender memory, {shown}", _resident(extender.process.pid), "MB", bounds.memory)
         finally:
             extender.stop()
         if hami is not None:
-            with _hami(plane, hami) as port:
-                times = _ask(port, nodes, 100)
-                report.add(f"HAMi: /filter, {size}, p50", statistics.median(times) * 1e3, "ms")
+            # HAMi writes its decision to the pod during /filter, so its pods must exist.
+            created = [_created_pod(plane, number) for number in range(sizes.hami_requests)]
+            with hami_scheduler(plane, hami, _node_names(nodes)) as theirs:
+                times = _request(theirs.port, nodes, created)
+            report.add(f"HAMi: /filter, {shown}, p50", statistics.median(times) * 1e3, "ms")
 
 
-def _ask(port: int, nodes: int, count: int) -> list[float]:
-    """Seconds per question, each about a pod of its own and all nodes; the asking itself takes hardly any."""
-    names = [f"node-{number:05d}" for number in range(nodes)]
+def _node_names(count: int) -> list[str]:
+    return [f"node-{number:05d}" for number in range(count)]
+
+
+def _unknown_pod(number: int) -> dict[str, Any]:
+    """A pod as kube-scheduler sends it; the API server has no such pod."""
+    pod: dict[str, Any] = msgspec.to_builtins(_asking_pod(number))
+    pod["metadata"]["uid"] = pod["metadata"]["name"]
+    return pod
+
+
+def _created_pod(plane: ControlPlane, number: int) -> dict[str, Any]:
+    created: dict[str, Any] = plane.api.create(pods_path(NAMESPACE), pod_manifest(_asking_pod(number)))
+    return created
+
+
+def _asking_pod(number: int) -> Pod:
+    return bench_pod(f"asked-{number}", 1, (1024, 4096, 16384)[number % 3], 10)
+
+
+def _request(port: int, nodes: int, pods: Sequence[dict[str, Any]] | Iterator[dict[str, Any]]) -> list[float]:
+    """Seconds per /filter request, each for a pod of its own and all nodes; the first tenth warms up.
+
+    A plain socket adds hardly any time of its own.
+    """
+    names = _node_names(nodes)
     times: list[float] = []
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        # As Go's clients have it.
+        # Go's HTTP client does the same.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for number in range(count):
-            pod = msgspec.to_builtins(bench_pod(f"asked-{number}", 1, (1024, 4096, 16384)[number % 3], 10))
-            pod["metadata"]["uid"] = f"asked-{number}"
+        for pod in pods:
             body = json.dumps({"Pod": pod, "NodeNames": names}).encode()
             head = f"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             started = time.perf_counter()
             connection.sendall(head + body)
             answer = _answer(connection)
             times.append(time.perf_counter() - started)
-            assert json.loads(answer)["NodeNames"], answer
-    return times[count // 10 :]
+            if not json.loads(answer).get("NodeNames"):
+                raise BenchmarkError(f"/filter names no node: {answer[:300].decode(errors='replace')}")
+    return times[len(times) // 10 :]
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """The body of one answer."""
+    """The body of one response."""
     received = b""
     while b"\r\n\r\n" not in received:
-        received += connection.recv(65536)
+        received += _more(connection)
     head, _, body = received.partition(b"\r\n\r\n")
-    (length,) = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
-    while len(body) < length:
-        body += connection.recv(65536)
+    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    if not lengths:
+        raise BenchmarkError(f"/filter gives a response without a length: {received[:300].decode(errors='replace')}")
+    while len(body) < int(lengths[0]):
+        body += _more(connection)
     return body
+
+
+def _more(connection: socket.socket) -> bytes:
+    try:
+        received = connection.recv(65536)
+    except OSError as error:
+        raise BenchmarkError(f"/filter does not answer: {error}") from error
+    if not received:
+        raise BenchmarkError("/filter closed the connection without an answer")
+    return received
 
 
 def _resident(pid: int) -> float:
@@ -125,47 +181,51 @@ def _resident(pid: int) -> float:
     return 0.0
 
 
-# -- placing
+# -- binding
+
+StartExtender = Callable[[ControlPlane], AbstractContextManager[int]]
+"""Starts an extender for a control plane; its value is the port."""
 
 
-def reservations(report: Report, pods: int, hami: Path | None) -> None:
-    """How many pods are bound per second, the same pods by kube-scheduler alone and with an extender."""
-    alone = _pods_per_second(pods, None, 0.0)
-    report.add(f"kube-scheduler alone, {pods:,} pods on 100 nodes", alone, "pods/s")
+def binding(report: Report, planes: ControlPlanes, sizes: Sizes, hami: Path | None) -> None:
+    """Pods that kube-scheduler binds per second, alone and with an extender."""
+    bind = partial(_pods_per_second, planes, sizes)
+    alone = bind(None)
+    report.add(f"kube-scheduler alone, {sizes.bound:,} pods, {sizes.nodes:,} nodes", alone, "pods/s")
     for delay in (0.0, 0.05):
-        shown = "a plugin that answers at once" if not delay else f"a plugin that takes {delay * 1000:.0f} ms"
+        shown = f"device plugin takes {delay * 1000:.0f} ms"
         writes: list[float] = []
-        with_us = _pods_per_second(pods, _tonnage(writes), delay)
+        with_us = bind(partial(_tonnage, writes), delay)
         report.add(f"kube-scheduler with the extender, {shown}", with_us, "pods/s")
-        share = 100 * with_us / alone
-        report.at_least(f"share of kube-scheduler alone, {shown}", share, "%", 75) if not delay else report.add(
-            f"share of kube-scheduler alone, {shown}", share, "%"
-        )
+        name, share = f"  relative to kube-scheduler alone, {shown}", 100 * with_us / alone
+        report.add(name, share, "%") if delay else report.at_least(name, share, "%", 75)
         if not delay:
-            report.at_most("writes on the placing path per pod", writes[0] / pods, "", 1.0)
+            report.at_most("  writes to the API server per pod until it is bound", writes[0] / sizes.bound, "", 1.0)
     if hami is not None:
-        theirs = _pods_per_second(pods, lambda plane: _hami(plane, hami), 0.0)
+        # HAMi locks a node until the device plugin has answered, so the plugin must release locks.
+        theirs = bind(partial(_hami, hami, sizes.nodes), releases_locks=True)
         report.add("kube-scheduler with HAMi's scheduler", theirs, "pods/s")
 
 
-Door = Callable[[ControlPlane], Any]
+@contextmanager
+def _tonnage(writes: list[float], plane: ControlPlane) -> Iterator[int]:
+    before = _writes(plane)
+    extender = Extender(plane.kubeconfig(), plane.folder / "extender.log")
+    try:
+        yield extender.port
+        writes.append(_writes(plane) - before)
+    finally:
+        extender.stop()
 
 
-def _tonnage(writes: list[float]) -> Door:
-    @contextmanager
-    def door(plane: ControlPlane) -> Iterator[int]:
-        extender = Extender(plane.kubeconfig(), plane.folder / "extender.log")
-        try:
-            yield extender.port
-            writes.append(_writes(plane))
-        finally:
-            extender.stop()
-
-    return door
+@contextmanager
+def _hami(binary: Path, nodes: int, plane: ControlPlane) -> Iterator[int]:
+    with hami_scheduler(plane, binary, _node_names(nodes)) as theirs:
+        yield theirs.port
 
 
 def _writes(plane: ControlPlane) -> float:
-    """Bindings and changes of nodes that the API server counted: locks would be among the latter."""
+    """Bindings and patches of nodes, which node locks would be, that the API server has counted."""
     total = 0.0
     for line in str(plane.api.get("/metrics")).splitlines():
         if line.startswith("apiserver_request_total{"):
@@ -175,70 +235,70 @@ def _writes(plane: ControlPlane) -> float:
     return total
 
 
-def _pods_per_second(count: int, door: Door | None, delay: float) -> float:
-    """Pods are made first, then kube-scheduler starts; from then on until the last one is bound."""
-    with ControlPlane() as plane:
-        plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        plane.api.create_nodes(bench_node(number) for number in range(100))
-        if door is None:
-            return _bind_all(plane, count, {"profiles": [{"schedulerName": SCHEDULER}]}, delay)
-        with door(plane) as port:
-            return _bind_all(plane, count, configuration(port), delay)
+def _pods_per_second(
+    planes: ControlPlanes,
+    sizes: Sizes,
+    start: StartExtender | None,
+    delay: float = 0.0,
+    releases_locks: bool = False,
+) -> float:
+    """All pods exist before kube-scheduler starts; the time runs from the first bind to the last."""
+    with planes.empty() as plane:
+        plane.api.create_nodes(bench_node(number) for number in range(sizes.nodes))
+        bind_all = partial(_bind_all, plane, sizes.bound, delay, releases_locks)
+        if start is None:
+            return bind_all({"profiles": [{"schedulerName": SCHEDULER}]})
+        with start(plane) as port:
+            return bind_all(configuration(port))
 
 
-def _bind_all(plane: ControlPlane, count: int, settings: dict[str, Any], delay: float) -> float:
-    # kube-scheduler alone knows no parts of cards, so that its pods ask for none.
+def _bind_all(plane: ControlPlane, count: int, delay: float, releases_locks: bool, settings: dict[str, Any]) -> float:
+    # kube-scheduler alone does not know shares of cards, so its pods ask for none.
     cards = 1 if "extenders" in settings else 0
-    plane.api.create_pods(_waiting(number, cards) for number in range(count))
-    told: Any = multiprocessing.get_context("spawn").Queue()
-    reached = Server(plane.server, plane.token, str(plane.authority))
-    player = multiprocessing.get_context("spawn").Process(target=_play, args=(reached, count, delay, told), daemon=True)
+    plane.api.create_pods(_pending_pod(number, cards) for number in range(count))
+    spans: Any = multiprocessing.get_context("spawn").Queue()
+    server = Server(plane.server, plane.token, str(plane.authority))
+    player = multiprocessing.get_context("spawn").Process(
+        target=_play, args=(server, count, delay, releases_locks, spans), daemon=True
+    )
     player.start()
-    told.get(timeout=60)
-    scheduler = plane.run_scheduler(settings)
     try:
-        span: float = told.get(timeout=PATIENCE)
-    finally:
+        if _received(spans, START_PATIENCE) is None:
+            raise BenchmarkError(f"the player of the kubelets has not started after {START_PATIENCE:.0f} s")
+        scheduler = plane.run_scheduler(settings)
+        span = _received(spans, PATIENCE)
         scheduler.stop()
+        if span is None:
+            pending = len(plane.api.get(pods_path(NAMESPACE), fieldSelector="spec.nodeName=")["items"])
+            raise BenchmarkError(f"{pending} of {count} pods are not bound after {PATIENCE:.0f} s")
+    finally:
         player.terminate()
-    assert findings(plane.api) == [] or not cards
+    if cards and (wrong := findings(plane.api)):
+        raise BenchmarkError("\n".join(["cards or nodes are overcommitted:", *wrong[:10]]))
     return count / span
 
 
-def _play(reached: Server, count: int, delay: float, told: Any) -> None:
-    """Play until all pods are bound, in a process of its own; tells how many seconds lay between first and last."""
-    player = Player(reached, delay, quick=True)
-    told.put(0.0)
+def _received(spans: Any, within: float) -> float | None:
+    try:
+        span: float = spans.get(timeout=within)
+    except queue.Empty:
+        return None
+    return span
+
+
+def _play(server: Server, count: int, delay: float, releases_locks: bool, spans: Any) -> None:
+    """Play the kubelets in a process of its own; sends the seconds between the first and the last bind."""
+    player = Player(server, delay, quick=not releases_locks)
+    spans.put(0.0)
     while len(player.bound_at) < count:
         time.sleep(0.05)
-    told.put(player.bound_at[-1] - player.bound_at[0])
+    spans.put(player.bound_at[-1] - player.bound_at[0])
     time.sleep(3600)
 
 
-def _waiting(number: int, cards: int) -> Pod:
+def _pending_pod(number: int, cards: int) -> Pod:
     pod = bench_pod(f"waiting-{number}", cards, 4096 * cards, 5 * cards)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, schedulerName=SCHEDULER))
-
-
-# -- HAMi
-
-
-@contextmanager
-def _hami(plane: ControlPlane, binary: Path) -> Iterator[int]:
-    port, metrics = free_ports(2)
-    command: Sequence[str] = [
-        *(str(binary), f"--http_bind=127.0.0.1:{port}", f"--metrics-bind-address=127.0.0.1:{metrics}"),
-        *("--scheduler-name=hami-scheduler", "--kube-qps=1000", "--kube-burst=1000"),
-    ]
-    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-    with (plane.folder / "hami.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    try:
-        time.sleep(60)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 if __name__ == "__main__":

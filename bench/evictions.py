@@ -1,4 +1,4 @@
-"""Making room: full clusters on which a gang takes back its share, cannot, or fits once others have moved."""
+"""Eviction measurements: a gang on a full cluster reclaims its quota, is unschedulable, or fits by consolidation."""
 
 import gc
 import time
@@ -17,7 +17,7 @@ BORROWER, OWNER = "team-a", "team-b"
 
 
 def full_cluster(nodes: int, gang: int, deserved: int, per_node: int = GPUS, size: int = GPUS) -> Cluster:
-    """Nodes with so many running jobs of one GPU each of a team, and a gang of another team that waits."""
+    """Nodes with `per_node` running one-GPU jobs of one team, and a pending gang of another team with that quota."""
     cluster = plain_nodes(nodes)
     add(cluster, team_queue(BORROWER, nodes * GPUS - deserved))
     add(cluster, team_queue(OWNER, deserved))
@@ -36,7 +36,7 @@ def full_cluster(nodes: int, gang: int, deserved: int, per_node: int = GPUS, siz
 def seconds_to_make_room(
     make: Callable[[], Cluster], evicted: int, actions: Sequence[str] = ALL, runs: int = 3
 ) -> float:
-    """Time of one core for a session with those actions, at its fastest; so many pods must have to go."""
+    """CPU time of a session with these actions, the fastest; it must evict exactly `evicted` pods."""
     spent: list[float] = []
     for _ in range(runs):
         cluster, plugins = make(), load_text(KAI_DEFAULT, "KAI").plugins
@@ -48,5 +48,5 @@ def seconds_to_make_room(
                 action.run(session)
             spent.append(time.process_time() - start)
         gc.unfreeze()
-        assert len(session.evictions) == evicted, f"{len(session.evictions)} pods have to go, not {evicted}"
+        assert len(session.evictions) == evicted, f"the session evicts {len(session.evictions)} pods, not {evicted}"
     return min(spent)

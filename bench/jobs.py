@@ -1,4 +1,4 @@
-"""Jobs in queues: opening a session with KAI's plugins and placing all that waits, in shapes that KAI measures too."""
+"""Allocation measurements: the allocate action on jobs in queues, with KAI's plugins and KAI's benchmark shapes."""
 
 import gc
 import time
@@ -15,13 +15,13 @@ from tonnage.framework.session import Session
 from tonnage.model.group import KaiQueue
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 
 GPUS = 8
 
 
 def jobs_cluster(nodes: int, jobs: int, pods: int = 1, queues: int = 4, parents: int = 2) -> Cluster:
-    """Plain nodes of eight GPUs; jobs of as many pods as must start together, each pod for one GPU."""
+    """Nodes of eight GPUs and pending gangs of `pods` one-GPU pods, spread over the queues."""
     cluster = plain_nodes(nodes)
     quota = nodes * GPUS / queues
     for number in range(parents):
@@ -38,7 +38,7 @@ def jobs_cluster(nodes: int, jobs: int, pods: int = 1, queues: int = 4, parents:
 
 
 def plain_nodes(count: int) -> Cluster:
-    """Nodes of eight GPUs that only say how many they have."""
+    """Nodes of eight whole GPUs without device annotations."""
     cluster = Cluster(default_vendors())
     for number in range(count):
         name = f"node-{number:05d}"
@@ -48,27 +48,29 @@ def plain_nodes(count: int) -> Cluster:
 
 
 def moment(number: int) -> str:
-    """A time that is so many seconds into a day."""
+    """A timestamp `number` seconds into a day."""
     return f"2026-01-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
 
 
 def team_queue(name: str, gpus: float, parent: str | None = None) -> KaiQueue:
-    """A queue of KAI's that deserves so many GPUs."""
+    """A KAI queue with a quota of `gpus`."""
     free = {"quota": -1, "limit": -1}
     shares = {"gpu": {"quota": gpus, "limit": -1, "overQuotaWeight": 1}, "cpu": free, "memory": free}
     return kai_queue(name, parentQueue=parent, resources=shares)
 
 
 def job_pod(name: str, group: str, created: str, gpus: int = 1, on: str | None = None) -> Pod:
-    """A pod of a group that asks for so many GPUs."""
+    """A pod of a PodGroup, running if it has a node."""
     limits: dict[str, str | int | float] = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": gpus}
     metadata = ObjectMeta(name=name, namespace="default", annotations={KAI_GROUP: group}, creationTimestamp=created)
     container = Container("main", ResourceRequirements(limits=limits))
-    return Pod(metadata, PodSpec(containers=[container], nodeName=on), PodStatus(phase="Running" if on else "Pending"))
+    return Pod(
+        metadata, PodSpec(containers=[container], nodeName=on), ReportedPodStatus(phase="Running" if on else "Pending")
+    )
 
 
 def seconds_to_allocate(make: Callable[[], Cluster], runs: int = 5) -> float:
-    """Time of one core for opening a session and placing everything that waits, at its fastest."""
+    """CPU time of opening a session and allocating all pending jobs, the fastest."""
     spent: list[float] = []
     for _ in range(runs):
         cluster, plugins = make(), load_text(KAI_DEFAULT, "KAI").plugins
@@ -81,5 +83,5 @@ def seconds_to_allocate(make: Callable[[], Cluster], runs: int = 5) -> float:
             spent.append(time.process_time() - start)
         gc.unfreeze()
         placed = sum(decision.node is not None for decision in session.decisions.values())
-        assert placed == min(waiting, len(cluster.nodes) * GPUS), "not everything that has room was placed"
+        assert placed == min(waiting, len(cluster.nodes) * GPUS), "allocate left pods pending although GPUs are free"
     return min(spent)

@@ -1,4 +1,4 @@
-"""Queues: dividing a cluster among a thousand of them, one anew after a placement, and taking back from others."""
+"""Queue measurements: division into fair shares, charging a placement, and the reclaim check."""
 
 import random
 import time
@@ -16,7 +16,7 @@ JOB = (1000, 4000, 2**33, 1)
 
 
 def many_queues(count: int, parents: int = 20, seed: int = 1) -> QueueTable:
-    """Teams in departments that ask for more than there is."""
+    """Teams in departments whose requests exceed the cluster."""
     draw = random.Random(seed).randrange
     departments = [QueueTerms(f"department-{n}", weight=(1 + n % 3, 1, 1, 1)) for n in range(parents)]
     teams = [
@@ -34,7 +34,7 @@ def many_queues(count: int, parents: int = 20, seed: int = 1) -> QueueTable:
 
 
 def seconds_per_division(table: QueueTable, runs: int = 50) -> float:
-    """Time for all fair shares, at its fastest."""
+    """Time of dividing the cluster among all queues, the fastest."""
     spent = []
     for _ in range(runs):
         start = time.perf_counter()
@@ -44,7 +44,7 @@ def seconds_per_division(table: QueueTable, runs: int = 50) -> float:
 
 
 def seconds_per_placement(table: QueueTable, runs: int = 20) -> float:
-    """Time for charging a placement to a queue and those above it and ordering it anew, at its fastest."""
+    """Time of charging a placement to a queue and its parents and computing its new order key, the fastest."""
     usage = QueueUsage(table, divide(table, TOTAL), TOTAL)
     leaves = [row for row, queue in enumerate(table.queues) if queue.parent][:500]
     spent = []
@@ -57,8 +57,8 @@ def seconds_per_placement(table: QueueTable, runs: int = 20) -> float:
     return min(spent)
 
 
-def seconds_per_question(runs: int = 200) -> float:
-    """Time to say which of 10 pods of four queues in two departments may be stopped for a job, at its fastest."""
+def seconds_per_reclaim_check(runs: int = 200) -> float:
+    """Time of checking whether a job may reclaim 10 pods; four queues in two departments, the fastest."""
     departments = [QueueTerms(f"department-{n}", deserved=(32_000,) * 4) for n in range(2)]
     teams = [
         QueueTerms(f"team-{n}", f"department-{n % 2}", deserved=(16_000,) * 4, allocated=(n * 10_000,) * 4)

@@ -1,8 +1,6 @@
-"""How fast `tonnage scheduler` binds, next to kube-scheduler alone, with a real API server; and what it costs idle.
+"""`python -m bench.scheduler`: `tonnage scheduler` on a real API server, next to kube-scheduler alone.
 
-    python -m bench.scheduler [singles] [gangs] [urgent] [impossible] [memory] [idle]
-
-All pods are created first; the clock starts with the scheduler, and again with the first pod that is bound.
+All pods exist before the scheduler starts. One rate counts from its start, the other from its first bind.
 """
 
 import sys
@@ -10,182 +8,280 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
+from bench.control_planes import ControlPlanes, control_planes
+from bench.report import BenchmarkError, Report, argument_parser, publish
 from tests.e2e import definitions
 from tests.e2e.batching import Scheduler, create, gang, wanted
 from tests.scenario import plain
 from tonnage.lab.api import Api, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.program import Program
 
 PATIENCE = 200.0
+GPUS = 8
+MEMBERS = 4
+"""Pods of a gang."""
+Running = TypeVar("Running", Program, Scheduler)
 
 
-def waiting(api: Api) -> int:
-    return len(api.get("/api/v1/pods", fieldSelector="spec.nodeName=")["items"])
+class Sizes(NamedTuple):
+    """Nodes and pods of each measurement, and seconds of waiting."""
+
+    single_pods: int
+    single_nodes: int
+    gangs: int
+    gang_nodes: int
+    full_nodes: int
+    large_gang: int
+    watched: float
+    settled: float
+    idle: float
 
 
-def timed(plane: ControlPlane, count: int, start: Callable[[], object]) -> str:
-    """Start a scheduler and wait until it has bound everything."""
-    begun = time.monotonic()
-    start()
-    first = 0.0
-    while left := waiting(plane.api):
-        if not first and left < count:
-            first, left_then = time.monotonic(), left
-        assert time.monotonic() - begun < PATIENCE, f"{left} still wait"
-        time.sleep(0.3)
-    end = time.monotonic()
-    steady = left_then / (end - first) if first else count / (end - begun)
-    pods = plane.api.get("/api/v1/pods")["items"]
-    nodes = len({one["spec"]["nodeName"] for one in pods})
-    return f"{count / (end - begun):.0f} pods/s with start-up, {steady:.0f} pods/s after the first, {nodes} nodes used"
+FULL = Sizes(
+    single_pods=500,
+    single_nodes=100,
+    gangs=500,
+    gang_nodes=1000,
+    full_nodes=500,
+    large_gang=10,
+    watched=5.0,
+    settled=20.0,
+    idle=20.0,
+)
+QUICK = Sizes(
+    single_pods=20,
+    single_nodes=5,
+    gangs=10,
+    gang_nodes=10,
+    full_nodes=5,
+    large_gang=2,
+    watched=0.5,
+    settled=0.5,
+    idle=0.5,
+)
 
 
-def run(kind: str, nodes: int, make: Callable[[str], Sequence[dict[str, object]]]) -> None:
-    for scheduler, measure in (("default-scheduler", kube_scheduler), ("tonnage", tonnage)):
-        with ControlPlane() as plane:
-            plane.api.create_nodes(plain(f"n{number:04}", 8) for number in range(nodes))
-            pods = make(scheduler)
+class Benchmark:
+    """The measurements of one run."""
+
+    def __init__(self, report: Report, planes: ControlPlanes, sizes: Sizes) -> None:
+        self._report = report
+        self._planes = planes
+        self._sizes = sizes
+
+    # -- throughput
+
+    def singles(self) -> None:
+        """Single pods of one GPU."""
+        count, nodes = self._sizes.single_pods, self._sizes.single_nodes
+
+        def make(scheduler: str) -> list[dict[str, Any]]:
+            return [pod_manifest(wanted(f"p{number:04}", 1, scheduler=scheduler)) for number in range(count)]
+
+        self._compare(f"{count:,} single pods, {nodes:,} nodes", nodes, make)
+
+    def gangs(self) -> None:
+        """Gangs of four pods, which kube-scheduler binds one by one."""
+        nodes = self._sizes.gang_nodes
+        self._compare(f"{self._sizes.gangs:,} gangs of {MEMBERS}, {nodes:,} nodes", nodes, self._gangs)
+
+    def _compare(self, name: str, nodes: int, make: Callable[[str], Sequence[dict[str, Any]]]) -> None:
+        with self._cluster(nodes) as plane:
+            pods = make("default-scheduler")
             create(plane.api, pods)
-            print(f"{kind}, {nodes} nodes: {measure.__name__}: {measure(plane, len(pods))}", flush=True)
+            self._throughput(f"{name}, kube-scheduler", plane, len(pods), lambda: plane.run_scheduler({})).stop()
+        with self._cluster(nodes) as plane:
+            create(plane.api, make("tonnage"))
+            scheduler = self._throughput(f"{name}, tonnage", plane, len(pods), lambda: _scheduler(plane))
+            self._report.add(f"{name}, tonnage: memory", _resident(scheduler), "MiB")
+            self._report.add(f"{name}, tonnage: CPU time", scheduler.cpu_seconds(), "s")
+            scheduler.stop()
+
+    def _throughput(self, name: str, plane: ControlPlane, count: int, start: Callable[[], Running]) -> Running:
+        """Start a scheduler and wait until it has bound all pods; it keeps running."""
+        begun = time.monotonic()
+        program = start()
+        first = left_then = 0.0
+        while left := _pending(plane.api):
+            if not first and left < count:
+                first, left_then = time.monotonic(), left
+            if time.monotonic() - begun > PATIENCE:
+                raise BenchmarkError(f"{name}: {left} of {count} pods are not bound after {PATIENCE:.0f} s")
+            time.sleep(0.3)
+        end = time.monotonic()
+        steady = left_then / (end - first) if first else count / (end - begun)
+        pods = plane.api.get("/api/v1/pods")["items"]
+        self._report.add(f"{name}: from its start", count / (end - begun), "pods/s")
+        self._report.add(f"{name}: from the first bind", steady, "pods/s")
+        self._report.add(f"{name}: nodes used", len({one["spec"]["nodeName"] for one in pods}), "")
+        return program
+
+    # -- latency
+
+    def urgent(self) -> None:
+        """A gang of higher priority that arrives while the scheduler binds other gangs."""
+        with self._cluster(self._sizes.gang_nodes) as plane:
+            api = plane.api
+            made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+            api.create("/apis/scheduling.k8s.io/v1/priorityclasses", {**made, "value": 1000})
+            create(api, self._gangs("tonnage"))
+            members = gang("urgent", MEMBERS, 1)
+            for member in members:
+                member["spec"]["priorityClassName"] = "urgent"
+            paths = [f"{pods_path()}/{member['metadata']['name']}" for member in members]
+            with _started(plane) as scheduler:
+                _until(lambda: scheduler.metric("tonnage_bind_duration_seconds_count") > 0, "no pod is bound")
+                create(api, members)
+                begun, left = time.monotonic(), _pending(api)
+                took = _until(lambda: _are_bound(api, paths), "the urgent gang is not bound") - begun
+            self._report.add("urgent gang: pending pods before it", left, "")
+            self._report.add("urgent gang: until bound", took, "s")
+
+    def unschedulable(self) -> None:
+        """A gang on full nodes: until its reasons are written, and until it is bound once pods have gone."""
+        nodes, size = self._sizes.full_nodes, self._sizes.large_gang
+        with self._cluster(nodes, full=nodes) as plane:
+            api = plane.api
+            definitions.install(api, "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
+            name = f"unschedulable gang of {size} × {GPUS} GPUs, {nodes:,} full nodes"
+            with _started(plane) as scheduler:
+                group = _create_gang(api, size)
+                begun = time.monotonic()
+                names = [f"{pods_path()}/large-{number}" for number in range(size)]
+                words = f"0 of {nodes} nodes fit"
+                written = _until(
+                    lambda: all(words in str(api.get(one).get("status")) for one in [*names, group]), "no reasons"
+                )
+                self._report.add(f"{name}: until reasons on pods and PodGroup", written - begun, "s")
+                cycles = scheduler.metric("tonnage_cycle_duration_seconds_count")
+                time.sleep(self._sizes.watched)
+                cycles = scheduler.metric("tonnage_cycle_duration_seconds_count") - cycles
+                self._report.add(f"  cycles in the next {self._sizes.watched:g} s", cycles, "")
+                with ThreadPoolExecutor(16) as pool:
+                    list(pool.map(lambda number: api.delete(f"{pods_path()}/p{number:04}"), range(size * GPUS)))
+                begun = time.monotonic()
+                took = _until(lambda: _are_bound(api, names), "the gang is not bound") - begun
+                self._report.add("  until bound after its nodes are free", took, "s")
+
+    # -- cost
+
+    def memory(self) -> None:
+        """A full cluster with pending gangs."""
+        nodes = self._sizes.gang_nodes
+        with self._cluster(nodes, full=nodes) as plane:
+            create(plane.api, self._gangs("tonnage"))
+            with _started(plane) as scheduler:
+                time.sleep(self._sizes.settled)
+                held = _resident(scheduler)
+        pods = nodes * GPUS + self._sizes.gangs * MEMBERS
+        self._report.add(f"memory, {nodes:,} nodes, {pods:,} pods", held, "MiB")
+
+    def idle(self) -> None:
+        """Running pods and nothing pending."""
+        nodes, seconds = self._sizes.full_nodes, self._sizes.idle
+        with self._cluster(nodes, full=nodes) as plane, _started(plane) as scheduler:
+            time.sleep(seconds * 0.15)
+            before = scheduler.cpu_seconds()
+            time.sleep(seconds)
+            spent = scheduler.cpu_seconds() - before
+            name = f"idle, {nodes:,} nodes, {nodes * GPUS:,} pods"
+            self._report.add(f"{name}: CPU", 100 * spent / seconds, "%")
+            self._report.add(f"{name}: memory", _resident(scheduler), "MiB")
+
+    # -- clusters
+
+    @contextmanager
+    def _cluster(self, nodes: int, full: int = 0) -> Iterator[ControlPlane]:
+        """A control plane with nodes of eight GPUs; the first `full` of them are full of running pods."""
+        with self._planes.empty() as plane:
+            plane.api.create_nodes(plain(f"n{number:04}", GPUS) for number in range(nodes))
+            plane.api.create_pods(
+                wanted(f"p{number:04}", 1, on=f"n{number // GPUS:04}") for number in range(GPUS * full)
+            )
+            yield plane
+
+    def _gangs(self, scheduler: str) -> list[dict[str, Any]]:
+        members = [member for number in range(self._sizes.gangs) for member in gang(f"g{number:03}", MEMBERS, 1)]
+        for member in members:
+            member["spec"]["schedulerName"] = scheduler
+        return members
 
 
-def kube_scheduler(plane: ControlPlane, count: int) -> str:
-    return timed(plane, count, lambda: plane.run_scheduler({}))
+MEASURES: dict[str, Callable[[Benchmark], None]] = {
+    "singles": Benchmark.singles,
+    "gangs": Benchmark.gangs,
+    "urgent": Benchmark.urgent,
+    "unschedulable": Benchmark.unschedulable,
+    "memory": Benchmark.memory,
+    "idle": Benchmark.idle,
+}
 
 
-def tonnage(plane: ControlPlane, count: int) -> str:
-    made: list[Scheduler] = []
-    said = timed(plane, count, lambda: made.append(Scheduler(plane.kubeconfig(), plane.folder / "tonnage.log")))
-    memory = made[0].metric("process_resident_memory_bytes") / 2**20
-    said += f", {memory:.0f} MiB, {made[0].cpu_seconds():.1f} s of a processor"
-    made[0].stop()
-    return said
-
-
-def singles(scheduler: str) -> list[dict[str, object]]:
-    return [pod_manifest(wanted(f"p{number:04}", 1, scheduler=scheduler)) for number in range(500)]
-
-
-def gangs(scheduler: str) -> list[dict[str, object]]:
-    members = [member for number in range(500) for member in gang(f"g{number:03}", 4, 1)]
-    for member in members:
-        member["spec"]["schedulerName"] = scheduler
-    return members
+def _scheduler(plane: ControlPlane) -> Scheduler:
+    return Scheduler(plane.kubeconfig(), plane.folder / "tonnage.log")
 
 
 @contextmanager
-def cluster(nodes: int, full: int = 0) -> Iterator[ControlPlane]:
-    """A control plane with nodes of 8 GPUs, some of which are full of running pods."""
-    with ControlPlane() as plane:
-        plane.api.create_nodes(plain(f"n{number:04}", 8) for number in range(nodes))
-        plane.api.create_pods(wanted(f"p{number:04}", 1, on=f"n{number // 8:04}") for number in range(8 * full))
-        yield plane
-
-
-@contextmanager
-def started(plane: ControlPlane) -> Iterator[Scheduler]:
-    scheduler = Scheduler(plane.kubeconfig(), plane.folder / "tonnage.log")
+def _started(plane: ControlPlane) -> Iterator[Scheduler]:
+    scheduler = _scheduler(plane)
     try:
         yield scheduler
     finally:
         scheduler.stop()
 
 
-def until(holds: Callable[[], object]) -> float:
-    """When it came true."""
+def _create_gang(api: Api, size: int) -> str:
+    """A Volcano PodGroup with its pods of eight GPUs; the path of the PodGroup."""
+    groups = f"{definitions.VOLCANO}/namespaces/default/podgroups"
+    version = definitions.VOLCANO.removeprefix("/apis/")
+    kind = {"apiVersion": version, "kind": "PodGroup"}
+    api.create(groups, {**kind, "metadata": {"name": "large"}, "spec": {"minMember": size}})
+    annotations = {"scheduling.k8s.io/group-name": "large"}
+    api.create_pods(wanted(f"large-{number}", GPUS, annotations=annotations) for number in range(size))
+    return f"{groups}/large"
+
+
+def _pending(api: Api) -> int:
+    return len(api.get("/api/v1/pods", fieldSelector="spec.nodeName=")["items"])
+
+
+def _are_bound(api: Api, paths: Sequence[str]) -> bool:
+    return all(api.get(path)["spec"].get("nodeName") for path in paths)
+
+
+def _resident(scheduler: Scheduler) -> float:
+    return scheduler.metric("process_resident_memory_bytes") / 2**20
+
+
+def _until(holds: Callable[[], object], otherwise: str) -> float:
+    """The time at which it holds."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < deadline
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"{otherwise} after {PATIENCE:.0f} s")
         time.sleep(0.02)
     return time.monotonic()
 
 
-def urgent() -> None:
-    """A gang of higher priority that comes while 500 others are being bound."""
-    with cluster(1000) as plane:
-        api = plane.api
-        made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
-        api.create("/apis/scheduling.k8s.io/v1/priorityclasses", {**made, "value": 1000})
-        create(api, gangs("tonnage"))
-        members = gang("urgent", 4, 1)
-        for member in members:
-            member["spec"]["priorityClassName"] = "urgent"
-        with started(plane) as scheduler:
-            until(lambda: scheduler.metric("tonnage_binds_in_flight") > 0)
-            create(api, members)
-            begun, left = time.monotonic(), waiting(api)
-            paths = [f"{pods_path()}/{member['metadata']['name']}" for member in members]
-            took = until(lambda: all(api.get(path)["spec"].get("nodeName") for path in paths)) - begun
-        print(f"urgent gang behind {left} waiting pods: bound after {took:.2f} s", flush=True)
+def main() -> int:
+    parser = argument_parser("bench.scheduler", __doc__)
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"all by default: {', '.join(MEASURES)}")
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.measures) - MEASURES.keys()):
+        parser.error(f"no such measure: {', '.join(unknown)}; there are {', '.join(MEASURES)}")
 
+    def measure(report: Report) -> None:
+        with control_planes(arguments.quick) as planes:
+            benchmark = Benchmark(report, planes, QUICK if arguments.quick else FULL)
+            for name, run in MEASURES.items():
+                if name in (arguments.measures or MEASURES):
+                    run(benchmark)
 
-def impossible() -> None:
-    """A gang of 10 x 8 GPUs on 500 full nodes: when it is told why, and when it is bound once there is room."""
-    with cluster(500, full=500) as plane:
-        api = plane.api
-        definitions.install(api, "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
-        with started(plane) as scheduler:
-            groups = f"{definitions.VOLCANO}/namespaces/default/podgroups"
-            version = definitions.VOLCANO.removeprefix("/apis/")
-            group = {
-                "apiVersion": version,
-                "kind": "PodGroup",
-                "metadata": {"name": "large"},
-                "spec": {"minMember": 10},
-            }
-            until(lambda: scheduler.metric("tonnage_picture_synced") == 1)
-            api.create(groups, group)
-            notes = {"scheduling.k8s.io/group-name": "large"}
-            api.create_pods(wanted(f"large-{number}", 8, annotations=notes) for number in range(10))
-            begun = time.monotonic()
-            names = [f"{pods_path()}/large-{number}" for number in range(10)]
-            asked = [*names, f"{groups}/large"]
-            told = until(lambda: all("0 of 500 nodes fit" in str(api.get(one).get("status")) for one in asked))
-            cycles = scheduler.metric("tonnage_cycle_seconds_count")
-            time.sleep(5)
-            cycles = scheduler.metric("tonnage_cycle_seconds_count") - cycles
-            print(f"impossible gang, 500 full nodes: reasons on pods and PodGroup after {told - begun:.2f} s,")
-            print(f"  {cycles:.0f} cycles in the 5 s after that,", flush=True)
-            with ThreadPoolExecutor(16) as pool:
-                list(pool.map(lambda number: api.delete(f"{pods_path()}/p{number:04}"), range(80)))
-            begun = time.monotonic()
-            bound = until(lambda: all(api.get(name)["spec"].get("nodeName") for name in names))
-            print(f"  bound {bound - begun:.2f} s after room was made", flush=True)
-
-
-def memory() -> None:
-    """1,000 nodes with 8,000 running and 2,000 waiting pods."""
-    with cluster(1000, full=1000) as plane:
-        create(plane.api, gangs("tonnage"))
-        with started(plane) as scheduler:
-            time.sleep(20)
-            held = scheduler.metric("process_resident_memory_bytes") / 2**20
-        print(f"memory, 1,000 nodes, 10,000 pods: {held:.0f} MiB", flush=True)
-
-
-def idle() -> None:
-    """500 nodes, 4,000 running pods, nothing to do."""
-    with cluster(500, full=500) as plane, started(plane) as scheduler:
-        time.sleep(3)
-        before, seconds = scheduler.cpu_seconds(), 20.0
-        time.sleep(seconds)
-        spent = scheduler.cpu_seconds() - before
-        held = scheduler.metric("process_resident_memory_bytes") / 2**20
-        print(f"idle, 500 nodes, 4,000 pods: {spent / seconds:.2%} of a core, {held:.0f} MiB", flush=True)
-
-
-def main() -> None:
-    others = {"urgent": urgent, "impossible": impossible, "memory": memory, "idle": idle}
-    asked = sys.argv[1:] or ["singles", "gangs", *others]
-    if "singles" in asked:
-        run("500 single pods", 100, singles)
-    if "gangs" in asked:
-        run("500 gangs of 4", 1000, gangs)
-    for name, measure in others.items():
-        if name in asked:
-            measure()
+    return publish(arguments, measure)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The clusters and pods that the benchmarks work on: one vendor, eight cards a node, mixed pods."""
+"""Clusters and pods for the benchmarks: one vendor, eight cards per node, pods of mixed shapes."""
 
 import json
 import random
@@ -8,7 +8,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
 
 GPUS = 8
@@ -18,9 +18,9 @@ ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 SHAPES = [(1, memory, cores) for memory in (1024, 2048, 4096, 8192, 16384) for cores in (5, 10, 20)]
 SHAPES += [(1, 40960, 50), (1, 0, 0), (1, 0, 100), (2, 0, 100), (2, 8192, 20)]
-"""Cards, MiB on each (0 for all of it) and percent of compute."""
+"""Cards, MiB per card (0 for the whole card) and percent of compute."""
 NEVER_SEEN = 0.05
-"""The share of pods whose shape no other pod has."""
+"""Share of pods with a shape of their own."""
 
 
 def bench_node(number: int) -> Node:
@@ -50,18 +50,20 @@ def bench_node(number: int) -> Node:
 
 
 def bench_pod(name: str, cards: int, memory: int, cores: int) -> Pod:
-    """A waiting pod of one container."""
+    """A pending pod with one container."""
     limits: dict[str, str | int | float] = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": cards}
     if memory:
         limits["nvidia.com/gpumem"] = memory
     if cores:
         limits["nvidia.com/gpucores"] = cores
     container = Container("main", ResourceRequirements(limits=limits))
-    return Pod(ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), PodStatus(phase="Pending"))
+    return Pod(
+        ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), ReportedPodStatus(phase="Pending")
+    )
 
 
-def apart_pod(number: int, topology: str = "kubernetes.io/hostname") -> Pod:
-    """A waiting pod that must not share a node, or a larger domain, with others of its kind."""
+def anti_affine_pod(number: int, topology: str = "kubernetes.io/hostname") -> Pod:
+    """A pending pod with required anti-affinity to its own labels in a topology."""
     plain = bench_pod(f"apart-{number}", 1, 1024, 5)
     term = PodAffinityTerm(topology, LabelSelector({"app": "apart"}))
     return Pod(
@@ -72,7 +74,7 @@ def apart_pod(number: int, topology: str = "kubernetes.io/hostname") -> Pod:
 
 
 def running_pod(number: int, nodes: int) -> Pod:
-    """A running pod that holds 5 % of a card; pods go around the nodes and fill their first cards first."""
+    """A running pod on 5 % of a card; pods go round robin over the nodes and fill the first cards first."""
     node, card = number % nodes, number // nodes // PODS_ON_CARD
     waiting = bench_pod(f"running-{number}", 1, 4096, 5)
     return Pod(
@@ -82,12 +84,12 @@ def running_pod(number: int, nodes: int) -> Pod:
             annotations={ALLOCATED: f"GPU-{node:05d}-{card},NVIDIA,4096,5:;"},
         ),
         PodSpec(containers=waiting.spec.containers, nodeName=f"node-{node:05d}"),
-        PodStatus(phase="Running"),
+        ReportedPodStatus(phase="Running"),
     )
 
 
 def bench_cluster(nodes: int, running: int) -> Cluster:
-    """A cluster with that many nodes and running pods."""
+    """A cluster of `nodes` nodes with `running` pods."""
     cluster = Cluster(default_vendors())
     for number in range(nodes):
         cluster.upsert_node(bench_node(number))
@@ -98,7 +100,7 @@ def bench_cluster(nodes: int, running: int) -> Cluster:
 
 
 def mixed_pods(count: int, seed: int = 0) -> Iterator[Pod]:
-    """Waiting pods of the usual shapes, a twentieth of them of a shape never seen."""
+    """Pending pods of the usual shapes; one in twenty has a shape of its own."""
     rng = random.Random(seed)
     for number in range(count):
         if rng.random() < NEVER_SEEN:

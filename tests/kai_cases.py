@@ -17,8 +17,7 @@ from tests.groups import add, kai_group, kai_queue, priority_class
 from tests.paths import KAI_CASES
 from tests.scenario import node, part, pod, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.group import KAI_GROUP
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import KAI_GROUP, STALE_SINCE
 from tonnage.cluster.jobs.queue import KAI_PRIORITY
 from tonnage.config.load import complete, load_text
 from tonnage.framework.plugin import Plugin

@@ -18,7 +18,7 @@ from tests.kai_cases import (
 )
 from tests.scenario import usage
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.framework.session import Session
 
 
@@ -55,7 +55,7 @@ def settle(session: Session, case: Case) -> None:
     """What the world makes of a cycle: placed pods run, stopped ones are made anew, promises are forgotten."""
     cluster = session.cluster
     for key in list(cluster.reserved):
-        if key in cluster.promised:
+        if key in cluster.pipelined:
             cluster.release(key)
         else:
             cluster.confirm(key)

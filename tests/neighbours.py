@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, ContainerPort, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, ContainerPort, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import (
     Affinity,
     Expression,
@@ -116,7 +116,7 @@ def labelled(
             volumes=volumes or None,
             hostNetwork=host_network or None,
         ),
-        PodStatus("Running" if on else "Pending"),
+        ReportedPodStatus("Running" if on else "Pending"),
     )
 
 

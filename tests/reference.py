@@ -27,9 +27,9 @@ from tests.reference_objects import (
     peaks,
     placement,
 )
+from tonnage.devices._mig import choose as choose_instance
 from tonnage.devices.base import DecodeError, DeviceRequest, DeviceUse, RequestError, Vendor
 from tonnage.devices.catalog import default_vendors
-from tonnage.devices.mig import choose as choose_instance
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import QuantityError

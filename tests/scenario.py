@@ -16,7 +16,7 @@ from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import Affinity, Taint, Toleration
 from tonnage.plugins.defaults import default_plugins
 
@@ -161,7 +161,9 @@ def pod(
             tolerations=tolerations,
             priority=priority,
         ),
-        PodStatus(phase=phase or ("Running" if on else "Pending"), nominatedNodeName=nominated, startTime=started),
+        ReportedPodStatus(
+            phase=phase or ("Running" if on else "Pending"), nominatedNodeName=nominated, startTime=started
+        ),
     )
 
 

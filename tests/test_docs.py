@@ -1,6 +1,5 @@
 """What the documentation says is so: reasons, vendors' names, shown output, links."""
 
-import ast
 import re
 import shlex
 from pathlib import Path
@@ -9,12 +8,12 @@ import pytest
 
 from tests.cli.command import tonnage
 from tests.paths import ROOT
+from tests.reasons import reasons_in_code
 from tonnage.devices.catalog import default_vendors
-from tonnage.framework.guard import FAILED
+from tonnage.framework.reasons import PLUGIN_FAILED
+from tonnage.observability.catalog import COUNTER, HISTOGRAM, METRICS
 
 DOCS = ROOT / "docs"
-GIVE_REASONS = [ROOT / "src/tonnage" / name for name in ("plugins", "actions")]
-FRAMEWORK = [ROOT / "src/tonnage/framework" / name for name in ("session.py", "cycle.py")]
 PAGES = sorted(
     page
     for folder, pattern in ((ROOT, "*.md"), (DOCS, "**/*.md"), (ROOT / "examples", "*.md"))
@@ -41,31 +40,37 @@ def named(page: Path) -> str:
 # -- reasons
 
 
-def reasons_in_code() -> set[tuple[str, str]]:
-    """Every reason that can be given, with the module that does: the codes of REASONS, and each `Reason(...)`."""
-    found: set[tuple[str, str]] = set()
-    modules = [*FRAMEWORK, *(path for folder in GIVE_REASONS for path in folder.rglob("*.py"))]
-    for module in sorted(modules):
-        for part in ast.walk(ast.parse(module.read_text())):
-            if isinstance(part, ast.Assign) and any(
-                isinstance(t, ast.Name) and t.id == "REASONS" for t in part.targets
-            ):
-                found |= {(module.stem, name) for name in ast.literal_eval(part.value)}
-            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "Reason":
-                found.add((module.stem, ast.literal_eval(part.args[0])))
-    return found
-
-
 def test_every_reason_is_on_the_page_with_its_plugin_and_no_other() -> None:
     code = reasons_in_code()
     assert {"noderesources", "nodeselection", "cardrules", "gpupolicy"} <= {module for module, _ in code}
     rows = [line for line in (DOCS / "reasons.md").read_text().splitlines() if line.startswith("| `")]
     shown = {line.split("`")[1] for line in rows}
-    assert {name for _, name in code} | {FAILED} == shown
+    assert {name for _, name in code} | {PLUGIN_FAILED} == shown
     for module, name in code:
         if module != "cardrules":
             plugin = PART_OF.get(module, module)
             assert any(line.startswith(f"| `{name}` | `{plugin}` |") for line in rows), name
+
+
+# -- metrics
+
+
+def test_every_metric_is_on_the_page_with_its_type_and_labels_and_no_other() -> None:
+    rows = [line for line in (DOCS / "metrics.md").read_text().splitlines() if line.startswith("| `tonnage_")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
+    shown = {
+        name.strip("`"): (kind, tuple(re.findall(r"`(\w+)`", labels)))
+        for name, kind, labels, _ in (row for row in cells if len(row) == 4)
+    }
+    assert shown == {name: (spec.kind, spec.labels) for name, spec in METRICS.items()}
+
+
+def test_names_of_metrics_follow_prometheus_habits() -> None:
+    for name, spec in METRICS.items():
+        assert re.fullmatch(r"tonnage(_[a-z]+)+", name), name
+        assert name.endswith("_total") == (spec.kind == COUNTER), name
+        assert spec.kind != HISTOGRAM or name.endswith("_seconds"), name
+        assert spec.help.endswith("."), name
 
 
 # -- vendors

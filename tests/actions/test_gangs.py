@@ -204,7 +204,7 @@ def test_pods_beyond_the_maximum_wait():
     done = cycle(
         add(
             scenario(node("a", gpus=4), *members("g", 4, 1)),
-            group("g", 2, annotations={"tonnage/max-members": "3"}),
+            group("g", 2, annotations={"tonnage.io/max-members": "3"}),
         )
     )
     assert sorted(done.placed) == ["g-0", "g-1", "g-2"]
@@ -225,7 +225,7 @@ def test_if_one_pod_has_to_wait_for_others_to_leave_the_whole_gang_waits_with_it
     assert done.placed == {}
     assert done.waiting == {"g-0", "g-1"}
     assert done.why("g-0") == done.why("g-1") == "goes to a once default/x left"
-    assert set(cluster.reserved) == {"default/g-0", "default/g-1"} == cluster.promised
+    assert set(cluster.reserved) == {"default/g-0", "default/g-1"} == cluster.pipelined
 
 
 def test_pods_that_fit_now_start_if_they_are_enough():
@@ -279,11 +279,11 @@ def test_a_group_that_is_named_by_label_need_not_exist():
         ),
         ([group("g", 2)], "NotEnoughPods: default/g needs 2 pods to start, and there are 1"),
         (
-            [group("g", 1, annotations={"tonnage/max-members": "few"})],
-            "InvalidGroup: default/g: annotation tonnage/max-members is 'few'; expected a whole number from 1 up",
+            [group("g", 1, annotations={"tonnage.io/max-members": "few"})],
+            "InvalidGroup: default/g: annotation tonnage.io/max-members is 'few'; expected a whole number from 1 up",
         ),
         (
-            [group("g", 2, annotations={"tonnage/max-members": "1"})],
+            [group("g", 2, annotations={"tonnage.io/max-members": "1"})],
             "InvalidGroup: default/g: at most 1 pods may have a place, fewer than the 2 it starts with",
         ),
     ],

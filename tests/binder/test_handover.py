@@ -23,7 +23,7 @@ def phased(name, phase, on="a", status="Pending"):
 
 async def bound(handovers, node, thing):
     """The pod's turn comes, and its Binding is written."""
-    assert await handovers.enter(node, thing, 5)
+    assert await handovers.acquire(node, thing, 5)
     handovers.written(node, thing)
 
 
@@ -36,8 +36,8 @@ def test_the_second_pod_waits_until_the_first_is_answered():
     async def main():
         handovers = HandoverQueue(Clock())
         await bound(handovers, "a", pod("p"))
-        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
-        assert await handovers.enter("b", pod("r"), 5)
+        second = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
+        assert await handovers.acquire("b", pod("r"), 5)
         await settled()
         assert not second.done()
         assert handovers.waiting == 1
@@ -46,7 +46,7 @@ def test_the_second_pod_waits_until_the_first_is_answered():
         assert not second.done()
         handovers.seen("default/p", phased("p", "success"), is_gone=False)
         assert await second
-        assert handovers.inside("a") == "default/q"
+        assert handovers.holder("a") == "default/q"
 
     asyncio.run(main())
 
@@ -56,14 +56,14 @@ def test_pods_enter_in_the_order_in_which_they_came():
         handovers, order = HandoverQueue(Clock()), []
 
         async def one(name):
-            await handovers.enter("a", pod(name), 5)
+            await handovers.acquire("a", pod(name), 5)
             order.append(name)
 
-        await handovers.enter("a", pod("first"), 5)
+        await handovers.acquire("a", pod("first"), 5)
         tasks = [asyncio.create_task(one(name)) for name in "pqr"]
         await settled()
         for name in ("first", "p", "q"):
-            handovers.leave("a", pod(name))
+            handovers.release("a", pod(name))
             await settled()
         assert order == ["p", "q", "r"]
         await asyncio.gather(*tasks)
@@ -75,11 +75,11 @@ def test_whoever_waits_too_long_is_told_and_the_next_one_is_not_held_up():
     async def main():
         loop = asyncio.get_running_loop()
         handovers = HandoverQueue(loop.time)
-        await handovers.enter("a", pod("p"), 5)
-        assert not await handovers.enter("a", pod("q"), 0.01)
-        third = asyncio.create_task(handovers.enter("a", pod("r"), 5))
+        await handovers.acquire("a", pod("p"), 5)
+        assert not await handovers.acquire("a", pod("q"), 0.01)
+        third = asyncio.create_task(handovers.acquire("a", pod("r"), 5))
         await settled()
-        handovers.leave("a", pod("p"))
+        handovers.release("a", pod("p"))
         assert await third
         assert handovers.waiting == 0
 
@@ -89,13 +89,13 @@ def test_whoever_waits_too_long_is_told_and_the_next_one_is_not_held_up():
 def test_one_that_goes_away_while_waiting_leaves_its_turn_to_the_next():
     async def main():
         handovers = HandoverQueue(Clock())
-        await handovers.enter("a", pod("p"), 5)
-        second, third = (asyncio.create_task(handovers.enter("a", pod(name), 5)) for name in "qr")
+        await handovers.acquire("a", pod("p"), 5)
+        second, third = (asyncio.create_task(handovers.acquire("a", pod(name), 5)) for name in "qr")
         await settled()
-        handovers.leave("a", pod("p"))
+        handovers.release("a", pod("p"))
         second.cancel()
         assert await third
-        assert handovers.inside("a") == "default/r"
+        assert handovers.holder("a") == "default/r"
 
     asyncio.run(main())
 
@@ -111,11 +111,11 @@ def test_an_answer_is_anything_but_allocating_on_a_pending_pod():
             handovers = HandoverQueue(Clock())
             await bound(handovers, "a", pod("p"))
             handovers.seen("default/p", shown, is_gone=False)
-            assert handovers.inside("a") is None
+            assert handovers.holder("a") is None
         handovers = HandoverQueue(Clock())
         await bound(handovers, "a", pod("p"))
         handovers.seen("default/p", None, is_gone=True)
-        assert handovers.inside("a") is None
+        assert handovers.holder("a") is None
 
     asyncio.run(main())
 
@@ -123,10 +123,10 @@ def test_an_answer_is_anything_but_allocating_on_a_pending_pod():
 def test_old_news_of_a_pod_whose_binding_is_on_its_way_does_not_let_the_next_one_in():
     async def main():
         handovers = HandoverQueue(Clock())
-        await handovers.enter("a", pod("p"), 5)
+        await handovers.acquire("a", pod("p"), 5)
         handovers.seen("default/p", pod("p", 1), is_gone=False)
         handovers.seen("default/other", phased("other", "success"), is_gone=False)
-        assert handovers.inside("a") == "default/p"
+        assert handovers.holder("a") == "default/p"
 
     asyncio.run(main())
 
@@ -136,7 +136,7 @@ def test_a_pod_that_another_process_bound_keeps_the_node_busy():
         clock = Clock()
         handovers = HandoverQueue(clock)
         handovers.seen("default/p", phased("p", "allocating"), is_gone=False)
-        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
+        second = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
         await settled()
         assert not second.done()
         clock.now = 30.0
@@ -163,11 +163,11 @@ def test_old_news_of_an_earlier_pod_of_the_same_name_does_not_let_the_next_one_i
         handovers = HandoverQueue(Clock())
         await bound(handovers, "a", reborn("second", created, on=None))
         handovers.seen("default/p", reborn("first", "2026-01-01T00:00:00Z", status="Running"), is_gone)
-        assert handovers.inside("a") == "default/p"
+        assert handovers.holder("a") == "default/p"
         handovers.seen("default/p", reborn("second", created), is_gone=False)
-        assert handovers.inside("a") == "default/p"
+        assert handovers.holder("a") == "default/p"
         handovers.seen("default/p", reborn("second", created, status="Running"), is_gone=False)
-        assert handovers.inside("a") is None
+        assert handovers.holder("a") is None
 
     asyncio.run(main())
 
@@ -182,7 +182,7 @@ def test_a_later_pod_of_the_same_name_means_that_the_earlier_one_is_gone(was_sho
             handovers.seen("default/p", first, is_gone=False)
             created = "2026-01-01T00:00:00Z"
         handovers.seen("default/p", reborn("second", created, on=None), is_gone=False)
-        assert handovers.inside("a") is None
+        assert handovers.holder("a") is None
 
     asyncio.run(main())
 
@@ -192,7 +192,7 @@ def test_a_pod_that_somebody_else_bound_meanwhile_keeps_the_node_busy_too():
         handovers = HandoverQueue(Clock())
         await bound(handovers, "a", pod("p"))
         handovers.seen("default/late", phased("late", "allocating"), is_gone=False)
-        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
+        second = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
         await settled()
         handovers.seen("default/p", phased("p", "success"), is_gone=False)
         await settled()
@@ -208,18 +208,18 @@ def test_a_pod_that_turns_out_to_be_on_another_node_keeps_only_that_one_busy():
         handovers = HandoverQueue(Clock())
         await bound(handovers, "a", pod("p"))
         handovers.seen("default/p", phased("p", "allocating", on="b"), is_gone=False)
-        assert handovers.inside("a") is None
-        assert handovers.inside("b") == "default/p"
+        assert handovers.holder("a") is None
+        assert handovers.holder("b") == "default/p"
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("end", ["leave", "written"])
+@pytest.mark.parametrize("end", ["release", "written"])
 def test_while_a_bind_writes_nobody_else_is_let_in_even_if_its_pod_is_gone(end):
     async def main():
         handovers = HandoverQueue(Clock())
-        await handovers.enter("a", pod("p"), 5)
-        second = asyncio.create_task(handovers.enter("a", pod("q"), 5))
+        await handovers.acquire("a", pod("p"), 5)
+        second = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
         handovers.seen("default/p", None, is_gone=True)
         await settled()
         assert not second.done()

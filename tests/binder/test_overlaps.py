@@ -59,25 +59,25 @@ class World:
         self.cluster.remove_pod(key)
         self.overlaps.seen([Change(key, is_gone=True)])
 
-    def guilty(self, after=MOMENT):
+    def to_evict(self, after=MOMENT):
         self.time += after
-        return [task.key for task, _ in self.overlaps.guilty()]
+        return [task.key for task, _ in self.overlaps.to_evict()]
 
 
 def test_the_pod_that_came_later_has_to_go():
     world = World().see(bound("p", 5000)).see(bound("q", 5000))
-    assert world.guilty(0) == []
-    assert world.guilty() == ["default/q"]
+    assert world.to_evict(0) == []
+    assert world.to_evict() == ["default/q"]
 
 
 def test_of_two_that_became_known_together_the_one_that_was_bound_later():
     world = World().see(bound("p", 5000, at=NOW), bound("q", 5000, at=NOW - 1))
-    assert world.guilty() == ["default/p"]
+    assert world.to_evict() == ["default/p"]
 
 
 def test_no_more_pods_go_than_must():
     world = World().see(bound("p", 5000)).see(bound("q", 5000)).see(bound("r", 3000)).see(bound("s", 3000))
-    assert world.guilty() == ["default/q", "default/s"]
+    assert world.to_evict() == ["default/q", "default/s"]
 
 
 def test_pods_that_share_a_card_as_they_should_are_left_alone():
@@ -85,31 +85,31 @@ def test_pods_that_share_a_card_as_they_should_are_left_alone():
     assert world.overlaps.suspects == {}
     # One that is taken in again, with changes, is nothing new.
     world.see(bound("p", 5000, phase="Running"))
-    assert world.guilty() == []
+    assert world.to_evict() == []
 
 
 def test_slots_and_cores_count_too():
     world = World(node("a", gpus=1, slots=1)).see(bound("p", 10), bound("q", 10))
-    assert world.guilty() == ["default/q"]
+    assert world.to_evict() == ["default/q"]
     world = World().see(bound("p", 10, cores=60), bound("q", 10, cores=60))
-    assert world.guilty() == ["default/q"]
+    assert world.to_evict() == ["default/q"]
 
 
 def test_a_card_that_has_shrunk_makes_nobody_suspect():
     world = World().see(bound("p", 4000), bound("q", 4000))
     world.cluster.upsert_node(node("a", gpus=1, gpu_memory=4000))
     world.see(bound("p", 4000, phase="Running"))
-    assert world.guilty() == []
+    assert world.to_evict() == []
     # Nor does it make those suspect that come when it is over-full already.
     world.cluster.upsert_node(node("a", gpus=1, gpu_memory=6000))
-    assert world.see(bound("r", 10)).guilty() == []
+    assert world.see(bound("r", 10)).to_evict() == []
 
 
 def test_a_card_of_which_the_picture_learns_late_that_it_has_grown_makes_nobody_go():
     world = World().see(bound("p", 8000)).see(bound("q", 8000))
     assert world.overlaps.suspects
     world.cluster.upsert_node(node("a", gpus=1, gpu_memory=16000))
-    assert world.guilty() == []
+    assert world.to_evict() == []
     assert world.overlaps.suspects == {}
 
 
@@ -117,44 +117,44 @@ def test_a_place_that_is_only_reserved_makes_no_bound_pod_go():
     world = World()
     place(world.cluster, pod("reserved", 1, memory=8000))
     assert list(world.cluster.reserved) == ["default/reserved"]
-    assert world.see(bound("q", 8000)).guilty() == []
+    assert world.see(bound("q", 8000)).to_evict() == []
 
 
 def test_once_the_other_one_is_gone_nobody_has_to_go():
     world = World().see(bound("p", 5000)).see(bound("q", 5000))
     world.gone("default/p")
-    assert world.guilty() == []
+    assert world.to_evict() == []
 
 
 def test_another_pod_of_the_same_name_is_not_the_suspect():
     world = World().see(bound("p", 5000)).see(bound("q", 5000))
     world.gone("default/q")
     world.see(bound("q", 3000, uid="2"))
-    assert world.guilty() == []
+    assert world.to_evict() == []
 
 
 def test_what_was_bound_long_before_the_start_is_left_alone():
     old = NOW - RECENT - 1
-    assert World().see(bound("p", 5000, at=old), bound("q", 5000, at=old)).guilty() == []
-    assert World().see(bound("p", 5000, at=old), bound("q", 5000)).guilty() == ["default/q"]
+    assert World().see(bound("p", 5000, at=old), bound("q", 5000, at=old)).to_evict() == []
+    assert World().see(bound("p", 5000, at=old), bound("q", 5000)).to_evict() == ["default/q"]
 
 
 def test_what_is_bound_after_the_start_counts_whatever_the_clock_of_the_one_who_bound_it_says():
     world = World()
     world.overlaps.is_settled = True
-    assert world.see(bound("p", 5000)).see(bound("q", 5000, at=NOW - 10 * RECENT)).guilty() == ["default/q"]
-    assert world.see(running("r", on="a", gpu=0, memory=5000)).guilty(10) == ["default/q", "default/r"]
+    assert world.see(bound("p", 5000)).see(bound("q", 5000, at=NOW - 10 * RECENT)).to_evict() == ["default/q"]
+    assert world.see(running("r", on="a", gpu=0, memory=5000)).to_evict(10) == ["default/q", "default/r"]
 
 
 def test_the_same_mig_instance_for_two():
     world = World(node("a", gpus=[mig("m")]))
     world.see(*(stamped(holder(name, "m", start, 1)) for name, start in (("p", 0), ("q", 0), ("r", 1))))
-    assert world.guilty() == ["default/q"]
+    assert world.to_evict() == ["default/q"]
 
 
 def test_cards_of_other_nodes_do_not_matter():
     world = World(node("a", gpus=1), node("b", gpus=[gpu("a/0")]))
-    assert world.see(bound("p", 5000), bound("q", 5000, on="b")).guilty() == []
+    assert world.see(bound("p", 5000), bound("q", 5000, on="b")).to_evict() == []
 
 
 # -- evicting

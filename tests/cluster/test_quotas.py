@@ -1,4 +1,4 @@
-"""What namespaces hold of cards, as events come in: the book that quotas are checked against."""
+"""Quota usage: what the pods of a namespace hold of cards, as events come in."""
 
 from tests.plugins.gpus.quotas import MEMORY, limited, quota, used
 from tests.scenario import node, place, plain, pod, running

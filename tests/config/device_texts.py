@@ -3,7 +3,7 @@
 from textwrap import dedent
 
 from tonnage.config.deviceconfig import load_devices
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 
 FULL = """\
 nvidia:
@@ -136,6 +136,6 @@ def errors(text: str) -> list[str]:
     """What is wrong with a configuration; empty if nothing is."""
     try:
         load_devices(dedent(text), "FILE")
-    except SettingsError as error:
+    except ConfigError as error:
         return [note.shown("FILE") for note in error.errors]
     return []

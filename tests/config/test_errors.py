@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.config.texts import VOLCANO_CONFIG_MAP, VOLCANO_HELM, errors, indented, with_plugin
 from tonnage.config.load import load_bytes, load_file
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 
 OK = "actions: allocate\ntiers: []\n"
 
@@ -190,14 +190,14 @@ def test_errors_in_a_config_map_have_the_place_in_the_file() -> None:
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(SettingsError, match=r"^/nowhere.yaml: there is no such file"):
+    with pytest.raises(ConfigError, match=r"^/nowhere.yaml: there is no such file"):
         load_file("/nowhere.yaml")
-    with pytest.raises(SettingsError, match=r"^/tmp: is a directory"):
+    with pytest.raises(ConfigError, match=r"^/tmp: is a directory"):
         load_file("/tmp")
 
 
 def test_bytes_that_are_no_text() -> None:
-    with pytest.raises(SettingsError, match=r"^FILE:2:3: not UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"^FILE:2:3: not UTF-8 text"):
         load_bytes(b"a: 1\nb:\xff\n", "FILE")
     assert load_bytes(OK.encode("utf-16"), "FILE").actions == ["allocate"]
 

@@ -10,10 +10,9 @@ from tests.simulator.traces.invented import invented_trace
 from tonnage.config.argumentfiles import file_content
 from tonnage.config.defaults import with_flags
 from tonnage.config.load import load_file
-from tonnage.config.notes import SettingsError
-from tonnage.plugins.fragmentation._typicalpods import Workload, kind_of
-from tonnage.plugins.fragmentation._workloads import traced_kind, traced_workload, workload_of
+from tonnage.config.notes import ConfigError
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, kind_of, traced_kind, traced_workload, workload_of
 
 TRACE = """\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
@@ -24,11 +23,11 @@ d,1000,100,0,0,
 """
 
 
-def usual(configuration: str) -> Workload:
+def usual(configuration: str) -> TypicalPods:
     return found(load(configuration).plugins)
 
 
-def found(plugins: list) -> Workload:
+def found(plugins: list) -> TypicalPods:
     (plugin,) = [plugin for plugin in plugins if isinstance(plugin, FragmentationGradient)]
     return workload_of(plugin.args.workload)
 
@@ -42,7 +41,7 @@ def in_file(folder: Path, name: str, content: str) -> str:
 
 
 def complaint(path: str) -> str:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_file(path)
     (note,) = caught.value.errors
     return note.message
@@ -133,6 +132,6 @@ def test_usual_pods_are_told_once(tmp_path: Path) -> None:
 
 def test_a_flag_for_cards_leaves_nodes_to_the_plugin() -> None:
     plugins = with_flags(load(with_plugin("fragmentation")).plugins, None, "binpack", None)
-    kept = {plugin.name: plugin.switched_off for plugin in plugins}
+    kept = {plugin.name: plugin.options.switched_off for plugin in plugins}
     assert kept["fragmentation"] == {"GPU order"}
     assert kept["gpupolicy"] == frozenset()

@@ -261,7 +261,7 @@ def test_a_switch_keeps_a_plugin_from_its_point_and_from_nothing_else() -> None:
 
 def test_plugins_know_their_tier() -> None:
     text = "actions: allocate\ntiers:\n- plugins:\n  - name: priority\n- plugins:\n  - name: binpack\n"
-    assert {p.name: p.tier for p in load(text).plugins if p.name in ("priority", "binpack")} == {
+    assert {p.name: p.options.tier for p in load(text).plugins if p.name in ("priority", "binpack")} == {
         "priority": 1,
         "binpack": 2,
     }

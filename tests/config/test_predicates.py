@@ -6,7 +6,7 @@ from tests.config.texts import load, warnings, with_plugin
 from tests.neighbours import HOST, ZONE, labelled, spread, term, zoned
 from tests.scenario import reasons, scenario
 from tonnage.cluster.task import make_task
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.pod import ContainerPort
@@ -136,7 +136,7 @@ def test_a_switch_that_asks_for_what_is_done_anyway_is_not_talked_about(line):
     ],
 )
 def test_a_switch_that_is_none_is_an_error_with_its_place(line, said):
-    with pytest.raises(SettingsError) as raised:
+    with pytest.raises(ConfigError) as raised:
         load(text(line))
     (note,) = raised.value.errors
     assert note.position is not None

@@ -2,8 +2,8 @@
 
 from textwrap import dedent
 
-from tonnage.config.load import Settings, load_text
-from tonnage.config.notes import SettingsError
+from tonnage.config.load import SchedulerConfig, load_text
+from tonnage.config.notes import ConfigError
 
 VOLCANO_BUILT_IN = """\
 actions: "enqueue, allocate, backfill"
@@ -86,7 +86,7 @@ def indented(text: str, by: int = 4) -> str:
     return "".join(" " * by + line for line in text.splitlines(keepends=True))
 
 
-def load(text: str) -> Settings:
+def load(text: str) -> SchedulerConfig:
     """The configuration, written with whatever indentation the test has."""
     return load_text(dedent(text), "FILE")
 
@@ -99,7 +99,7 @@ def errors(text: str) -> list[str]:
     """What is wrong with a configuration; nothing if it loads."""
     try:
         load(text)
-    except SettingsError as error:
+    except ConfigError as error:
         return [note.shown("FILE") for note in error.errors]
     return []
 

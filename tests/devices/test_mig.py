@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonnage.devices import mig
+from tonnage.devices import _mig as mig
 from tonnage.devices.base import DecodeError, DeviceUse, MigPlacement, MigProfile
 
 

@@ -96,7 +96,7 @@ def gang(name: str, count: int, gpus: int, minimum: int | None = None) -> list[d
     made = []
     for number in range(count):
         member = pod_manifest(
-            wanted(f"{name}-{number}", gpus, annotations={"tonnage/min-members": str(minimum or count)})
+            wanted(f"{name}-{number}", gpus, annotations={"tonnage.io/min-members": str(minimum or count)})
         )
         member["metadata"]["ownerReferences"] = [owner]
         made.append(member)

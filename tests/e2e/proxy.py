@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -16,19 +16,40 @@ class Wire:
         place = urlsplit(server)
         self._host, self._port = place.hostname, place.port
         self._writers: set[asyncio.StreamWriter] = set()
+        self._passing: set[asyncio.Task[None]] = set()
+        self._is_over = False
         self.address = ""
         self._flows = asyncio.Event()
         self._flows.set()
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            inner, outer = await asyncio.open_connection(self._host, self._port)
-            self._writers |= {writer, outer}
+        """Pass bytes both ways until one side ends or the wire is cut; closes both connections."""
+        task, ends = asyncio.current_task(), [writer]
+        assert task is not None
+        self._passing.add(task)
+        try:
             with suppress(OSError):
-                await asyncio.gather(self._copy(reader, outer), self._copy(inner, writer, is_answer=True))
-            self._writers -= {writer, outer}
-            outer.transport.abort()
-        writer.transport.abort()
+                inner, outer = await asyncio.open_connection(self._host, self._port)
+                ends.append(outer)
+                if not self._is_over:
+                    self._writers.update(ends)
+                    await self._copy_both(self._copy(reader, outer), self._copy(inner, writer, is_answer=True))
+        finally:
+            self._writers.difference_update(ends)
+            for end in ends:
+                end.transport.abort()
+                with suppress(OSError):
+                    await end.wait_closed()
+            self._passing.discard(task)
+
+    async def _copy_both(self, *ways: Coroutine[None, None, None]) -> None:
+        copies = [asyncio.create_task(way) for way in ways]
+        try:
+            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for copy in copies:
+                copy.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_answer: bool = False) -> None:
         while data := await reader.read(4096):
@@ -36,7 +57,6 @@ class Wire:
                 await self._flows.wait()
             writer.write(data)
             await writer.drain()
-        raise ConnectionResetError
 
     def hold(self) -> None:
         """Keep what the server says back, in its order."""
@@ -50,6 +70,13 @@ class Wire:
         for writer in self._writers:
             writer.transport.abort()
 
+    async def close(self) -> None:
+        """End every connection, also one that is only being made, and wait until all sockets are closed."""
+        self._is_over = True
+        self.cut()
+        if self._passing:
+            await asyncio.wait(self._passing)
+
 
 @asynccontextmanager
 async def wire(server: str) -> AsyncIterator[Wire]:
@@ -60,8 +87,7 @@ async def wire(server: str) -> AsyncIterator[Wire]:
         yield made
     finally:
         listener.close()
-        made.cut()
-        await asyncio.sleep(0.05)
+        await made.close()
 
 
 class HeldWire:

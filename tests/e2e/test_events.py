@@ -35,15 +35,17 @@ def test_events_are_written_for_pods_of_any_name_and_counted_up(control_plane: C
         client.observer = metrics.wrote
         events = EventRecorder(client, time.time, "hami-scheduler", lambda outcome: outcomes.update([outcome]))
         running = asyncio.create_task(events.run())
-        events.tell(ObjectRef("default", "train-0", uid), FILTERING_FAILED, "no available node: " + "é" * 1000, "alike")
-        events.tell(ObjectRef("default", LONGEST, ""), BINDING_SUCCEED, "bound")
+        events.record(
+            ObjectRef("default", "train-0", uid), FILTERING_FAILED, "no available node: " + "é" * 1000, "alike"
+        )
+        events.record(ObjectRef("default", LONGEST, ""), BINDING_SUCCEED, "bound")
         await until_true(lambda: outcomes.total() == 2)
         for number in range(3):
-            events.tell(
+            events.record(
                 ObjectRef("default", "train-0", uid), FILTERING_FAILED, f"no available node, try {number}", "alike"
             )
         await until_true(lambda: outcomes.total() == 3)
-        events.tell(ObjectRef("nowhere", "lost", ""), BINDING_SUCCEED, "bound")
+        events.record(ObjectRef("nowhere", "lost", ""), BINDING_SUCCEED, "bound")
         await until_true(lambda: outcomes.total() == 4)
         running.cancel()
         await client.close()

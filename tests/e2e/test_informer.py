@@ -1,9 +1,11 @@
-"""The live picture of a real API server, while the wire is cut and the server restarts."""
+"""The informer on a real API server, while connections are cut and the server restarts."""
 
 import asyncio
 import json
 import random
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,12 @@ from tests.kube.live import following, run, until_same
 from tests.scenario import node, pod, running
 from tonnage.kube.client import Client, connect
 from tonnage.kube.errors import OutdatedError
-from tonnage.kube.informer import PODS
-from tonnage.kube.kinds import VOLCANO_QUEUES
+from tonnage.kube.kinds import PODS, VOLCANO_QUEUES
 from tonnage.kube.watch import Backoff, Reflector, listing
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
+
+SECONDS_OF_CHANGES = 20.0
 
 
 def change_something(api: Api, rng: random.Random) -> None:
@@ -50,51 +53,65 @@ def change_something(api: Api, rng: random.Random) -> None:
 
 
 def change_things(api: Api, rng: random.Random, times: int) -> None:
-    for _ in range(times):
+    """Make so many changes, or as many as a slow machine can make in some seconds."""
+    end = time.monotonic() + SECONDS_OF_CHANGES
+    while times and time.monotonic() < end:
+        times -= 1
         with suppress(ApiError):
             change_something(api, rng)
 
 
-async def client_through(plane: ControlPlane, address: str, folder: Path) -> Client:
+@asynccontextmanager
+async def client_of(kubeconfig: Path) -> AsyncIterator[Client]:
+    client = await connect(str(kubeconfig))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def kubeconfig_through(plane: ControlPlane, address: str, folder: Path) -> Path:
     config = json.loads(plane.kubeconfig().read_text())
     config["clusters"][0]["cluster"]["server"] = address
     path = folder / "through-the-wire"
     path.write_text(json.dumps(config))
-    return await connect(str(path))
+    return path
 
 
 def test_after_cuts_nothing_differs(control_plane: ControlPlane, tmp_path: Path) -> None:
     async def main() -> None:
-        async with wire(control_plane.server) as between:
-            client = await client_through(control_plane, between.address, tmp_path)
-            async with following(client) as informer:
-                work = asyncio.create_task(asyncio.to_thread(change_things, control_plane.api, random.Random(1), 600))
-                cuts = 0
-                while not work.done():
-                    await asyncio.sleep(0.15)
-                    between.cut()
-                    cuts += 1
-                await work
-                assert cuts > 3
-                assert informer.followers["Pod"].breaks > 3
-                await until_same(client, informer.cluster)
-                assert informer.cluster.nodes
-                assert informer.cluster.holders
-                assert not informer.problems
-            await client.close()
+        async with (
+            wire(control_plane.server) as between,
+            client_of(kubeconfig_through(control_plane, between.address, tmp_path)) as client,
+            following(client) as informer,
+        ):
+            work = asyncio.create_task(asyncio.to_thread(change_things, control_plane.api, random.Random(1), 600))
+            cuts = 0
+            while not work.done() or informer.reflectors["Pod"].breaks <= 3:
+                await asyncio.sleep(0.15)
+                between.cut()
+                cuts += 1
+            await work
+            assert cuts > 3
+            assert informer.reflectors["Pod"].breaks > 3
+            # Whatever was changed last, something runs.
+            await asyncio.to_thread(control_plane.api.create_nodes, [node("stays", gpus=3)])
+            await asyncio.to_thread(control_plane.api.create_pods, [running("stays", on="stays", gpu=0, memory=100)])
+            await until_same(client, informer.cluster)
+            assert "stays" in informer.cluster.nodes
+            assert informer.cluster.holders["default/stays"] == "stays"
+            assert not informer.problems
 
     run(main())
 
 
 def test_a_restart_of_the_api_server_is_survived(control_plane: ControlPlane) -> None:
     async def main() -> None:
-        client = await connect(str(control_plane.kubeconfig()))
-        async with following(client) as informer:
+        async with client_of(control_plane.kubeconfig()) as client, following(client) as informer:
             control_plane.api_server.stop()
             await asyncio.to_thread(control_plane.start_server)
             await asyncio.to_thread(change_things, control_plane.api, random.Random(2), 200)
             await until_same(client, informer.cluster)
-        await client.close()
 
     run(main())
 
@@ -104,24 +121,20 @@ def test_the_real_server_calls_an_old_version_outdated(control_plane: ControlPla
     definitions.install(control_plane.api, "queues.scheduling.volcano.sh")
 
     async def main() -> None:
-        client = await connect(str(control_plane.kubeconfig()))
-        try:
+        async with client_of(control_plane.kubeconfig()) as client:
             with pytest.raises(OutdatedError, match="too old resource version"):
                 async for _ in Reflector(client, VOLCANO_QUEUES.resource, Backoff(draw=lambda: 0.0))._watch("1"):
                     pass
-        finally:
-            await client.close()
 
     run(main())
 
 
 def test_a_list_of_several_pages_is_complete(control_plane: ControlPlane) -> None:
     async def main() -> None:
-        client = await connect(str(control_plane.kubeconfig()))
-        control_plane.api.create_pods([pod(f"page-{number}") for number in range(25)])
-        keys = [change.key async for batch, _ in listing(client, PODS.resource, 10) for change in batch.changes]
-        assert len(keys) == len(set(keys)) == len(control_plane.api.get("/api/v1/pods")["items"])
-        await client.close()
+        async with client_of(control_plane.kubeconfig()) as client:
+            control_plane.api.create_pods([pod(f"page-{number}") for number in range(25)])
+            keys = [change.key async for batch, _ in listing(client, PODS.resource, 10) for change in batch.changes]
+            assert len(keys) == len(set(keys)) == len(control_plane.api.get("/api/v1/pods")["items"])
 
     run(main())
 

@@ -1,4 +1,4 @@
-"""Definitions of custom objects come and go on a real API server while the picture is kept."""
+"""Definitions of custom objects come and go on a real API server while the informer runs."""
 
 import asyncio
 import json

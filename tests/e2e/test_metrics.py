@@ -35,23 +35,23 @@ def test_a_scrape_says_where_the_time_of_bound_pods_went(control_plane: ControlP
         found = scrape()
         log = [json.loads(line) for line in world.extender.log.read_text().splitlines() if line.startswith("{")]
     seconds = {name: found[f"tonnage_{name}"][frozenset()] for name in ("bind_seconds_sum", "bind_wait_seconds_sum")}
-    assert found["tonnage_bind_wait_seconds_count"] == {frozenset(): PODS}
+    assert found["tonnage_bind_wait_duration_seconds_count"] == {frozenset(): PODS}
     assert seconds["bind_wait_seconds_sum"] <= seconds["bind_seconds_sum"]
-    requests = values(found["tonnage_request_seconds_count"], "verb")
+    requests = values(found["tonnage_request_duration_seconds_count"], "verb")
     assert requests["bind",] == PODS
     assert requests["filter",] >= PODS + 1
     assert values(found["tonnage_decisions_total"], "verb", "outcome")["bind", "bound"] == PODS
-    writes = values(found["tonnage_api_write_seconds_count"], "verb", "resource", "outcome")
+    writes = values(found["tonnage_api_write_duration_seconds_count"], "verb", "resource", "outcome")
     assert writes["POST", "pods/binding", "success"] == PODS
     assert set(values(found["tonnage_bind_conflicts_total"], "outcome").values()) == {0}
     assert set(values(found["tonnage_reservations"], "state").values()) == {0}
-    assert set(values(found["tonnage_reservation_oldest_seconds"], "state").values()) == {0}
-    assert values(found["tonnage_picture_take_seconds_count"], "kind")["Pod",] > 0
-    assert 0 <= max(values(found["tonnage_picture_silence_seconds"], "kind").values()) < 120
+    assert set(values(found["tonnage_reservation_oldest_age_seconds"], "state").values()) == {0}
+    assert values(found["tonnage_informer_apply_duration_seconds_count"], "kind")["Pod",] > 0
+    assert 0 <= max(values(found["tonnage_informer_silence_seconds"], "kind").values()) < 120
     grown = {name for name in found if name.startswith("tonnage_")} - set(before)
     assert {name.rsplit("_", 1)[0] for name in grown} <= {
-        "tonnage_api_write_seconds",
-        "tonnage_picture_take_seconds",
+        "tonnage_api_write_duration_seconds",
+        "tonnage_informer_apply_duration_seconds",
         "tonnage_unschedulable_reasons",
     }
     told = [line for line in log if line["event"] == "bound"]

@@ -23,7 +23,7 @@ from tonnage.lab.program import free_ports
 
 log = logging.getLogger(__name__)
 
-WOKEN = "tonnage.io/woken"
+REQUEUED = "tonnage.io/requeued"
 QUIET = 2.5
 """Far less than the five minutes after which kube-scheduler would come by itself, and much for a busy machine."""
 TIMES = 3
@@ -49,7 +49,7 @@ class Waking:
         """Wait until kube-scheduler has not asked for a while."""
         last, since = -1.0, time.monotonic()
         while time.monotonic() - since < QUIET:
-            asked = self.counted("tonnage_filter_seconds_count")
+            asked = self.counted("tonnage_filter_duration_seconds_count")
             if asked != last:
                 last, since = asked, time.monotonic()
             time.sleep(0.1)
@@ -61,7 +61,7 @@ class Waking:
 
     @property
     def writes(self) -> int:
-        return int(self.counted("tonnage_wake_writes_total"))
+        return int(self.counted("tonnage_requeue_writes_total"))
 
     def waiting(self) -> set[str]:
         pods = self.api.get(pods_path())["items"]
@@ -116,19 +116,20 @@ def test_a_share_whose_end_kube_scheduler_has_seen_first_goes_to_a_pod_that_wait
         for number in range(TIMES):
             plane.api.create_pods([wanted(f"p{number + 1}", 1, memory=8000)])
             now.until_put_aside()
-            asked = now.counted("tonnage_filter_seconds_count")
+            asked = now.counted("tonnage_filter_duration_seconds_count")
             wire.hold()
             plane.api.delete(f"{pods_path()}/p{number}")
             until(
-                lambda asked=asked: now.counted("tonnage_filter_seconds_count") > asked, "kube-scheduler does not ask"
+                lambda asked=asked: now.counted("tonnage_filter_duration_seconds_count") > asked,
+                "kube-scheduler does not ask",
             )
             now.until_put_aside()
             assert now.waiting() == {f"p{number + 1}"}
             wire.let_go()
             seconds.append(now.until_bound(f"p{number + 1}"))
-            assert WOKEN in now.world.pod(f"p{number + 1}")["metadata"]["annotations"]
+            assert REQUEUED in now.world.pod(f"p{number + 1}")["metadata"]["annotations"]
         told("the watch is late, counted from when it has caught up", seconds, now.writes)
-        assert now.writes == TIMES == now.counted("tonnage_pods_woken_total")
+        assert now.writes == TIMES == now.counted("tonnage_pods_requeued_total")
         now.world.check()
 
 

@@ -123,11 +123,13 @@ def test_a_full_cluster_says_why_and_room_is_used_once_there_is_some(plane: Cont
         plane.api.create_pods([wanted("late", 1)])
         said = world.until_said("late", "0 of 3 nodes fit: 3 ")
         assert said.startswith("False Unschedulable: ")
-        cycles = world.scheduler.metric("tonnage_cycle_seconds_count")
+        cycles = world.scheduler.metric("tonnage_cycle_duration_seconds_count")
         plane.api.patch(f"{pods_path()}/p1/status", {"status": {"message": "still here"}})
         plane.api.patch("/api/v1/nodes/a/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
         time.sleep(0.5)
-        assert world.scheduler.metric("tonnage_cycle_seconds_count") == cycles, "nothing has changed that matters"
+        assert world.scheduler.metric("tonnage_cycle_duration_seconds_count") == cycles, (
+            "nothing has changed that matters"
+        )
         freed = time.monotonic()
         plane.api.delete(f"{pods_path()}/p1")
         world.until_bound("late")
@@ -147,7 +149,9 @@ def test_a_restart_finds_everything_as_it_was(plane: ControlPlane) -> None:
         world.scheduler.start()
         until(lambda: len(world.nodes()) == 3, "one of the two does not fit beside the gang")
         world.until_said(next(name for name in ("p", "late") if world.node_of(name) is None), "0 of 1 nodes fit")
-        assert world.scheduler.metric('tonnage_picture_lists_total{kind="Pod"}') == 1, "the lease was free when it came"
+        assert world.scheduler.metric('tonnage_informer_lists_total{kind="Pod"}') == 1, (
+            "the lease was free when it came"
+        )
 
 
 def test_five_hundred_pods_on_a_hundred_nodes(plane: ControlPlane) -> None:

@@ -73,8 +73,8 @@ def test_much_is_wrong_at_once_and_the_healthy_rest_goes_on(plane: ControlPlane)
             for number, (gpus, annotations) in enumerate(
                 [
                     (None, {"gpu-fraction": "abc"}),
-                    (1, {"tonnage/min-members": "-2"}),
-                    (1, {"tonnage/queue": "../é\n " + "q" * 5000}),
+                    (1, {"tonnage.io/min-members": "-2"}),
+                    (1, {"tonnage.io/queue": "../é\n " + "q" * 5000}),
                     (1, {GROUP: "few", "pod-group-name": "fine"}),
                 ]
             )
@@ -93,7 +93,7 @@ def test_much_is_wrong_at_once_and_the_healthy_rest_goes_on(plane: ControlPlane)
             "strange-0": "PodGroup/default/strange: spec.minResources[cpu]: 'abc' is not a quantity",
             "gone-0": "GroupNotFound: the pods name the PodGroup default/gone",
             "p0": "annotation gpu-fraction: 'abc' is not a number above 0 and below 1",
-            "p1": "annotation tonnage/min-members is '-2'; expected a whole number from 1 up",
+            "p1": "annotation tonnage.io/min-members is '-2'; expected a whole number from 1 up",
             "p2": "QueueNotFound: default/p2 is in queue ../é\n qqq",
             "p3": "NotEnoughPods: default/few needs 5 pods",
             "thousand": "nvidia.com/gpu: wants 1000",

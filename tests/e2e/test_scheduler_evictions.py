@@ -53,7 +53,7 @@ def world(everything: World) -> Iterator[World]:
 
 def asks(name: str, gpus: int, importance: str, queue: str = "q", grace: int = 1, **more: Any) -> dict[str, Any]:
     """A pod in a queue, which takes that many seconds to end."""
-    made = pod_manifest(wanted(name, gpus, **{"annotations": {"tonnage/queue": queue}, **more}))
+    made = pod_manifest(wanted(name, gpus, **{"annotations": {"tonnage.io/queue": queue}, **more}))
     made["spec"].update(priorityClassName=importance, terminationGracePeriodSeconds=grace)
     return made
 

@@ -34,10 +34,10 @@ class Pair:
                 replica.start()
         until(lambda: self._leading() == [0.0, 1.0], "not one of the two leads", self.logs)
         first, second = self.replicas
-        return (first, second) if first.metric("tonnage_leading") else (second, first)
+        return (first, second) if first.metric("tonnage_leader") else (second, first)
 
     def _leading(self) -> list[float]:
-        return sorted(replica.metric("tonnage_leading") for replica in self.replicas)
+        return sorted(replica.metric("tonnage_leader") for replica in self.replicas)
 
     def node_of(self, name: str) -> str | None:
         found: str | None = self.api.get(f"{pods_path()}/{name}")["spec"].get("nodeName")
@@ -98,13 +98,13 @@ def test_another_takes_over_from_one_that_is_killed_while_it_binds(pair: Pair) -
     pair.until_bound("late")
     print(f"killed: the next pod was bound after {time.monotonic() - killed:.1f} s")  # noqa: T201  figures
     pair.check_gpus()
-    assert standby.metric("tonnage_leading") == 1
+    assert standby.metric("tonnage_leader") == 1
 
 
 def test_another_takes_over_at_once_from_one_that_is_told_to_stop_while_it_binds(pair: Pair) -> None:
     leader, standby = pair.roles()
     assert standby.get("/readyz") == "ok", "one that stands by is ready"
-    takeovers = standby.metric("tonnage_takeovers_total")
+    takeovers = standby.metric("tonnage_leader_acquisitions_total")
     pair.begin_to_bind()
     stopped = time.monotonic()
     holder = pair.holder()
@@ -115,8 +115,8 @@ def test_another_takes_over_at_once_from_one_that_is_told_to_stop_while_it_binds
     pair.until_bound("late")
     print(f"stopped: the next pod was bound after {time.monotonic() - stopped:.1f} s")  # noqa: T201  figures
     pair.check_gpus()
-    assert standby.metric("tonnage_takeovers_total") == takeovers + 1
-    assert standby.metric('tonnage_picture_lists_total{kind="Pod"}') >= 2, "it knew what was before"
+    assert standby.metric("tonnage_leader_acquisitions_total") == takeovers + 1
+    assert standby.metric('tonnage_informer_lists_total{kind="Pod"}') >= 2, "it knew what was before"
 
 
 def test_one_that_stood_still_while_another_took_over_binds_nothing_when_it_wakes(pair: Pair) -> None:
@@ -130,12 +130,12 @@ def test_one_that_stood_still_while_another_took_over_binds_nothing_when_it_wake
     leader.process.send_signal(signal.SIGSTOP)
     try:
         pair.api.patch("/api/v1/nodes/a", {"spec": {"unschedulable": True}})
-        until(lambda: standby.metric("tonnage_leading") == 1, "nobody takes over", pair.logs)
+        until(lambda: standby.metric("tonnage_leader") == 1, "nobody takes over", pair.logs)
         pair.api.patch(f"{pods_path()}/first", {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}})
     finally:
         leader.process.send_signal(signal.SIGCONT)
     until(lambda: leader.metric("tonnage_binds_in_flight") == 0, "the place is not given up", pair.logs)
-    assert leader.metric("tonnage_leading") == 0
+    assert leader.metric("tonnage_leader") == 0
     time.sleep(1)
     assert pair.node_of("second") is None, "only the one that stood still would have bound it"
     assert "leads no longer" in leader.log.read_text()

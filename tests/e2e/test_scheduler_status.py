@@ -101,7 +101,7 @@ def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) 
     )
     assert condition["transitionID"]
     assert status(world, path)["phase"] == "Inqueue"
-    until(lambda: metric(world, "tonnage_gangs_waiting") == {(): 1}, "the gang is not counted as waiting")
+    until(lambda: metric(world, "tonnage_gangs_pending") == {(): 1}, "the gang is not counted as waiting")
     world.api.create_nodes([plain("b", 8)])
     world.until_bound(*names)
     until(lambda: status(world, path).get("phase") == "Running", "train does not run", lambda: status(world, path))
@@ -113,12 +113,15 @@ def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) 
         until(lambda: metric(world, name, "queue", "resource").get(("research", "nvidia.com/gpu")) == 8, name)  # noqa: B023
     written = ("PATCH", "podgroups/status", "success")
     labels = ("verb", "resource", "outcome")
-    until(lambda: metric(world, "tonnage_api_write_seconds_count", *labels).get(written, 0) >= 3, "few writes")
+    until(lambda: metric(world, "tonnage_api_write_duration_seconds_count", *labels).get(written, 0) >= 3, "few writes")
     found = parsed(world.scheduler.get("/metrics"))
     assert ("research", "cpu") in values(found["tonnage_queue_deserved"], "queue", "resource")
-    assert {action for (action,) in values(found["tonnage_action_seconds_count"], "action")} == {"enqueue", "allocate"}
-    assert values(found["tonnage_plugin_seconds_total"], "plugin", "point")["proportion", "open"] > 0
-    writes = values(found["tonnage_api_write_seconds_count"], "verb", "resource", "outcome")
+    assert {action for (action,) in values(found["tonnage_action_duration_seconds_count"], "action")} == {
+        "enqueue",
+        "allocate",
+    }
+    assert values(found["tonnage_plugin_duration_seconds_total"], "plugin", "point")["proportion", "open"] > 0
+    writes = values(found["tonnage_api_write_duration_seconds_count"], "verb", "resource", "outcome")
     assert writes["PATCH", "queues/status", "success"] >= 1
     assert values(found["hami_gpu_shared_count"], "node", "device_index")["b", "0"] == 1
 

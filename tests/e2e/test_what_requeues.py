@@ -85,7 +85,7 @@ def refusing(plane: ControlPlane) -> Iterator[Refuser]:
 
 
 def annotate(api: Api) -> None:
-    api.patch(f"{pods_path()}/p", {"metadata": {"annotations": {"tonnage.io/woken": "now"}}})
+    api.patch(f"{pods_path()}/p", {"metadata": {"annotations": {"tonnage.io/requeued": "now"}}})
 
 
 def label(api: Api) -> None:

@@ -69,7 +69,15 @@ class Door:
         recorder = ExtenderRecorder(metrics, self.events)
         self.requeue = Requeue(self.api, PendingPods(session, self.reservations, self.clock), self.clock, self.clock)
         door = Extender(
-            session, self.reservations, self.binder, synced, self.clock, recorder, judged, decides, self.requeue.asked
+            session,
+            self.reservations,
+            self.binder,
+            synced,
+            self.clock,
+            recorder,
+            judged,
+            decides,
+            self.requeue.filtered,
         )
         self.app = door.app()
 
@@ -88,7 +96,7 @@ class Door:
         for key in [key for key in self.cluster.reserved if self.reservations.reservation(key, None) is None]:
             raise AssertionError(f"{key} is reserved, and nobody keeps it")
         self.reservations.expire(self.now)
-        self.requeue.waiting.look(self.now)
+        self.requeue.pending.to_requeue(self.now)
         return answered
 
     async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -117,7 +125,7 @@ class Door:
         """Pods that were bound end at once, so that the next one finds room."""
         self.api.written.clear()
         for name in NODES:
-            inside = self.handovers.inside(name)
+            inside = self.handovers.holder(name)
             if inside is not None:
                 self.cluster.remove_pod(inside)
                 self.handovers.seen(inside, None, True)

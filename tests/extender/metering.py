@@ -1,20 +1,21 @@
 """The parts of an extender that its metrics are about."""
 
-import asyncio
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 from tests.extender.asking import reservations
 from tests.extender.recording import Api
 from tonnage.binder.handover import HandoverQueue
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.watch import Backoff
 
 
 def parts_of(cluster, clock=lambda: 0.0, **reflectors):
     door, handovers = reservations(cluster), HandoverQueue(clock)
-    informer = SimpleNamespace(
-        synced=asyncio.Event(), applied=7, reflectors=reflectors, problems={"Pod/x": None}, listeners=[], observer=None
-    )
+    informer = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5))
+    informer.applied, informer.reflectors, informer.problems = 7, reflectors, {"Pod/x": None}
     return SimpleNamespace(
         cluster=cluster,
         reservations=door,

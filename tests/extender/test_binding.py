@@ -14,7 +14,7 @@ from tonnage.extender.binding import Binder
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.reservations import ReservationState
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.informer import NODES
+from tonnage.kube.kinds import NODES
 from tonnage.kube.resource import Change
 from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.model.wire import encode
@@ -68,7 +68,7 @@ def test_a_definite_refusal_frees_the_place_at_once():
         world.bind()
     assert world.state is None
     assert not world.cluster.reserved
-    assert world.handovers.inside("a") is None
+    assert world.handovers.holder("a") is None
     assert len(world.api.written) == 1
 
 
@@ -291,19 +291,19 @@ def test_a_pod_that_goes_while_its_bind_waits_for_its_turn_is_not_bound_and_keep
 
     async def main():
         binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
-        await world.handovers.enter("a", pod("before"), 1)
+        await world.handovers.acquire("a", pod("before"), 1)
         binding = asyncio.create_task(binder.bind(BindArgs("p", "default", "1", "a")))
         while not world.handovers.waiting:
             await asyncio.sleep(0)
         world.cluster.remove_pod("default/p")
         world.handovers.seen("default/p", None, is_gone=True)
-        world.handovers.leave("a", pod("before"))
+        world.handovers.release("a", pod("before"))
         with pytest.raises(BindError, match="default/p is not bound: it is gone"):
             await binding
         await binder.close()
 
     asyncio.run(main())
-    assert world.handovers.inside("a") is None
+    assert world.handovers.holder("a") is None
     assert not world.api.written
 
 
@@ -328,7 +328,7 @@ def test_a_refused_bind_does_not_free_the_place_of_a_later_pod_of_the_same_name(
 def test_a_busy_node_is_said_after_waiting():
     async def main(world):
         binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
-        await world.handovers.enter("a", pod("first"), 1)
+        await world.handovers.acquire("a", pod("first"), 1)
         await binder.bind(BindArgs("p", "default", "1", "a"))
 
     world = World().filter()
@@ -387,7 +387,7 @@ def test_one_that_leads_no_longer_writes_nothing_and_keeps_nothing():
         bind_behind(Fence(0), world)
     assert world.api.written == []
     assert not world.cluster.reserved
-    assert world.handovers.inside("a") is None
+    assert world.handovers.holder("a") is None
 
 
 def test_neither_is_the_lock_written_nor_the_binding_after_it():

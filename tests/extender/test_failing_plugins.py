@@ -18,11 +18,11 @@ def test_a_plugin_that_fails_is_said_once_and_decisions_go_on(caplog):
     for name in ("a", "b"):
         service.cluster.upsert_node(node(name, gpus=2))
     with caplog.at_level(logging.WARNING, "tonnage.extender.service"):
-        service._look_for_failing_plugins()
+        service._log_failing_plugins()
         assert caplog.messages == []
         for name in ("p", "q"):
             assert service.reservations.filter(asked(named(name, gpus=1), "a", "b"), 0).result.node_names
-            service._look_for_failing_plugins()
+            service._log_failing_plugins()
     (message,) = caplog.messages
     assert message.startswith("plugin breaks fails: ")
     assert "ZeroDivisionError" in message

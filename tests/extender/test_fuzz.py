@@ -54,7 +54,7 @@ def test_any_request_is_answered_and_hurts_nobody(door, endpoint, seed):
     assert door.mistakes.texts == []
     assert len(door.cluster.reserved) <= 61
     assert not door.cluster.waiting
-    assert len(door.requeue.waiting) <= 61
+    assert len(door.requeue.pending) <= 61
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

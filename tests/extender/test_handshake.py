@@ -226,7 +226,7 @@ def handshakes(*nodes, **how):
 def look(hands, times=1):
     async def main():
         for _ in range(times):
-            await hands.look(list(hands._cluster.nodes))
+            await hands.check(list(hands._cluster.nodes))
 
     run(main())
 
@@ -320,7 +320,7 @@ def test_a_node_that_is_gone_is_no_failure(caplog):
     hands, server, _ = handshakes(saying(REPORTED), refusal=StatusError(404, "NotFound", "a"))
     look(hands)
     server.cluster.remove_node("a")
-    run(hands.look(["a"]))
+    run(hands.check(["a"]))
     assert hands.writes == 1
     assert not caplog.records
 

@@ -15,11 +15,9 @@ from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running,
 from tests.scheduler.metering import of_the_batch_scheduler
 from tonnage import __version__
 from tonnage.binder.handover import SILENCE_SECONDS
-from tonnage.extender.metrics import ExtenderMetrics
+from tonnage.extender.metrics import HANDSHAKES, VERBS, ExtenderMetrics
 from tonnage.extender.recorder import OUTCOMES
 from tonnage.extender.reservations import ReservationState
-from tonnage.extender.timings import VERBS
-from tonnage.extender.workmetrics import HANDSHAKES
 from tonnage.kube.client import CONFLICT, REFUSED, SUCCESS, UNKNOWN
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
@@ -216,8 +214,8 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
 
     async def main():
         app = ExtenderMetrics().app(parts)
-        assert await parts.handovers.enter("a", pod("x"), 1)
-        waiting = asyncio.create_task(parts.handovers.enter("a", pod("y"), 100))
+        assert await parts.handovers.acquire("a", pod("x"), 1)
+        waiting = asyncio.create_task(parts.handovers.acquire("a", pod("y"), 100))
         await asyncio.sleep(0)
         now[0] = SILENCE_SECONDS
         status, headers, body = await ask(app)
@@ -229,16 +227,16 @@ def test_reservations_waiting_binds_silent_nodes_and_the_watch_are_read_when_ask
     found = asyncio.run(main())
     assert values(found["tonnage_reservations"], "state") == {("held",): 1, ("binding",): 0, ("bound",): 0}
     assert values(found["tonnage_pods"], "state") == {("waiting",): 0, ("reserved",): 1, ("bound",): 1}
-    assert values(found["tonnage_picture_trouble"], "kind") == {("Node",): 0, ("Pod",): 1}
-    assert values(found["tonnage_picture_lists_total"], "kind") == {("Node",): 1, ("Pod",): 2}
-    assert values(found["tonnage_picture_breaks_total"], "kind") == {("Node",): 0, ("Pod",): 3}
+    assert values(found["tonnage_informer_watch_failing"], "kind") == {("Node",): 0, ("Pod",): 1}
+    assert values(found["tonnage_informer_lists_total"], "kind") == {("Node",): 1, ("Pod",): 2}
+    assert values(found["tonnage_informer_watch_errors_total"], "kind") == {("Node",): 0, ("Pod",): 3}
     plain = {name: samples[frozenset()] for name, samples in found.items() if frozenset() in samples}
     assert plain["tonnage_binds_waiting"] == 1
-    assert plain["tonnage_silent_nodes"] == 1
+    assert plain["tonnage_nodes_device_plugin_silent"] == 1
     assert plain["tonnage_nodes"] == 1
-    assert plain["tonnage_picture_synced"] == 0
-    assert plain["tonnage_picture_changes_total"] == 7
-    assert plain["tonnage_picture_problems"] == 1
+    assert plain["tonnage_informer_synced"] == 0
+    assert plain["tonnage_informer_events_total"] == 7
+    assert plain["tonnage_informer_unreadable_objects"] == 1
     assert values(found["tonnage_build_info"], "version") == {(__version__,): 1}
     assert values(found["hami_build_info"], "version") == {(__version__,): 1}
     assert "hami_gpu_memory_limit_bytes" in found
@@ -351,8 +349,8 @@ def in_code():
         metrics.decisions.labels("filter", "placed")
         metrics.rejected({"Some": 1})
         metrics.event("written")
-        metrics.call("written")
-        metrics.timings.take_seconds.labels("Pod")
+        metrics.requeued("written")
+        metrics.timings.apply_seconds.labels("Pod")
         metrics.timings.timed(None)
 
     found = described(metrics.registry, use)
@@ -375,9 +373,9 @@ def test_the_page_has_every_value_of_labels_that_have_few():
     lines = (ROOT / "docs/metrics.md").read_text().splitlines()
     rows = {line.split("`")[1]: line for line in lines if line.startswith("| `") and line.count("|") == 5}
     for name, expected in (
-        ("tonnage_request_seconds", VERBS),
+        ("tonnage_request_duration_seconds", VERBS),
         ("tonnage_decisions_total", (outcome for outcomes in OUTCOMES.values() for outcome in outcomes)),
-        ("tonnage_api_write_seconds", (SUCCESS, CONFLICT, REFUSED, UNKNOWN)),
+        ("tonnage_api_write_duration_seconds", (SUCCESS, CONFLICT, REFUSED, UNKNOWN)),
         ("tonnage_bind_conflicts_total", CONFLICTS),
         ("tonnage_node_locks_total", LOCKS),
         ("tonnage_handshakes_total", HANDSHAKES),
@@ -389,7 +387,7 @@ def test_the_page_has_every_value_of_labels_that_have_few():
 
 def test_the_page_has_the_limits_of_events():
     page = " ".join((ROOT / "docs/metrics.md").read_text().split())
-    limits = f"up to {events.PER_SECOND:g} a second are written, after a start of up to {events.BURST} at once"
+    limits = f"up to {events.PER_SECOND:g} a second are written, after a burst of up to {events.BURST}"
     assert f"{limits}, from a queue of {events.MOST_QUEUED:,}," in page
 
 

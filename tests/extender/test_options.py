@@ -95,7 +95,15 @@ def test_what_the_chart_of_a_new_hami_says_is_understood():
         legacy_metrics=True,
         profiling=True,
         debug=True,
-        warnings=("--v: flags of klog have no effect",),
+        warnings=(
+            "--node-label-selector has no effect: all nodes are looked at",
+            "--kube-qps has no effect: requests are not throttled yet",
+            "--kube-burst has no effect: requests are not throttled yet",
+            "--kube-timeout has no effect: requests have time-outs of their own",
+            "--node-lock-timeout has no effect: a lock is taken over as soon as its pod is done or gone",
+            "--profiling has no effect: no profiles are served",
+            "--v: flags of klog have no effect",
+        ),
     )
 
 
@@ -188,7 +196,7 @@ def test_a_command_may_have_arguments_of_its_own():
         (["--node-scheduler-policy=fast"], "'fast' is not one of 'binpack', 'spread'"),
         (["--default-mem=-1"], "-1 is not in the range"),
         (["--kube-burst=many"], "many"),
-        (["--cert_file=a"], "--cert_file and --key_file belong together"),
+        (["--cert_file=a"], "--cert-file and --key-file belong together"),
         (["--placement=nobody"], "'nobody' is not one of"),
         (["--no-such-flag"], "--no-such-flag"),
     ],
@@ -230,3 +238,23 @@ def test_addresses_labels_and_truths():
 @pytest.mark.parametrize("given", [[], ["--leader-elect-resource-name=x"], ["--leader-elect-resource-namespace=x"]])
 def test_replicas_need_to_know_their_lease(given):
     assert "those of the lease in the leaderElection" in refused("--leader-elect", *given)
+
+
+# -- what help and warnings say
+
+
+def test_help_shows_one_spelling_of_each_flag_and_what_has_no_effect():
+    text = " ".join(run("--help")[1].output.split())
+    assert "--http-bind ADDRESS" in text
+    assert "_bind" not in text
+    assert "_file" not in text
+    assert "--node-lock-timeout DURATION No effect: a lock is taken over as soon as its pod is done or gone." in text
+    assert "--kube-timeout NUMBER No effect: requests have time-outs of their own." in text
+
+
+def test_a_flag_without_effect_is_named_when_it_is_given_with_its_default_too():
+    assert parsed("--node-lock-timeout=5m").warnings == (
+        "--node-lock-timeout has no effect: a lock is taken over as soon as its pod is done or gone",
+    )
+    assert parsed("--profiling=false").warnings == ()
+    assert parsed().warnings == ()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenario import node, pod, running, scenario
-from tonnage.extender.pending import BEAT, LONGEST_PAUSE, MOST_CALLED, PATIENCE, PendingPods
+from tonnage.extender.pending import HOLD_SECONDS, INTERVAL, LONGEST_BACKOFF, MOST_REQUEUED, PendingPods
 from tonnage.extender.protocol import FilterArgs, read
 from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
@@ -17,7 +17,7 @@ from tonnage.model.meta import ObjectMeta
 from tonnage.model.quota import QuotaSpec, ResourceQuota
 from tonnage.plugins.defaults import default_plugins
 
-CALLED = 2 * BEAT
+CALLED = 2 * INTERVAL
 """A pod is seen to fit at one beat and called at the next, so that kube-scheduler can come by itself."""
 
 
@@ -35,7 +35,7 @@ class Door:
         self.session = Session(self.cluster, plugins)
         self.reservations = Reservations(self.session, plugins)
         self.now = 1000.0
-        self.waiting = PendingPods(self.session, self.reservations, lambda: self.now)
+        self.pending = PendingPods(self.session, self.reservations, lambda: self.now)
         self.calls = []
 
     def ask(self, name, *names, shown=True, **wants):
@@ -46,7 +46,7 @@ class Door:
         offered = list(names) or sorted(self.cluster.nodes)
         args = read(json.dumps({"Pod": msgspec.to_builtins(wanted), "NodeNames": offered}).encode(), FilterArgs)
         filtered = self.reservations.filter(args, self.now)
-        self.waiting.asked(args, filtered)
+        self.pending.filtered(args, filtered)
         return bool(filtered.result.node_names)
 
     def end(self, name):
@@ -55,9 +55,9 @@ class Door:
     def pass_(self, seconds):
         """Let time go by; who was called meanwhile."""
         called, until = [], self.now + seconds
-        while self.now + BEAT <= until + 1e-9:
-            self.now += BEAT
-            called += [task.name for task in self.waiting.look(self.now)]
+        while self.now + INTERVAL <= until + 1e-9:
+            self.now += INTERVAL
+            called += [task.name for task in self.pending.to_requeue(self.now)]
         self.calls += [(self.now, name) for name in called]
         return called
 
@@ -72,18 +72,18 @@ def test_a_pod_is_called_once_what_it_needs_is_free():
     assert not door.ask("p", memory=3000)
     assert door.pass_(60) == []
     door.end("x")
-    assert door.pass_(BEAT) == []
-    assert door.pass_(BEAT) == ["p"]
+    assert door.pass_(INTERVAL) == []
+    assert door.pass_(INTERVAL) == ["p"]
 
 
 def test_a_pod_that_kube_scheduler_asks_about_by_itself_is_not_called():
     door = full()
     door.ask("p", memory=3000)
     door.end("x")
-    door.pass_(BEAT)
+    door.pass_(INTERVAL)
     assert door.ask("p", memory=3000)
     assert door.pass_(60) == []
-    assert len(door.waiting) == 0
+    assert len(door.pending) == 0
 
 
 def test_one_free_share_calls_one_pod_of_a_thousand():
@@ -92,7 +92,7 @@ def test_one_free_share_calls_one_pod_of_a_thousand():
         door.ask(f"p{number:03}", memory=3000)
     door.end("x")
     assert door.pass_(CALLED) == ["p000"]
-    assert door.pass_(PATIENCE - CALLED) == []
+    assert door.pass_(HOLD_SECONDS - CALLED) == []
 
 
 def test_a_pod_that_does_not_come_lets_the_next_one_go_before_it():
@@ -101,8 +101,8 @@ def test_a_pod_that_does_not_come_lets_the_next_one_go_before_it():
         door.ask(name, memory=3000)
     door.end("x")
     assert door.pass_(CALLED) == ["p"]
-    assert door.pass_(PATIENCE + CALLED) == ["q"]
-    assert door.pass_(PATIENCE) == ["p"]
+    assert door.pass_(HOLD_SECONDS + CALLED) == ["q"]
+    assert door.pass_(HOLD_SECONDS) == ["p"]
 
 
 def test_the_important_and_then_the_older_go_first():
@@ -143,7 +143,7 @@ def test_a_pod_that_changed_since_it_was_called_stays_as_it_is_now():
     door.ask("p", memory=3000)
     door.end("x")
     assert door.pass_(CALLED) == ["p"]
-    newer = identified(pod("p", 1, memory=3000, annotations={"tonnage.io/woken": "now"}))
+    newer = identified(pod("p", 1, memory=3000, annotations={"tonnage.io/requeued": "now"}))
     door.cluster.upsert_pod(newer)
     door.pass_(1)
     assert door.cluster.waiting["default/p"].pod == newer
@@ -171,7 +171,7 @@ def test_a_pod_that_the_watch_never_shows_is_forgotten():
     door = full()
     door.ask("p", memory=3000, shown=False)
     door.pass_(61)
-    assert len(door.waiting) == 0
+    assert len(door.pending) == 0
 
 
 @pytest.mark.parametrize("offered", [("b",), ("b", "c")])
@@ -211,7 +211,7 @@ def test_room_in_a_quota_calls_as_many_as_it_has_room_for():
         assert not door.ask(name, memory=2000)
     assert door.pass_(5) == []
     door.cluster.quotas.upsert(quota(4000))
-    door.waiting.stir()
+    door.pending.invalidate()
     assert door.pass_(CALLED) == ["p", "q"]
 
 
@@ -227,10 +227,10 @@ def test_a_pod_is_called_at_most_every_five_seconds_and_less_often_if_it_never_c
     door = full()
     door.ask("p", memory=3000)
     door.end("x")
-    times = [door.now for _ in range(6000) if door.pass_(BEAT)]
+    times = [door.now for _ in range(6000) if door.pass_(INTERVAL)]
     gaps = [round(later - earlier) for earlier, later in pairwise(times)]
     assert gaps[:5] == [10, 20, 40, 80, 160]
-    assert set(gaps[5:]) == {round(LONGEST_PAUSE)}
+    assert set(gaps[5:]) == {round(LONGEST_BACKOFF)}
 
 
 def test_a_pod_that_lost_a_race_for_its_place_is_called_soon_again():
@@ -242,14 +242,14 @@ def test_a_pod_that_lost_a_race_for_its_place_is_called_soon_again():
         # Somebody else was faster; then p is asked about.
         door.cluster.upsert_pod(running("x", on="a", memory=4000))
         assert not door.ask("p", memory=3000)
-        assert door.pass_(PATIENCE) == []
+        assert door.pass_(HOLD_SECONDS) == []
 
 
 def test_a_pod_that_is_bound_or_gone_is_not_called():
     door = full()
     for name in ("p", "q"):
         door.ask(name, memory=2000)
-        door.waiting.forget(f"default/{name}")
+        door.pending.forget(f"default/{name}")
     door.end("x")
     assert door.pass_(10) == []
 
@@ -258,9 +258,9 @@ def test_who_comes_to_decide_takes_over_those_that_wait():
     ours = msgspec.structs.replace(pod("p", 1, memory=3000), spec=scheduled_by("p", "hami-scheduler"))
     others = msgspec.structs.replace(pod("q", 1, memory=3000), spec=scheduled_by("q", "volcano"))
     door = Door(node("a", gpus=1), identified(ours), identified(others), identified(pod("r", cpu="1")))
-    door.waiting.adopt("hami-scheduler")
-    assert door.pass_(PATIENCE) == ["p"]
-    door.waiting.forget_all()
+    door.pending.adopt("hami-scheduler")
+    assert door.pass_(HOLD_SECONDS) == ["p"]
+    door.pending.forget_all()
     assert door.pass_(60) == []
 
 
@@ -271,11 +271,11 @@ def scheduled_by(name, scheduler):
 def test_not_more_are_called_than_can_be_waited_for():
     door = Door(*[node(f"n{number:02}", gpus=8) for number in range(5)])
     door.reservations.silent = set(door.cluster.nodes)
-    for number in range(MOST_CALLED + 20):
+    for number in range(MOST_REQUEUED + 20):
         door.ask(f"p{number:03}", memory=500)
     door.reservations.silent = set()
-    assert len(door.pass_(PATIENCE)) == MOST_CALLED
-    assert len(door.pass_(2 * BEAT)) == 20
+    assert len(door.pass_(HOLD_SECONDS)) == MOST_REQUEUED
+    assert len(door.pass_(2 * INTERVAL)) == 20
 
 
 def test_a_long_trial_goes_on_at_the_next_beat_and_forgets_nobody(monkeypatch):
@@ -285,8 +285,8 @@ def test_a_long_trial_goes_on_at_the_next_beat_and_forgets_nobody(monkeypatch):
         door.ask(f"p{number:02}", memory=100 + number)
     door.reservations.silent = set()
     ticks = iter(range(10**9))
-    monkeypatch.setattr(door.waiting, "_clock", lambda: next(ticks) * 0.002)
-    assert sorted(door.pass_(20 * BEAT)) == [f"p{number:02}" for number in range(12)]
+    monkeypatch.setattr(door.pending, "_clock", lambda: next(ticks) * 0.002)
+    assert sorted(door.pass_(20 * INTERVAL)) == [f"p{number:02}" for number in range(12)]
 
 
 @given(st.data())
@@ -303,12 +303,12 @@ def test_whatever_happens_nobody_who_fits_waits_long_and_nobody_is_called_too_of
         elif what == "go" and placed:
             door.end(data.draw(st.sampled_from(sorted(placed))))
         else:
-            called = door.pass_(BEAT)
+            called = door.pass_(INTERVAL)
             for name in called:
                 if data.draw(st.booleans()):
                     door.ask(name, memory=sizes[name])
-    for _ in range(int(60 / BEAT)):
-        for name in door.pass_(BEAT):
+    for _ in range(int(60 / INTERVAL)):
+        for name in door.pass_(INTERVAL):
             door.ask(name, memory=sizes[name])
     for task in list(door.cluster.waiting.values()):
         assert door.session.decide(task).node is None, f"{task.key} fits and waits"
@@ -316,4 +316,4 @@ def test_whatever_happens_nobody_who_fits_waits_long_and_nobody_is_called_too_of
     for at, name in door.calls:
         by_pod.setdefault(name, []).append(at)
     for times in by_pod.values():
-        assert all(later - earlier >= PATIENCE - 1e-6 for earlier, later in pairwise(times))
+        assert all(later - earlier >= HOLD_SECONDS - 1e-6 for earlier, later in pairwise(times))

@@ -58,14 +58,14 @@ def a_node(*uuids, memory=8000, **more):
     return node("a", gpus=[gpu(uuid, index=i, memory=memory) for i, uuid in enumerate(uuids)], **more)
 
 
-def assert_refused(door, sentence, name="p"):
-    with pytest.raises(BindError, match=sentence):
+def assert_refused(door, message, name="p"):
+    with pytest.raises(BindError, match=message):
         run(door.bind(name))
     assert door.server.bindings == []
     assert not door.cluster.reserved
     assert f"default/{name}" in door.cluster.waiting
     assert door.reservations.reservation(f"default/{name}", "1") is None
-    assert door.handovers.inside("a") is None
+    assert door.handovers.holder("a") is None
     assert door.cluster.columns.foreign_total == 0
 
 
@@ -152,20 +152,20 @@ def test_a_card_that_goes_while_the_bind_waits_for_its_turn_is_not_given():
     door.filter()
 
     async def main():
-        assert await door.handovers.enter("a", pod("before"), 1)
+        assert await door.handovers.acquire("a", pod("before"), 1)
         binding = asyncio.create_task(door.bind())
         while not door.handovers.waiting:
             await asyncio.sleep(0)
         assert door.reservations.reservation("default/p", "1").state is ReservationState.BINDING
         door.cluster.upsert_node(node("a"))
-        door.handovers.leave("a", pod("before"))
+        door.handovers.release("a", pod("before"))
         with pytest.raises(BindError, match="card u of a is gone"):
             await binding
 
     run(main())
     assert door.server.bindings == []
     assert not door.cluster.reserved
-    assert door.handovers.inside("a") is None, "the next one's turn"
+    assert door.handovers.holder("a") is None, "the next one's turn"
 
 
 def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_has():
@@ -179,7 +179,7 @@ def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_h
     door = Door(node("a", gpus=[gpu("u", count=7, mode="mig", migProfiles=[profile])]))
     for number in range(7):
         assert door.filter(f"p{number}", gpus=1, memory=1000) == ["a"]
-    door.handovers.enter = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
+    door.handovers.acquire = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
     for number in range(7):
         run(door.bind(f"p{number}"))
     assert len(door.server.bindings) == 7

@@ -12,9 +12,8 @@ from tests.extender.recording import Api, parsed, values
 from tests.scenario import container, node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs, FilterArgs, FilterResult
-from tonnage.extender.recorder import ExtenderRecorder
+from tonnage.extender.recorder import ExtenderRecorder, FailedAttempts
 from tonnage.extender.reservations import Filtered
-from tonnage.extender.tries import Tries
 from tonnage.model.wire import encode
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
@@ -109,7 +108,7 @@ def test_a_pod_that_fits_nowhere_hears_the_numbers_and_what_can_be_cured_first(h
         ("CardInsufficientMemory",): 1,
         ("NodeUnregistered",): 1,
     }
-    assert said.counted("tonnage_filter_seconds_count") == {(): 1}
+    assert said.counted("tonnage_filter_duration_seconds_count") == {(): 1}
 
 
 def test_other_numbers_for_the_same_reasons_are_the_same_event(heard):
@@ -163,10 +162,10 @@ def test_a_pod_that_was_placed_and_waits_again_is_news(heard):
 
 
 def test_only_so_many_waiting_pods_are_remembered():
-    tries = Tries(most=2)
+    attempts = FailedAttempts(most=2)
     for name in ("a", "b", "a", "c"):
-        tries.failed(name, ["Some"])
-    assert [tries.failed(name, ["Some"]) for name in ("a", "c", "b")] == [3, 2, 1]
+        attempts.add(name, ["Some"])
+    assert [attempts.add(name, ["Some"]) for name in ("a", "c", "b")] == [3, 2, 1]
 
 
 def test_nodes_that_the_decision_did_not_look_at_are_counted_too(heard):
@@ -239,7 +238,7 @@ def test_a_bound_pod_has_one_line_with_all_that_was_decided(heard):
     }
     assert line["reasons"] == {}
     assert said.counted("tonnage_decisions_total", "verb", "outcome")[("bind", "bound")] == 1
-    assert said.counted("tonnage_bind_seconds_count") == {(): 1}
+    assert said.counted("tonnage_bind_duration_seconds_count") == {(): 1}
 
 
 def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
@@ -247,8 +246,8 @@ def test_a_bind_that_failed_is_a_warning_with_the_cause(heard):
     said.recorder.not_bound(BIND, "a is busy", 25.0)
     assert said.told == [("BindingFailed", "a is busy")]
     (line,) = said.lines
-    assert (line["level"], line["event"], line["message"], line["node"]) == ("warning", "not bound", "a is busy", "a")
-    assert said.counted("tonnage_decisions_total", "verb", "outcome") == {("bind", "not bound"): 1}
+    assert (line["level"], line["event"], line["message"], line["node"]) == ("warning", "not_bound", "a is busy", "a")
+    assert said.counted("tonnage_decisions_total", "verb", "outcome") == {("bind", "not_bound"): 1}
 
 
 def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
@@ -259,7 +258,7 @@ def test_a_pod_whose_device_plugin_failed_hears_it_and_is_counted(heard):
     (line,) = said.lines
     assert (line["level"], line["event"], line["pod"], line["node"], line["message"]) == (
         "warning",
-        "device plugin failed",
+        "device_plugin_failed",
         "default/p",
         "a",
         message,
@@ -285,7 +284,7 @@ def test_when_debugging_every_answer_to_filter_is_a_line(heard):
     said.filter(named("q", cpu="1"), "cpu-1", "cpu-2")
     assert [(line["level"], line["event"], line["pod"], line["nodes"]) for line in said.lines] == [
         ("debug", "fits", "default/p", 1),
-        ("debug", "nothing asked", "default/q", 2),
+        ("debug", "nothing_asked", "default/q", 2),
     ]
 
 
@@ -299,13 +298,13 @@ def test_what_the_autoscaler_asks_and_pods_without_devices_are_only_counted(hear
     assert said.counted("tonnage_decisions_total", "outcome") == {
         ("simulated",): 1,
         ("error",): 1,
-        ("nothing asked",): 1,
+        ("nothing_asked",): 1,
     }
 
 
 def test_telling_never_harms_a_decision(heard):
     said = heard(five())
-    said.recorder._events = None
+    said.recorder.events = None
     said.filter(named("p", gpus=1, memory=1000), *ALL)
     said.recorder.not_bound(BIND, "busy", 0.0)
     assert [line["event"] for line in said.lines] == ["a decision could not be told"] * 2

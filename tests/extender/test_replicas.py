@@ -15,7 +15,7 @@ from tests.server.listening import certificate, until_listening
 from tests.waiting import until_true
 from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
-from tonnage.extender.replicas import Election, NobodyLeadsError, Replicas
+from tonnage.extender.replicas import NobodyLeadsError, Replicas, SchedulerLeaseConfig
 from tonnage.kube.errors import StatusError
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.lab.program import free_ports
@@ -80,7 +80,7 @@ class World:
         self.prepared, self.begun, self.ceased, self.idle = 0, 0, 0, True
         self.go_on = asyncio.Event()
         self.go_on.set()
-        election = Election(
+        election = SchedulerLeaseConfig(
             lease_namespace="system", lease_name="lease", host="a", pod_namespace="here", pod=pod, port=port
         )
         callbacks = LeaderCallbacks(self.prepare, self.begin, self.cease, lambda: self.idle)

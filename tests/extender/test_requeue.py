@@ -13,11 +13,12 @@ from tests.waiting import until_true
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs, read
-from tonnage.extender.requeue import FAILED, GONE, PLACED, WOKEN, WRITTEN, Requeue
+from tonnage.extender.requeue import FAILED, GONE, PLACED, WRITTEN, Requeue
 from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.resource import Change
+from tonnage.model.annotations import REQUEUED
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -32,8 +33,8 @@ class Door:
         self.api = Api(*planned)
         self.counted = []
         clock = asyncio.get_running_loop().time
-        waiting = PendingPods(session, self.reservations, clock)
-        self.requeue = Requeue(self.api, waiting, lambda: 1700000000.9, clock, self.counted.append)
+        pending = PendingPods(session, self.reservations, clock)
+        self.requeue = Requeue(self.api, pending, lambda: 1700000000.9, clock, self.counted.append)
         self.task = asyncio.create_task(self.requeue.run())
 
     def ask(self, name="p", **more):
@@ -43,7 +44,7 @@ class Door:
             self.cluster.upsert_pod(made)
         document = {"Pod": msgspec.to_builtins(made), "NodeNames": ["a"]}
         args = read(json.dumps(document).encode(), FilterArgs)
-        self.requeue.asked(args, self.reservations.filter(args, 0))
+        self.requeue.filtered(args, self.reservations.filter(args, 0))
         return made
 
     async def until_told(self, *outcomes):
@@ -69,7 +70,7 @@ def test_a_pod_is_called_by_an_annotation_and_nothing_else_of_it_changes():
         door.cluster.remove_pod("default/x")
         await door.until_told(WRITTEN)
         (write,) = door.api.written
-        annotations = {WOKEN: "2023-11-14T22:13:20Z"}
+        annotations = {REQUEUED: "2023-11-14T22:13:20Z"}
         assert write == (
             "PATCH",
             "/api/v1/namespaces/default/pods/p",
@@ -103,7 +104,7 @@ def test_a_write_that_fails_is_counted_and_ends_nothing(answer, outcome):
 
 def test_nothing_runs_while_nobody_waits(monkeypatch):
     looks = []
-    monkeypatch.setattr(PendingPods, "look", lambda self, now: looks.append(now) or [])
+    monkeypatch.setattr(PendingPods, "to_requeue", lambda self, now: looks.append(now) or [])
 
     async def scene(door):
         await asyncio.sleep(0.5)
@@ -120,7 +121,7 @@ def test_nothing_runs_while_nobody_waits(monkeypatch):
 
 
 def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
-    real, failures = PendingPods.look, []
+    real, failures = PendingPods.to_requeue, []
 
     def look(self, now):
         if len(failures) < 2:
@@ -128,7 +129,7 @@ def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
             raise RuntimeError("a mistake")
         return real(self, now)
 
-    monkeypatch.setattr(PendingPods, "look", look)
+    monkeypatch.setattr(PendingPods, "to_requeue", look)
 
     async def scene(door):
         door.ask()
@@ -165,8 +166,8 @@ def test_a_pod_that_somebody_bound_is_not_called():
 def test_calls_are_counted_by_what_became_of_them():
     metrics = ExtenderMetrics()
     for outcome in (WRITTEN, WRITTEN, FAILED, PLACED):
-        metrics.call(outcome)
+        metrics.requeued(outcome)
     value = metrics.registry.get_sample_value
-    assert value("tonnage_wake_writes_total", {"outcome": WRITTEN}) == 2
-    assert value("tonnage_wake_writes_total", {"outcome": FAILED}) == 1
-    assert value("tonnage_pods_woken_total") == 1
+    assert value("tonnage_requeue_writes_total", {"outcome": WRITTEN}) == 2
+    assert value("tonnage_requeue_writes_total", {"outcome": FAILED}) == 1
+    assert value("tonnage_pods_requeued_total") == 1

@@ -11,7 +11,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.recorder import ExtenderRecorder
-from tonnage.kube.informer import PODS
+from tonnage.kube.kinds import PODS
 from tonnage.kube.resource import Change
 from tonnage.observability.events import EventRecorder
 
@@ -47,15 +47,13 @@ class Busy:
             self.recorder.bound(binding, decision, 0.01)
             bound = running(name, on=decision.node, memory=100)
             self.cluster.upsert_pod(bound)
-            for listener in self.parts.informer.listeners:
-                listener(PODS, [Change(bound.key, bound)])
+            self.parts.informer.tell(PODS, [Change(bound.key, bound)])
         else:
             self.metrics.wrote("POST", f"{path}/binding", 0.004, "conflict")
             self.recorder.not_bound(binding, f"{name} is bound already", 30.0)
             self.recorder.plugin_failed(pod(name, on=decision.node))
         self.cluster.remove_pod(f"default/{name}")
-        for listener in self.parts.informer.listeners:
-            listener(PODS, [Change(f"default/{name}", is_gone=True)])
+        self.parts.informer.tell(PODS, [Change(f"default/{name}", is_gone=True)])
 
     def series(self):
         found = parsed(generate_latest(self.metrics.registry).decode())

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.extender.metering import parts_of
 from tests.extender.recording import ask, parsed
 from tests.scenario import node, place, pod, running, scenario
-from tonnage.extender.timings import Timings
-from tonnage.kube.informer import NODES, PODS
+from tonnage.extender.metrics import RequestTimings
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.resource import Change
 
 
@@ -19,14 +19,13 @@ class Watch:
     def __init__(self, cluster=None):
         self.now = 0.0
         self.registry = CollectorRegistry()
-        self.timings = Timings(self.registry, lambda: self.now)
+        self.timings = RequestTimings(self.registry, lambda: self.now)
         self.parts = parts_of(cluster or scenario(node("a", gpus=1)), lambda: self.now)
         self.timings.attach(self.parts)
 
     def shows(self, thing, kind=PODS, is_gone=False):
         change = Change(thing.key if kind is PODS else thing.name, thing, is_gone)
-        for listener in self.parts.informer.listeners:
-            listener(kind, [change])
+        self.parts.informer.tell(kind, [change])
 
     def told(self, name, **labels):
         """Count and sum of a histogram."""
@@ -50,11 +49,11 @@ def test_the_picture_is_behind_by_the_time_from_the_answer_to_what_the_watch_sho
     watch.shows(pod("p", 1))
     watch.shows(node("a"), NODES)
     watch.shows(running("other", on="a", memory=1))
-    assert watch.told("picture_delay_seconds") == (0, 0)
+    assert watch.told("informer_delay_seconds") == (0, 0)
     watch.shows(running("p", on="a", memory=1))
     watch.now = 11.0
     watch.shows(running("p", on="a", memory=1))
-    assert watch.told("picture_delay_seconds") == (1, 0.25)
+    assert watch.told("informer_delay_seconds") == (1, 0.25)
 
 
 def test_a_watch_that_is_faster_than_the_answer_is_not_behind(watch):
@@ -62,10 +61,10 @@ def test_a_watch_that_is_faster_than_the_answer_is_not_behind(watch):
     watch.parts.cluster.upsert_pod(shown)
     watch.shows(shown)
     watch.timings.answered("default/p")
-    assert watch.told("picture_delay_seconds") == (1, 0)
+    assert watch.told("informer_delay_seconds") == (1, 0)
     watch.now = 5.0
     watch.shows(shown)
-    assert watch.told("picture_delay_seconds") == (1, 0)
+    assert watch.told("informer_delay_seconds") == (1, 0)
 
 
 def test_nothing_is_remembered_of_pods_that_go_before_the_watch_shows_them_bound(watch):
@@ -77,14 +76,14 @@ def test_nothing_is_remembered_of_pods_that_go_before_the_watch_shows_them_bound
     watch.shows(pod("p", 1), is_gone=True)
     assert not watch.timings._unseen
     watch.shows(running("p", on="a", memory=1))
-    assert watch.told("picture_delay_seconds") == (0, 0)
+    assert watch.told("informer_delay_seconds") == (0, 0)
 
 
 def test_taking_over_is_told_by_kind(watch):
     watch.parts.informer.observer("Pod", 0.002)
     watch.parts.informer.observer("Node", 0.5)
-    assert watch.told("picture_take_seconds", kind="Pod") == (1, 0.002)
-    assert watch.told("picture_take_seconds", kind="Node") == (1, 0.5)
+    assert watch.told("informer_apply_duration_seconds", kind="Pod") == (1, 0.002)
+    assert watch.told("informer_apply_duration_seconds", kind="Node") == (1, 0.5)
 
 
 # -- waiting for a node
@@ -94,18 +93,18 @@ def test_the_time_that_binds_wait_for_their_node_is_told_whether_their_turn_come
     handovers = watch.parts.handovers
 
     async def main():
-        assert await handovers.enter("a", pod("x"), 28)
-        waiting = [asyncio.create_task(handovers.enter("a", pod(name), 28)) for name in "yz"]
+        assert await handovers.acquire("a", pod("x"), 28)
+        waiting = [asyncio.create_task(handovers.acquire("a", pod(name), 28)) for name in "yz"]
         await asyncio.sleep(0)
         watch.now = 4.0
-        handovers.leave("a", pod("x"))
+        handovers.release("a", pod("x"))
         assert await waiting[0]
         watch.now = 9.0
         waiting[1].cancel()
         await asyncio.wait(waiting)
 
     asyncio.run(main())
-    assert watch.told("bind_wait_seconds") == (3, 0 + 4 + 9)
+    assert watch.told("bind_wait_duration_seconds") == (3, 0 + 4 + 9)
 
 
 # -- whole requests
@@ -124,9 +123,11 @@ def test_requests_are_timed_by_what_is_asked_and_other_paths_are_not(watch):
         asyncio.run(ask(timed, path))
     with pytest.raises(ValueError, match="a mistake"):
         asyncio.run(ask(timed, "/bind"))
-    found = {verb: watch.told("request_seconds", verb=verb) for verb in ("filter", "webhook", "bind", "preempt")}
+    found = {
+        verb: watch.told("request_duration_seconds", verb=verb) for verb in ("filter", "webhook", "bind", "preempt")
+    }
     assert found == {"filter": (2, 1.0), "webhook": (1, 0.5), "bind": (1, 0.5), "preempt": (0, 0)}
-    series = parsed(generate_latest(watch.registry).decode())["tonnage_request_seconds_count"]
+    series = parsed(generate_latest(watch.registry).decode())["tonnage_request_duration_seconds_count"]
     assert len(series) == 5
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from tests.config.device_texts import FULL, NVIDIA, OLD_LIST
 from tests.devices.objects import container
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.devices.base import DeviceRequest
+from tonnage.devices.catalog import default_vendors
 from tonnage.extender.options import DeviceFlags, ExtenderOptions
 from tonnage.extender.vendors import configured_vendors
 
@@ -110,7 +111,13 @@ def test_ascend_chips_may_come_from_their_file_of_old(tmp_path: Path):
 
 def test_a_wrong_file_is_an_error_with_its_place(tmp_path: Path):
     file = written(tmp_path, "nvidea: {}\n")
-    with pytest.raises(SettingsError, match=r"device-config.yaml:1:1: .* did you mean nvidia"):
+    with pytest.raises(ConfigError, match=r"device-config.yaml:1:1: .* did you mean nvidia"):
         served(device_config_file=file)
-    with pytest.raises(SettingsError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="there is no such file"):
         served(device_config_file="/nowhere.yaml")
+
+
+def test_vendors_are_enabled_by_options_that_there_are():
+    enabling = {vendor.enabled_by for vendor in default_vendors()} - {""}
+    assert enabling == {"enable_ascend", "enable_iluvatar"}
+    assert enabling < {*ExtenderOptions.__struct_fields__}

@@ -16,9 +16,9 @@ from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.nodelocks import LOCK
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
+from tonnage.extender.metrics import ExtenderState
 from tonnage.extender.protocol import BindArgs
 from tonnage.extender.reservations import Reservations, ReservationState
-from tonnage.extender.workmetrics import ExtenderWork
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.model.wire import encode
@@ -36,7 +36,7 @@ def no_waiting(monkeypatch):
 
 def told(parts, now=0.0):
     registry = CollectorRegistry()
-    registry.register(ExtenderWork(parts, lambda: now))
+    registry.register(ExtenderState(parts, lambda: now))
     return parsed(generate_latest(registry).decode())
 
 
@@ -52,7 +52,7 @@ def test_the_age_of_the_oldest_place_is_told_by_its_state():
     for name, when in (("p", 10), ("q", 12), ("r", 15)):
         parts.reservations.filter(asked(named(name, gpus=1), "a"), when)
     parts.reservations.reservation("default/q", "1").state = ReservationState.BINDING
-    ages = values(told(parts, now=30)["tonnage_reservation_oldest_seconds"], "state")
+    ages = values(told(parts, now=30)["tonnage_reservation_oldest_age_seconds"], "state")
     assert ages == {("held",): 20, ("binding",): 18, ("bound",): 0}
 
 
@@ -99,7 +99,7 @@ class Watched(World):
         return BindArgs("p", "default", "1", "a")
 
 
-NONE = {"refused": 0, "found bound": 0, "found not bound": 0}
+NONE = {"refused": 0, "found_bound": 0, "found_not_bound": 0}
 
 
 def is_like(on):
@@ -112,10 +112,10 @@ def is_like(on):
         ([None], {}, {}),
         ([CONFLICT], {}, {"refused": 1}),
         ([StatusError(403, "Forbidden", "no")], {}, {}),
-        ([LOST, CONFLICT], {"p": is_like("a")}, {"found bound": 1}),
-        ([LOST, CONFLICT], {"p": is_like(None)}, {"found not bound": 1}),
-        ([LOST, CONFLICT], {}, {"found not bound": 1}),
-        ([LOST] * 4, {"p": is_like("a")}, {"found bound": 1}),
+        ([LOST, CONFLICT], {"p": is_like("a")}, {"found_bound": 1}),
+        ([LOST, CONFLICT], {"p": is_like(None)}, {"found_not_bound": 1}),
+        ([LOST, CONFLICT], {}, {"found_not_bound": 1}),
+        ([LOST] * 4, {"p": is_like("a")}, {"found_bound": 1}),
         ([LOST, None], {}, {}),
     ],
 )
@@ -133,12 +133,12 @@ def test_a_bind_whose_answer_was_lost_and_that_the_watch_shows_was_bound():
         return await get(path)
 
     world.api.get = shows
-    assert by_outcome(bound_by(world), "tonnage_bind_conflicts_total") == NONE | {"found bound": 1}
+    assert by_outcome(bound_by(world), "tonnage_bind_conflicts_total") == NONE | {"found_bound": 1}
 
 
 @pytest.mark.parametrize(
     ("lock", "answers", "outcome"),
-    [("", [None], "taken"), ("2026-01-01T00:00:00Z,team,dead", [None], "taken over"), ("", [LOST], "not taken")],
+    [("", [None], "taken"), ("2026-01-01T00:00:00Z,team,dead", [None], "taken_over"), ("", [LOST], "not_taken")],
 )
 def test_locks_of_nodes_are_counted(lock, answers, outcome):
     notes = {LOCK: lock} if lock else {}
@@ -146,7 +146,7 @@ def test_locks_of_nodes_are_counted(lock, answers, outcome):
         node("a", gpus=1, annotations=notes), running("other", on="a", memory=10, phase="Pending"), api=Api(*answers)
     )
     parts = bound_by(world)
-    assert by_outcome(parts, "tonnage_node_locks_total") == {"taken": 0, "taken over": 0, "not taken": 0} | {outcome: 1}
+    assert by_outcome(parts, "tonnage_node_locks_total") == {"taken": 0, "taken_over": 0, "not_taken": 0} | {outcome: 1}
 
 
 def test_binds_on_their_way_and_the_writes_behind_them_are_told():
@@ -193,7 +193,7 @@ def test_handshakes_are_counted_by_what_is_written():
             await parts.handshakes._write(parts.cluster.nodes["a"].node, each)
 
     asyncio.run(main())
-    assert by_outcome(parts, "tonnage_handshakes_total") == {"asked": 1, "written off": 1, "not written": 1}
+    assert by_outcome(parts, "tonnage_handshakes_total") == {"asked": 1, "written_off": 1, "not_written": 1}
 
 
 def test_a_plugin_that_fails_is_counted_and_the_pod_is_placed_without_it():
@@ -210,4 +210,4 @@ def test_a_plugin_that_fails_is_counted_and_the_pod_is_placed_without_it():
 
 def test_the_silence_of_the_api_server_is_told_by_kind():
     parts = parts_of(scenario(), Node=reflector(heard=95.0), Pod=reflector(heard=100.0))
-    assert values(told(parts, now=100.5)["tonnage_picture_silence_seconds"], "kind") == {("Node",): 5.5, ("Pod",): 0.5}
+    assert values(told(parts, now=100.5)["tonnage_informer_silence_seconds"], "kind") == {("Node",): 5.5, ("Pod",): 0.5}

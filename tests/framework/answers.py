@@ -1,6 +1,6 @@
 """A plugin that answers as the test says."""
 
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginOptions
 
 
 class Says(Plugin):
@@ -10,7 +10,7 @@ class Says(Plugin):
 
     def __init__(self, name="says", tier=1, **functions):
         super().__init__()
-        self.name, self.tier, self.functions = name, tier, functions
+        self.name, self.options, self.functions = name, PluginOptions(tier=tier), functions
 
     def on_session_open(self, session):
         for method, function in self.functions.items():

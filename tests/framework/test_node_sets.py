@@ -95,13 +95,13 @@ def test_actions_that_evict_may_ask_too():
     cluster = world()
     with Session(cluster, [*default_plugins(), gives(on("a", has_room=False))]) as session:
         job = cluster.groups.jobs["default/g"]
-        sets = session.node_sets(job, list(job.tasks.values()))
+        sets = session.jobs.node_sets(job, list(job.tasks.values()))
         assert sets is not None
         assert [(one.name, one.plugin) for one in sets] == [("a", "together")]
         plain = make_task(pod("p", cpu=1), cluster.vendors)
         assert session.place(plain, sets[0]).node == "a"
     with Session(world(), default_plugins()) as session:
-        assert session.node_sets(job, list(job.tasks.values())) is None
+        assert session.jobs.node_sets(job, list(job.tasks.values())) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from tests.groups import add, kai_group, member
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.jobs.grouptimes import LAST_EVICTION
+from tonnage.cluster.jobs.group import LAST_EVICTION
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import timestamp
@@ -24,8 +24,8 @@ def why(now, *, evicted=None, created=CREATED, delay="5m"):
 
 
 def test_it_waits_after_it_came():
-    sentence = "default/train asks for 300 s before others are stopped for it; it has waited 60 s"
-    assert why("2026-01-31T12:01:00Z") == Reason("PreemptionDelayNotElapsed", sentence)
+    message = "default/train asks for 300 s before others are stopped for it; it has waited 60 s"
+    assert why("2026-01-31T12:01:00Z") == Reason("PreemptionDelayNotElapsed", message)
     assert why("2026-01-31T12:04:59Z") is not None
     assert why("2026-01-31T12:05:00Z") is None
 

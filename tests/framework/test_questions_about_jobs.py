@@ -9,7 +9,7 @@ from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.decision import Reason
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginOptions
 from tonnage.framework.session import Session, SessionError
 
 VENDORS = default_vendors()
@@ -38,18 +38,18 @@ def test_the_first_plugin_that_decides_orders_jobs():
         Says(add_job_order=lambda one, other: -1),
         Says(add_job_order=lambda one, other: 1),
     ) as session:
-        assert session.compare_jobs(job("z"), job("a")) == -1
+        assert session.jobs.compare(job("z"), job("a")) == -1
 
 
 def test_without_an_opinion_the_older_comes_first_and_then_the_name():
     with opened() as session:
         old, young = job("z", created="2026-01-01T00:00:00Z"), job("a", created="2026-01-02T00:00:00Z")
-        assert session.compare_jobs(old, young) == -1
-        assert session.compare_jobs(job("b"), job("a")) == 1
-        assert session.compare_tasks(task("a"), task("b")) == -1
-        assert session.compare_tasks(task("b", created="2026"), task("a", created="2027")) == -1
-        assert session.compare_queues(Queue("a", "2027"), Queue("b", "2026")) == 1
-        assert session.compare_queues(Queue("a"), Queue("a")) == 0
+        assert session.jobs.compare(old, young) == -1
+        assert session.jobs.compare(job("b"), job("a")) == 1
+        assert session.jobs.compare_tasks(task("a"), task("b")) == -1
+        assert session.jobs.compare_tasks(task("b", created="2026"), task("a", created="2027")) == -1
+        assert session.queues.compare(Queue("a", "2027"), Queue("b", "2026")) == 1
+        assert session.queues.compare(Queue("a"), Queue("a")) == 0
 
 
 # -- checks, votes, victims
@@ -61,9 +61,9 @@ def test_all_must_find_a_job_valid_and_the_first_reason_counts():
         Says("two", add_job_valid=lambda j: Reason("TooFew", "two of three pods")),
         Says("three", add_job_valid=lambda j: Reason("Never", "")),
     ) as session:
-        assert session.why_invalid(job()) == ("two", Reason("TooFew", "two of three pods"))
+        assert session.jobs.why_invalid(job()) == ("two", Reason("TooFew", "two of three pods"))
     with opened() as session:
-        assert session.why_invalid(job()) is None
+        assert session.jobs.why_invalid(job()) is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_all_must_find_a_job_valid_and_the_first_reason_counts():
 )
 def test_a_job_is_ready_if_nobody_objects(answers, ready):
     with opened(*(Says(add_job_ready=lambda j, answer=answer: answer) for answer in answers)) as session:
-        assert session.is_ready(job()) is ready
+        assert session.jobs.is_ready(job()) is ready
 
 
 @pytest.mark.parametrize("point", ["pipelined", "enqueueable"])
@@ -93,7 +93,7 @@ def test_votes_count_tier_by_tier(point, tiers, expected):
         for vote in votes
     ]
     with opened(*plugins) as session:
-        assert getattr(session, f"is_{point}")(job()) is expected
+        assert getattr(session.jobs, f"is_{point}")(job()) is expected
 
 
 @pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
@@ -118,7 +118,7 @@ def test_victims_are_those_that_all_plugins_of_the_first_tier_with_a_say_allow(p
         Says(tier=number, **{f"add_{point}": choose(names)}) for number, tier in enumerate(tiers, 1) for names in tier
     ]
     with opened(*plugins) as session:
-        assert "".join(v.name for v in getattr(session, point)(job(), candidates)) == expected
+        assert "".join(v.name for v in getattr(session.jobs, point)(job(), candidates)) == expected
 
 
 class Vetoes(Plugin):
@@ -128,7 +128,7 @@ class Vetoes(Plugin):
 
     def __init__(self, names, tier=1):
         super().__init__()
-        self.names, self.tier = names, tier
+        self.names, self.options = names, PluginOptions(tier=tier)
 
     def on_session_open(self, session):
         session.add_preemptable(self.choose, veto=True)
@@ -160,13 +160,13 @@ def test_a_veto_counts_in_every_tier_and_makes_no_victims(point, plugins, expect
         for one in plugins
     ]
     with opened(*made) as session:
-        assert "".join(v.name for v in getattr(session, point)(job(), candidates)) == expected
+        assert "".join(v.name for v in getattr(session.jobs, point)(job(), candidates)) == expected
 
 
 def test_who_has_a_veto_is_asked_about_what_the_others_would_stop():
     candidates, veto = [task(name) for name in "abcd"], Vetoes("d")
     with opened(veto, Says(add_preemptable=lambda j, v: [t for t in v if t.name in "db"])) as session:
-        session.preemptable(job(), candidates)
+        session.jobs.preemptable(job(), candidates)
     assert veto.asked == "bd"
 
 
@@ -176,8 +176,8 @@ def test_one_plugin_is_enough_to_find_a_queue_overused_and_all_must_let_it_have_
         Says(add_overused=lambda q: None, add_allocatable=lambda q, t: None),
         Says("quota", add_overused=lambda q: full, add_allocatable=lambda q, t: full),
     ) as session:
-        assert session.why_overused(QUEUE) == ("quota", full)
-        assert session.why_not_allocatable(QUEUE, task("p")) == ("quota", full)
+        assert session.queues.why_overused(QUEUE) == ("quota", full)
+        assert session.queues.why_not_allocatable(QUEUE, task("p")) == ("quota", full)
 
 
 # -- answers that make no sense
@@ -204,17 +204,17 @@ def test_a_question_that_fails_is_answered_so_that_nothing_is_placed_or_evicted(
     ]
     one, other = task("a"), task("b")
     with opened(Says("broken", **dict.fromkeys(methods, broken))) as session:
-        assert session.compare_jobs(job("b"), job("a")) == 1
-        assert session.compare_tasks(one, other) == -1
-        assert session.compare_queues(Queue("a"), Queue("b")) == -1
-        assert session.why_invalid(job())[1].name == "PluginFailed"
-        assert not session.is_ready(job())
-        assert not session.is_pipelined(job())
-        assert not session.is_enqueueable(job())
-        assert session.preemptable(job(), [one]) == []
-        assert session.reclaimable(job(), [one]) == []
-        assert session.why_overused(QUEUE)[1].name == "PluginFailed"
-        assert session.why_not_allocatable(QUEUE, one)[1].name == "PluginFailed"
+        assert session.jobs.compare(job("b"), job("a")) == 1
+        assert session.jobs.compare_tasks(one, other) == -1
+        assert session.queues.compare(Queue("a"), Queue("b")) == -1
+        assert session.jobs.why_invalid(job())[1].name == "PluginFailed"
+        assert not session.jobs.is_ready(job())
+        assert not session.jobs.is_pipelined(job())
+        assert not session.jobs.is_enqueueable(job())
+        assert session.jobs.preemptable(job(), [one]) == []
+        assert session.jobs.reclaimable(job(), [one]) == []
+        assert session.queues.why_overused(QUEUE)[1].name == "PluginFailed"
+        assert session.queues.why_not_allocatable(QUEUE, one)[1].name == "PluginFailed"
         problems = session.problems()
     assert {problem.object for problem in problems} == {"Plugin/broken"}
     assert len({problem.field for problem in problems}) == len(methods)

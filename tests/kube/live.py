@@ -1,4 +1,4 @@
-"""A live picture of a fake server, and waiting until it shows something."""
+"""An informer on a fake server, and waiting until its cluster shows something."""
 
 import asyncio
 import random
@@ -13,8 +13,10 @@ from tests.waiting import PATIENCE, until_true
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import Client, connect
-from tonnage.kube.compare import Difference, compare, fresh_cluster
-from tonnage.kube.informer import KINDS, ClusterInformer, FollowedKind
+from tonnage.kube.compare import compare, fresh_cluster
+from tonnage.kube.errors import ConnectionLostError
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.watch import Backoff
 
 QUICK = Backoff(draw=random.Random(0).random, first=0.01, most=0.05, steady=0.5, missing=0.05)
@@ -25,7 +27,7 @@ class Live:
     server: FakeServer
     client: Client
     informer: ClusterInformer
-    kinds: Sequence[FollowedKind] = KINDS
+    kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 
     @property
     def cluster(self) -> Cluster:
@@ -39,7 +41,7 @@ class Live:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a scenario to its end, which must come soon."""
+    """Run a scenario to its end."""
 
     async def limited() -> None:
         async with asyncio.timeout(2 * PATIENCE):
@@ -48,22 +50,30 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     asyncio.run(limited())
 
 
-async def until_same(client: Client, cluster: Cluster, kinds: Sequence[FollowedKind] = KINDS) -> None:
-    """Wait until the picture shows what a fresh list shows; fails with the differences that stay."""
-    differences: list[Difference] = []
+async def until_same(client: Client, cluster: Cluster, kinds: Sequence[WatchedKind] = EXTENDER_KINDS) -> None:
+    """Wait until the cluster state is what a fresh list shows; fails with the differences that stay."""
+    differences: Sequence[object] = ["nothing could be listed in time"]
     try:
         async with asyncio.timeout(PATIENCE):
-            while differences := compare(cluster, await fresh_cluster(client, cluster.vendors, kinds)):
+            while differences := await _differences(client, cluster, kinds):
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise AssertionError("\n".join(map(str, differences))) from None
 
 
+async def _differences(client: Client, cluster: Cluster, kinds: Sequence[WatchedKind]) -> Sequence[object]:
+    try:
+        return compare(cluster, await fresh_cluster(client, cluster.vendors, kinds))
+    except ConnectionLostError as error:
+        # A connection from the client's pool may have been cut and not be noticed yet.
+        return [error]
+
+
 @asynccontextmanager
 async def following(
-    client: Client, backoff: Backoff = QUICK, silence: float = 5.0, kinds: Sequence[FollowedKind] = KINDS
+    client: Client, backoff: Backoff = QUICK, silence: float = 5.0, kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 ) -> AsyncIterator[ClusterInformer]:
-    """A picture that is kept current meanwhile."""
+    """An informer that runs meanwhile."""
     informer = ClusterInformer(client, Cluster(default_vendors()), backoff, kinds, silence)
     task = asyncio.create_task(informer.run())
     try:
@@ -78,10 +88,10 @@ async def following(
 async def live(
     folder: Path,
     prepare: Callable[[FakeServer], None] = id,  # type: ignore[assignment]
-    kinds: Sequence[FollowedKind] = KINDS,
+    kinds: Sequence[WatchedKind] = EXTENDER_KINDS,
     **options: Any,
 ) -> AsyncIterator[Live]:
-    """A fake server, prepared by `prepare`, and a picture of it."""
+    """A fake server, prepared by `prepare`, and an informer on it."""
     async with fake_server() as server:
         prepare(server)
         client = await connect(server.kubeconfig(folder))

@@ -1,4 +1,4 @@
-"""Random changes while random things go wrong with the watch; at the end the picture is that of a fresh list."""
+"""Random changes while random things go wrong with the watch; at the end the cluster is that of a fresh list."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Kinds that need not be installed, may not be seen, or hold nonsense: the rest of the picture goes on."""
+"""Kinds that are not installed, forbidden to list, or hold nonsense: the informer goes on with the others."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,23 +16,24 @@ from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import connect
 from tonnage.kube.compare import compare, fresh_cluster
-from tonnage.kube.informer import ClusterInformer, FollowedKind
-from tonnage.kube.kinds import (
-    BATCH_KINDS,
-    CLAIMS,
-    COSCHEDULING_GROUPS,
-    CSI_NODES,
-    HYPERNODES,
-    KAI_GROUPS,
-    KAI_QUEUES,
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    STORAGE_CLASSES,
-    TOPOLOGIES,
-    VOLCANO_GROUPS,
-    VOLCANO_QUEUES,
-    VOLUMES,
-)
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_QUEUES, WATCHED, WatchedKind
+from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PriorityClass, VolcanoPodGroup
+from tonnage.model.hypernode import HyperNode
+from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.topology import Topology
+
+CLAIMS = WATCHED[PersistentVolumeClaim]
+COSCHEDULING_GROUPS = WATCHED[CoschedulingPodGroup]
+CSI_NODES = WATCHED[CSINode]
+HYPERNODES = WATCHED[HyperNode]
+KAI_GROUPS = WATCHED[KaiPodGroup]
+NAMESPACES = WATCHED[Namespace]
+PRIORITY_CLASSES = WATCHED[PriorityClass]
+STORAGE_CLASSES = WATCHED[StorageClass]
+TOPOLOGIES = WATCHED[Topology]
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
+VOLUMES = WATCHED[PersistentVolume]
 
 BUILT_IN = {kind.resource.path for kind in BATCH_KINDS if not kind.resource.is_custom}
 CUSTOM = {kind.resource.path for kind in BATCH_KINDS if kind.resource.is_custom}
@@ -254,7 +255,7 @@ def test_the_picture_is_not_complete_without_what_is_vital(tmp_path: Path) -> No
     ],
 )
 def test_a_broken_object_is_a_problem_and_the_others_go_on(
-    tmp_path: Path, kind: FollowedKind, content: dict[str, Any], told: str
+    tmp_path: Path, kind: WatchedKind, content: dict[str, Any], told: str
 ) -> None:
     path = kind.resource.path
 
@@ -299,9 +300,9 @@ SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 MORE = [kind for kind in BATCH_KINDS if kind.resource.path in SAMPLES]
 
 
-def known(now: Live, kind: FollowedKind) -> set[str]:
+def known(now: Live, kind: WatchedKind) -> set[str]:
     """Names of what is known of a kind, but for what every cluster has."""
-    keys = {key.rpartition("/")[2] for key in kind.known(now.cluster)}
+    keys = {key.rpartition("/")[2] for key in kind.handler.known(now.cluster)}
     return {key for key in keys if not key.startswith("system-")}
 
 
@@ -310,7 +311,7 @@ def test_every_kind_has_a_sample() -> None:
 
 
 @pytest.mark.parametrize("kind", MORE, ids=lambda kind: kind.resource.name)
-def test_objects_come_change_and_go_and_comparing_notices_each(tmp_path: Path, kind: FollowedKind) -> None:
+def test_objects_come_change_and_go_and_comparing_notices_each(tmp_path: Path, kind: WatchedKind) -> None:
     path = kind.resource.path
     first, then = SAMPLES[path]
 
@@ -333,7 +334,7 @@ def test_objects_come_change_and_go_and_comparing_notices_each(tmp_path: Path, k
 
 
 @pytest.mark.parametrize("kind", MORE, ids=lambda kind: kind.resource.name)
-def test_what_was_deleted_unseen_is_forgotten_with_the_next_list(tmp_path: Path, kind: FollowedKind) -> None:
+def test_what_was_deleted_unseen_is_forgotten_with_the_next_list(tmp_path: Path, kind: WatchedKind) -> None:
     path = kind.resource.path
 
     def prepare(server: FakeServer) -> None:

@@ -1,4 +1,4 @@
-"""When the API server was last heard of, and how long changes take from the wire into the picture."""
+"""When the API server was last heard of, and how long changes take from the watch into the cluster."""
 
 import asyncio
 import time
@@ -58,7 +58,7 @@ def test_changes_from_a_watch_are_timed_until_all_listeners_know_and_lists_are_n
     async def main() -> None:
         async with live(tmp_path, lambda server: server.put(node("a", gpus=1))) as now:
             now.informer.observer = lambda kind, seconds: told.append((kind, seconds))
-            now.informer.listeners.append(lambda kind, changes: time.sleep(slow))
+            now.informer.add_listener(now.kinds, lambda kind, changes: time.sleep(slow))
             now.server.put(pod("listed", 1))
             now.server.forget_history()
             await now.until(lambda: now.informer.reflectors["Pod"].lists == 2)

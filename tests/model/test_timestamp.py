@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them."""
+"""Timestamps as Kubernetes writes them."""
 
 import pytest
 from hypothesis import given

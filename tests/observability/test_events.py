@@ -17,12 +17,11 @@ from tonnage.observability.events import (
     BINDING_FAILED,
     BINDING_SUCCEED,
     FILTERING_FAILED,
-    LONGEST_MESSAGE,
     EventRecorder,
     ObjectRef,
     event_name,
-    shortened,
 )
+from tonnage.observability.messages import LONGEST_MESSAGE, shortened
 
 P = ObjectRef("team", "p", "uid-1")
 Q = ObjectRef("team", "q", "uid-2")
@@ -67,7 +66,7 @@ def short_pauses(monkeypatch):
 
 def test_an_event_has_this_form():
     desk = Desk()
-    desk.events.tell(P, FILTERING_FAILED, "no available node")
+    desk.events.record(P, FILTERING_FAILED, "no available node")
     desk.until(1)
     ((method, path, body),) = desk.api.written
     assert (method, path) == ("POST", "/api/v1/namespaces/team/events")
@@ -91,25 +90,25 @@ def test_an_event_has_this_form():
 
 def test_what_went_well_is_no_warning():
     desk = Desk()
-    desk.events.tell(P, BINDING_SUCCEED, "bound")
+    desk.events.record(P, BINDING_SUCCEED, "bound")
     assert desk.until(1).api.written[0][2]["type"] == "Normal"
 
 
 def test_what_is_written_is_never_longer_than_the_api_server_takes():
     desk = Desk()
-    desk.events.tell(P, FILTERING_FAILED, "…" * 1000)
+    desk.events.record(P, FILTERING_FAILED, "…" * 1000)
     desk.until(1)
-    desk.events.tell(P, FILTERING_FAILED, "…" * 1000)
+    desk.events.record(P, FILTERING_FAILED, "…" * 1000)
     desk.until(2)
     assert [len(body["message"].encode()) for _, _, body in desk.api.written] == [1023, 1023]
 
 
 def test_the_same_again_counts_up_the_event_and_shows_the_latest_numbers():
     desk = Desk()
-    desk.events.tell(P, FILTERING_FAILED, "2000 MiB free", alike="memory")
+    desk.events.record(P, FILTERING_FAILED, "2000 MiB free", alike="memory")
     desk.until(1)
     desk.now += 60
-    desk.events.tell(P, FILTERING_FAILED, "1000 MiB free", alike="memory")
+    desk.events.record(P, FILTERING_FAILED, "1000 MiB free", alike="memory")
     desk.until(2)
     (_, _, made), (method, path, body) = desk.api.written
     assert (method, path) == ("PATCH", f"/api/v1/namespaces/team/events/{made['metadata']['name']}")
@@ -120,7 +119,7 @@ def test_the_same_again_counts_up_the_event_and_shows_the_latest_numbers():
 def test_what_is_told_again_before_it_is_written_is_one_write():
     desk = Desk()
     for _ in range(5):
-        desk.events.tell(P, BINDING_FAILED, "busy")
+        desk.events.record(P, BINDING_FAILED, "busy")
     assert desk.events.queued == 1
     desk.until(1)
     assert [body["count"] for _, _, body in desk.api.written] == [5]
@@ -135,7 +134,7 @@ def test_other_pods_reasons_and_messages_have_events_of_their_own():
         (P, BINDING_FAILED, "refused"),
         (P._replace(uid="uid-9"), BINDING_FAILED, "busy"),
     ):
-        desk.events.tell(pod, reason, message)
+        desk.events.record(pod, reason, message)
     desk.until(5)
     assert desk.outcomes == {"written": 5}
     assert len({body["metadata"]["name"] for _, _, body in desk.api.written}) == 5
@@ -143,9 +142,9 @@ def test_other_pods_reasons_and_messages_have_events_of_their_own():
 
 def test_an_event_that_the_api_server_has_forgotten_is_made_anew():
     desk = Desk(None, StatusError(404, "NotFound", "gone"))
-    desk.events.tell(P, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
     desk.until(1)
-    desk.events.tell(P, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
     desk.until(2)
     assert [method for method, _, _ in desk.api.written] == ["POST", "PATCH", "POST"]
     assert desk.api.written[-1][2]["count"] == 2
@@ -154,7 +153,7 @@ def test_an_event_that_the_api_server_has_forgotten_is_made_anew():
 @pytest.mark.parametrize("failure", [ConnectionLostError("reset"), StatusError(503, "", ""), StatusError(429, "", "")])
 def test_a_write_whose_outcome_is_not_known_is_repeated_under_the_same_name(failure):
     desk = Desk(failure)
-    desk.events.tell(P, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
     desk.until(1)
     first, second = desk.api.written
     assert first == second
@@ -163,18 +162,18 @@ def test_a_write_whose_outcome_is_not_known_is_repeated_under_the_same_name(fail
 
 def test_a_repeated_write_that_finds_the_event_there_has_succeeded():
     desk = Desk(ConnectionLostError("reset"), StatusError(409, "AlreadyExists", ""))
-    desk.events.tell(P, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
     desk.until(1)
     assert desk.outcomes == {"written": 1}
-    desk.events.tell(P, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
     desk.until(2)
     assert desk.api.written[-1][0] == "PATCH"
 
 
 def test_a_refused_event_is_not_tried_again_and_others_go_on():
     desk = Desk(StatusError(403, "Forbidden", "namespace is being terminated"))
-    desk.events.tell(P, BINDING_FAILED, "busy")
-    desk.events.tell(Q, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
+    desk.events.record(Q, BINDING_FAILED, "busy")
     desk.until(2)
     assert desk.outcomes == {"refused": 1, "written": 1}
 
@@ -182,11 +181,11 @@ def test_a_refused_event_is_not_tried_again_and_others_go_on():
 @pytest.mark.parametrize("failure", [ConnectionLostError("reset"), AccessError("no token"), ValueError("a mistake")])
 def test_an_api_server_that_stays_away_costs_events_and_nothing_else(failure):
     desk = Desk(failure, failure, failure)
-    desk.events.tell(P, BINDING_FAILED, "busy")
+    desk.events.record(P, BINDING_FAILED, "busy")
     desk.until(1)
     assert desk.outcomes == {"dropped": 1}
     desk.api.planned.clear()
-    desk.events.tell(Q, BINDING_FAILED, "busy")
+    desk.events.record(Q, BINDING_FAILED, "busy")
     desk.until(2)
     assert desk.outcomes == {"dropped": 1, "written": 1}
 
@@ -194,14 +193,14 @@ def test_an_api_server_that_stays_away_costs_events_and_nothing_else(failure):
 def test_a_full_queue_drops_and_keeps_room_for_warnings():
     desk = Desk(most=10)
     for number in range(10):
-        desk.events.tell(ObjectRef("team", f"well-{number}", ""), BINDING_SUCCEED, "bound")
+        desk.events.record(ObjectRef("team", f"well-{number}", ""), BINDING_SUCCEED, "bound")
     assert desk.events.queued == 5
     for number in range(10):
-        desk.events.tell(ObjectRef("team", f"ill-{number}", ""), FILTERING_FAILED, "no")
+        desk.events.record(ObjectRef("team", f"ill-{number}", ""), FILTERING_FAILED, "no")
     assert desk.events.queued == 10
     assert desk.outcomes == {"dropped": 10}
     # What is queued already may be counted up.
-    desk.events.tell(ObjectRef("team", "ill-0", ""), FILTERING_FAILED, "no")
+    desk.events.record(ObjectRef("team", "ill-0", ""), FILTERING_FAILED, "no")
     assert desk.outcomes == {"dropped": 10}
     desk.until(20)
     assert desk.outcomes == {"dropped": 10, "written": 10}
@@ -210,7 +209,7 @@ def test_a_full_queue_drops_and_keeps_room_for_warnings():
 def test_no_more_than_the_burst_is_written_at_once():
     desk = Desk(per_second=0.001, burst=3)
     for number in range(10):
-        desk.events.tell(ObjectRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
+        desk.events.record(ObjectRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
 
     async def main():
         running = asyncio.create_task(desk.events.run())
@@ -226,10 +225,10 @@ def test_what_was_told_long_ago_is_forgotten(monkeypatch):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
     desk = Desk()
     for number in range(4):
-        desk.events.tell(ObjectRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
+        desk.events.record(ObjectRef("team", f"p{number}", ""), BINDING_FAILED, "busy")
     desk.until(4)
-    desk.events.tell(ObjectRef("team", "p0", ""), BINDING_FAILED, "busy")
-    desk.events.tell(ObjectRef("team", "p3", ""), BINDING_FAILED, "busy")
+    desk.events.record(ObjectRef("team", "p0", ""), BINDING_FAILED, "busy")
+    desk.events.record(ObjectRef("team", "p3", ""), BINDING_FAILED, "busy")
     desk.until(6)
     assert [method for method, _, _ in desk.api.written[4:]] == ["POST", "PATCH"]
 
@@ -237,13 +236,13 @@ def test_what_was_told_long_ago_is_forgotten(monkeypatch):
 def test_what_was_told_about_a_pod_that_is_gone_is_forgotten_but_still_written():
     desk = Desk()
     for pod in (P, Q):
-        desk.events.tell(pod, BINDING_FAILED, "busy")
-        desk.events.tell(pod, FILTERING_FAILED, "full")
+        desk.events.record(pod, BINDING_FAILED, "busy")
+        desk.events.record(pod, FILTERING_FAILED, "full")
     desk.events.forget("team/p")
     desk.events.forget("team/nobody")
     desk.until(4)
     for pod in (P, Q):
-        desk.events.tell(pod, BINDING_FAILED, "busy")
+        desk.events.record(pod, BINDING_FAILED, "busy")
     desk.until(6)
     assert [method for method, _, _ in desk.api.written] == ["POST"] * 5 + ["PATCH"]
 

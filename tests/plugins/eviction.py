@@ -43,20 +43,20 @@ class Asking:
     def why_not(self, pod: str) -> str | None:
         """Why the job of a waiting pod must not take back what it asks for."""
         job = self.job(pod)
-        said = self.session.why_not_reclaimer(job, job.asking())
+        said = self.session.jobs.why_not_reclaimer(job, job.asking())
         return None if said is None else f"{said[1].name}: {said[1].message}"
 
     def reclaimable(self, pod: str, *victims: str) -> list[str]:
         """Which pods may be stopped for the job of a waiting pod of another queue."""
-        return [task.name for task in self.session.reclaimable(self.job(pod), self.tasks(victims))]
+        return [task.name for task in self.session.jobs.reclaimable(self.job(pod), self.tasks(victims))]
 
     def preemptable(self, pod: str, *victims: str) -> list[str]:
         """The same for one of the same queue."""
-        return [task.name for task in self.session.preemptable(self.job(pod), self.tasks(victims))]
+        return [task.name for task in self.session.jobs.preemptable(self.job(pod), self.tasks(victims))]
 
     def giving_up(self, *given_up: str, among: Sequence[str]) -> list[str]:
         """In which order queues give up pods after some were given up."""
-        order = self.session.victim_queues()
+        order = self.session.queues.victim_order()
         for task in self.tasks(given_up):
             order.give_up(task)
         queues = [self.cluster.queues[name] for name in among]

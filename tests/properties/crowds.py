@@ -90,7 +90,7 @@ class Spot(NamedTuple):
     cards: tuple[int, ...]
 
 
-class _Stock:
+class _ResourceNeed:
     """What is free of each card, in halves."""
 
     def __init__(self, world: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class _Stock:
 
 def _spots(world: dict[str, Any]) -> dict[str, Spot]:
     """Where the pods of running jobs are; of a job that does not fit as far as its minimum, none."""
-    stock, found = _Stock(world), dict[str, Spot]()
+    stock, found = _ResourceNeed(world), dict[str, Spot]()
     for number, job in enumerate(world["jobs"]):
         if not job["runs"]:
             continue
@@ -174,7 +174,7 @@ class Crowd:
         job = self.world["jobs"][number]
         name, kind = f"j{number}-{place}", job["kind"]
         notes = {KAI_GROUP if self.by_kai else VOLCANO_GROUP: f"j{number}"} if job["grouped"] else {}
-        notes["tonnage/queue"] = QUEUES[job["queue"]]
+        notes["tonnage.io/queue"] = QUEUES[job["queue"]]
         notes |= {VOLCANO_KEY: "false"} if place < job["stays"] and not self.by_kai else {}
         more: dict[str, Any] = {"on": spot and spot.node, "priority": job["priority"], "created": _time(number)}
         if kind == HALF:
@@ -213,7 +213,7 @@ class Crowd:
             if cluster.reserved[key].pod.key != key:
                 # Where a stopped pod had a place, the one that comes instead of it has to find its own.
                 cluster.remove_pod(key)
-            elif key in cluster.promised and not keeps_promises:
+            elif key in cluster.pipelined and not keeps_promises:
                 cluster.release(key)
             else:
                 cluster.confirm(key)
@@ -236,8 +236,10 @@ def picture(session: Session) -> tuple[Any, ...]:
     columns = cluster.columns
     arrays = tuple(array.tobytes() for array in (columns.amounts, columns.card_free, columns.node_used))
     counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
-    sets = [set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.promised, cluster.leaving)]
-    return arrays, dict(cluster.holders), counts, sets, session.queue_records(), len(session.evictions)
+    sets = [
+        set(one) for one in (cluster.waiting, cluster.reserved, cluster.running, cluster.pipelined, cluster.leaving)
+    ]
+    return arrays, dict(cluster.holders), counts, sets, session.queues.records(), len(session.evictions)
 
 
 def overfull(cluster: Cluster) -> list[str]:

@@ -1,4 +1,4 @@
-"""A plugin that lets nothing go, and pictures of what a cluster holds."""
+"""A plugin that lets nothing go, and the state that a cycle can change."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def picture(cluster: Cluster) -> tuple[Any, ...]:
     columns = cluster.columns
     counts = {key: [job.count(status) for status in range(6)] for key, job in cluster.groups.jobs.items()}
     arrays = tuple(array.tobytes() for array in (columns.free, columns.card_free, columns.node_used))
-    return arrays, set(cluster.waiting), dict(cluster.holders), set(cluster.promised), set(cluster.leaving), counts
+    return arrays, set(cluster.waiting), dict(cluster.holders), set(cluster.pipelined), set(cluster.leaving), counts
 
 
 class Never(Plugin):

@@ -48,7 +48,7 @@ def test_a_gang_gets_all_it_needs_or_nothing_and_nothing_is_given_twice(world):
             if any(task.key in cluster.reserved for task in job.tasks.values()):
                 assert not job.lacking(), key
             gone = {one.pod for one in session.evictions} & job.tasks.keys()
-            assert all(job.lets_go(job.tasks[pod]) for pod in gone), gone
+            assert all(job.may_evict(job.tasks[pod]) for pod in gone), gone
             left = sum(task.key in cluster.running and task.key not in cluster.leaving for task in job.tasks.values())
             again = sum(f"{key} (again)" in cluster.reserved for key in gone)
             if gone and left:
@@ -88,7 +88,7 @@ def test_an_attempt_that_comes_to_nothing_leaves_everything_as_it_was(action):
         nonlocal compared
         watched = type("Watching", (Watched, action), {})()
         with Session(Crowd(world).build(), plugins(world)) as session:
-            session.queue_records()
+            session.queues.records()
             run_cycle(session, [watched])
         compared += watched.compared
 
@@ -206,7 +206,7 @@ def could_stay(world: dict[str, Any]) -> dict[str, bool]:
             task = cluster.waiting[placed.task.key]
             queue = cluster.queues[placed.job.queue]
             among = cluster.mask((placed.node,))
-            fits = not session.why_not_allocatable(queue, task) and session.decide(task, among).node is not None
+            fits = not session.queues.why_not_allocatable(queue, task) and session.decide(task, among).node is not None
             answers[back] = fits
     return answers
 

@@ -34,7 +34,7 @@ class Drama(Stage):
             victim
             for plan in plans
             for victim in plan.victims
-            if victim.state == STAYS and nominations.is_there(victim)
+            if victim.state == STAYS and nominations.is_running(victim)
         ]
 
     def step(self, what: str) -> bool:

@@ -61,14 +61,12 @@ def build(world: dict[str, Any], by_kai: bool) -> Cluster:
 
 
 def tree() -> Plugin:
-    plugin = Capacity()
-    plugin.switched_on = frozenset((HIERARCHY,))
-    return plugin
+    return Capacity().with_options(switched_on=frozenset((HIERARCHY,)))
 
 
 def shown(session: Session, name: str, field: str) -> float:
     """What a queue deserves, holds or can count on, in cards."""
-    (record,) = (one for one in session.queue_records() if one.name == name)
+    (record,) = (one for one in session.queues.records() if one.name == name)
     share = next(iter(record.resources.values()))
     return float(getattr(share, field))
 
@@ -91,19 +89,19 @@ def test_the_answer_is_part_of_the_question_in_its_order_and_asking_changes_noth
     world["order"].shuffle(victims)
     with Session(cluster, [make()]) as session:
         wants = session.job_of(cluster.waiting["default/wants"])
-        before = session.queue_records()
-        gate = session.why_not_reclaimer(wants, wants.asking())
-        order = session.victim_queues()
-        answer = session.reclaimable(wants, victims)
+        before = session.queues.records()
+        gate = session.jobs.why_not_reclaimer(wants, wants.asking())
+        order = session.queues.victim_order()
+        answer = session.jobs.reclaimable(wants, victims)
         for task in victims:
             order.give_up(task)
         assert answer == [task for task in victims if task in answer]
         assert not any(session.job_of(task).queue == wants.queue for task in answer)
-        assert session.queue_records() == before
-        assert session.reclaimable(wants, victims) == answer
+        assert session.queues.records() == before
+        assert session.jobs.reclaimable(wants, victims) == answer
         # Nothing that may be taken becomes less so because what must stay is left out.
-        assert session.reclaimable(wants, answer) == answer
-        assert session.why_not_reclaimer(wants, wants.asking()) == gate
+        assert session.jobs.reclaimable(wants, answer) == answer
+        assert session.jobs.why_not_reclaimer(wants, wants.asking()) == gate
 
 
 @pytest.mark.parametrize("kind", ["KAI", "Volcano", "capacity"])
@@ -122,7 +120,7 @@ def test_nobody_within_what_it_deserves_loses_anything(kind, world):
         starved = mine <= shown(session, wants.queue, "deserved")
         left = {name: shown(session, name, "allocated") for name in QUEUES}
         gone: set[str] = set()
-        for task in session.reclaimable(wants, victims):
+        for task in session.jobs.reclaimable(wants, victims):
             victim = session.job_of(task)
             own = shown(session, victim.queue, "deserved")
             due = own if starved or not by_kai else max(own, shown(session, victim.queue, "fair_share"))
@@ -141,13 +139,13 @@ def test_what_may_be_taken_one_by_one_may_be_taken_in_steps(world):
     victims = sorted(cluster.running.values(), key=lambda task: task.key)
     with Session(cluster, [Proportion()]) as session:
         wants = session.job_of(cluster.waiting["default/wants"])
-        if session.why_not_reclaimer(wants, wants.asking()) is not None:
+        if session.jobs.why_not_reclaimer(wants, wants.asking()) is not None:
             return
-        answer = session.reclaimable(wants, victims)
+        answer = session.jobs.reclaimable(wants, victims)
         half = answer[: len(answer) // 2]
         for task in half:
             session.evict(task)
-        assert session.reclaimable(wants, answer[len(half) :]) == answer[len(half) :]
+        assert session.jobs.reclaimable(wants, answer[len(half) :]) == answer[len(half) :]
 
 
 def test_the_worlds_are_not_all_alike():
@@ -159,4 +157,4 @@ def test_the_worlds_are_not_all_alike():
         with Session(cluster, [make()]) as session:
             wants = session.job_of(cluster.waiting["default/wants"])
             victims = [cluster.running["default/r1"], cluster.running["default/r0"]]
-            assert [task.name for task in session.reclaimable(wants, victims)] == ["r0"]
+            assert [task.name for task in session.jobs.reclaimable(wants, victims)] == ["r0"]

@@ -9,8 +9,8 @@ from tests.groups import add, cycle, group, member
 from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.grouptimes import LAST_START, STALE_SINCE
-from tonnage.cluster.jobs.job import RUNNING, SUCCEEDED, Job
+from tonnage.cluster.jobs.group import LAST_START, STALE_SINCE
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import rfc3339
@@ -54,7 +54,7 @@ def is_young(facts: dict[str, Any], job: Job) -> bool:
     """Whether a job is known to have run for less than the minimum."""
     if facts["started"] is not None:
         return bool(facts["started"] < MINIMUM)
-    running = {int(task.name.rpartition("-")[2]) for task in job.tasks_that(RUNNING)}
+    running = {int(task.name.rpartition("-")[2]) for task in job.tasks_that(PodStatus.RUNNING)}
     if facts["pods_started"] is not None:
         return any(facts["pods_started"] + i < MINIMUM for i in running)
     return any(facts["phases"][i] == "Pending" for i in running)
@@ -73,8 +73,8 @@ def ask(cluster: Cluster, order: Any) -> list[str]:
     both = {"default_preempt_min_runtime": f"{MINIMUM}s", "default_reclaim_min_runtime": f"{MINIMUM}s"}
     with Session(cluster, [MinRuntime(MinRuntime.Arguments(**both)), AllowsAll()]) as session:
         victims = [cluster.running[key] for key in order if key not in cluster.leaving]
-        found = session.preemptable(Job("default/urgent", {}), victims)
-        assert found == session.reclaimable(Job("default/urgent", {}), victims)
+        found = session.jobs.preemptable(Job("default/urgent", {}), victims)
+        assert found == session.jobs.reclaimable(Job("default/urgent", {}), victims)
         assert found == [task for task in victims if task in found]
     return [task.key for task in found]
 
@@ -90,17 +90,17 @@ def test_a_young_job_keeps_its_minimum_and_no_more_than_that_is_kept(world, rand
         job = cluster.groups.jobs.get(f"default/g{number}")
         if job is None:
             continue
-        running = job.tasks_that(RUNNING)
+        running = job.tasks_that(PodStatus.RUNNING)
         lost = [task for task in running if task.key in allowed]
         if not is_young(facts, job):
             assert len(lost) == len(running)
             continue
-        assert not lost or job.count(RUNNING, SUCCEEDED) - len(lost) >= job.minimum
+        assert not lost or job.count(PodStatus.RUNNING, PodStatus.SUCCEEDED) - len(lost) >= job.minimum
         for role, minimum in job.roles.items():
             of_role = [task for task in lost if job.group is not None and job.group.role(task.pod) == role]
-            assert not of_role or job.count(RUNNING, SUCCEEDED, role=role) - len(of_role) >= minimum
+            assert not of_role or job.count(PodStatus.RUNNING, PodStatus.SUCCEEDED, role=role) - len(of_role) >= minimum
         if not job.roles:
-            surplus = job.count(RUNNING, SUCCEEDED) - job.minimum
+            surplus = job.count(PodStatus.RUNNING, PodStatus.SUCCEEDED) - job.minimum
             assert len(lost) == min(max(surplus, 0), len(running))
 
 
@@ -122,8 +122,8 @@ def test_stale_gangs_go_whole_or_not_at_all_and_nobody_else_does(world):
     cluster = build(world, NOW)
     stale = {}
     for key, job in cluster.groups.jobs.items():
-        lacks = job.count(RUNNING) and not job.count(SUCCEEDED) and job.lacking()
-        stale[key] = {task.key for task in job.tasks_that(RUNNING)} if lacks else set()
+        lacks = job.count(PodStatus.RUNNING) and not job.count(PodStatus.SUCCEEDED) and job.lacking()
+        stale[key] = {task.key for task in job.tasks_that(PodStatus.RUNNING)} if lacks else set()
     done = cycle(cluster, actions=("stalegangeviction",))
     assert [gang.job for gang in done.document.stale] == sorted(key for key in stale if stale[key])
     expected = set()

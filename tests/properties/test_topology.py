@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 LABELS = ("zone", "rack")
-REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"
+REQUIRED, PREFERRED = "tonnage.io/topology-required", "tonnage.io/topology-preferred"
 
 hosts = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, "1", "2", "3"]), st.integers(0, 4))
 gangs = st.fixed_dictionaries(
@@ -72,7 +72,7 @@ def domains_of(cluster: Cluster, label: str, nodes: set[str]) -> set[str | None]
 def test_with_a_required_level_all_places_of_a_gang_are_in_one_domain(world):
     cluster = build(world)
     done = cycle(cluster, NetworkTopologyAware(), actions=("allocate", "backfill"))
-    around = cluster.membership().nodes
+    around = cluster.topology.membership().nodes
     for number, gang in enumerate(world["gangs"]):
         job = cluster.groups.jobs[f"default/g{number}"]
         mine = [task.key for task in job.tasks.values() if task.key in cluster.reserved]

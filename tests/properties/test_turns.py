@@ -10,7 +10,7 @@ from tests.config.texts import KAI_DEFAULT, VOLCANO_BUILT_IN
 from tests.groups import add, group, kai_group, kai_queue, member, priority_class, queue
 from tests.properties.worlds import examples
 from tests.scenario import node, pod, scenario
-from tonnage.actions.queueorder import QueueOrder
+from tonnage.actions.jobqueue import QueueOrder
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import KAI_GROUP
 from tonnage.config.load import load_text
@@ -92,7 +92,7 @@ def happen(session: Session, order: QueueOrder, left: list[str], what: str, whic
         waiting = session.waiting_jobs()
         name = left[which % len(left)]
         of_queue = [job for job in waiting if job.queue == name]
-        session.serve_next(name, of_queue[which % len(of_queue)] if of_queue and what == "next" else None)
+        session.set_next_job(name, of_queue[which % len(of_queue)] if of_queue and what == "next" else None)
     elif what == "drop" and len(left) > 1:
         order.drop(left.pop(which % len(left)))
 
@@ -106,7 +106,7 @@ def test_the_queue_served_next_is_the_first_of_all(text, given_queues, given_job
     with Session(cluster, load_text(text, "FILE").plugins) as session:
         order = QueueOrder(session, left)
         for what, which in [*given_steps, ("", 0)]:
-            first = min([cluster.queues[name] for name in left], key=cmp_to_key(session.compare_queues))
+            first = min([cluster.queues[name] for name in left], key=cmp_to_key(session.queues.compare))
             assert order.first() == first
             happen(session, order, left, what, which)
 
@@ -117,7 +117,7 @@ def test_jobs_are_in_the_order_that_comparing_them_gives(by_kai, given_jobs):
     cluster = build(by_kai, [{"parent": 0, "quota": 1, "weight": 1, "priority": 100}], given_jobs)
     with Session(cluster, load_text(KAI_DEFAULT if by_kai else VOLCANO_BUILT_IN, "FILE").plugins) as session:
         found = session.waiting_jobs()
-        assert session.ordered_jobs(found) == sorted(found, key=cmp_to_key(session.compare_jobs))
+        assert session.jobs.ordered(found) == sorted(found, key=cmp_to_key(session.jobs.compare))
 
 
 @settings(max_examples=examples(25))

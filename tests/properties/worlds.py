@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import (
     Affinity,
     Expression,
@@ -262,7 +262,7 @@ def pods(draw: st.DrawFn, name: str | None = None) -> Pod:
             affinity=draw(affinities()),
             tolerations=draw(rarely(None, [Toleration("gpu", "Exists")], [Toleration(operator="Exists")])),
         ),
-        PodStatus("Pending"),
+        ReportedPodStatus("Pending"),
     )
 
 
@@ -297,7 +297,7 @@ def running_pods(draw: st.DrawFn) -> Pod:
     return Pod(
         ObjectMeta(waiting.metadata.name, annotations=notes, deletionTimestamp=deleted),
         PodSpec(spec.containers, spec.initContainers, node, spec.nodeSelector, spec.affinity, spec.tolerations),
-        PodStatus(draw(rarely("Running", "Pending", "Succeeded"))),
+        ReportedPodStatus(draw(rarely("Running", "Pending", "Succeeded"))),
     )
 
 

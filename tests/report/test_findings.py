@@ -9,7 +9,7 @@ from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
 
 
 def said(results: Results) -> list[str]:
-    return [sentence.replace(NARROW, " ") for sentence in findings(results)]
+    return [message.replace(NARROW, " ") for message in findings(results)]
 
 
 def filled(gpus: int = 1000, seeds: int = 10, bound: float | None = None, **policies: PolicyResult) -> Results:
@@ -113,8 +113,8 @@ def test_a_replay_is_compared_by_its_averages_and_waits():
 
 def test_an_average_counts_how_long_a_value_held():
     curve = {"0": SeedSpread(0.0), "10": SeedSpread(0.0), "10.0001": SeedSpread(100.0), "40": SeedSpread(100.0)}
-    (sentence,) = said(Results({"a": PolicyResult(curve)}, "replay", "w", "c", {}, [1], 1, 100, 1))
-    assert sentence == "a allocated 75.0 % of all GPUs, 75 GPUs."
+    (message,) = said(Results({"a": PolicyResult(curve)}, "replay", "w", "c", {}, [1], 1, 100, 1))
+    assert message == "a allocated 75.0 % of all GPUs, 75 GPUs."
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """The metrics of a scheduler with something to tell."""
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 from prometheus_client import generate_latest
 
@@ -13,6 +13,9 @@ from tonnage.actions.catalog import make_actions
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.plugin import Plugin
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.proportion import Proportion
 from tonnage.scheduler.cyclerunner import CycleRunner
@@ -28,9 +31,8 @@ class World:
     def __init__(self, cluster: Cluster, *more: Plugin) -> None:
         self.metrics = SchedulerMetrics()
         reflector = SimpleNamespace(trouble="", lists=1, breaks=0, heard=0.0)
-        informer = SimpleNamespace(
-            synced=asyncio.Event(), applied=0, reflectors={"Node": reflector}, problems={}, listeners=[], observer=None
-        )
+        informer: Any = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5), BATCH_KINDS)
+        informer.reflectors = {"Node": reflector}
         actions = make_actions(("enqueue", "allocate"))
         self.cycle_runner = CycleRunner(cluster, [*default_plugins(), *more], actions, self.metrics.stopwatch)
         self.parts: Any = SimpleNamespace(
@@ -69,9 +71,9 @@ def of_the_batch_scheduler() -> set[tuple[str, str, frozenset[str]]]:
     def use() -> None:
         world.metrics.wrote("POST", "/api/v1/nodes", 0.1, "success")
         world.metrics.rejected(["Some"])
-        world.metrics.pods.labels("bound")
+        world.metrics.attempts.labels("bound")
         world.metrics.evictions.labels("preempt", "evicted")
         world.metrics.config_reloads.labels("taken")
-        world.metrics.timings.take_seconds.labels("Pod")
+        world.metrics.timings.apply_seconds.labels("Pod")
 
     return described(world.metrics.registry, use)

@@ -20,24 +20,25 @@ from tests.scheduler.watching import Watching
 from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
-from tonnage.framework.session import Session
+from tonnage.framework.decider import Decider
 from tonnage.kube.client import connect
-from tonnage.kube.informer import FollowedKind
-from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_QUEUES, WATCHED, WatchedKind
 from tonnage.kube.resource import read_page
+from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.observability.events import LONGEST_MESSAGE
+from tonnage.observability.messages import LONGEST_MESSAGE
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.gpus import devices
 from tonnage.plugins.gpus.devices import Devices
 from tonnage.scheduler.cyclelimit import AIM, FEWEST, MOST, CycleLimit
 from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.metrics import SchedulerMetrics
-from tonnage.scheduler.problems import MOST_LINES, Problems
+from tonnage.scheduler.problems import MOST_LINES, Problems, Unreadable
 from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.triggers import DEFAULT_SCHEDULER
-from tonnage.scheduler.unreadable import Unreadable
+
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 
 class World:
@@ -55,7 +56,7 @@ class World:
     def tell(self, *things: Any) -> None:
         self.watching.tell(*things)
 
-    def read(self, kind: FollowedKind, *objects: dict[str, Any]) -> None:
+    def read(self, kind: WatchedKind, *objects: dict[str, Any]) -> None:
         """Take over objects as the API server shows them."""
         page = read_page(kind.resource, json.dumps({"metadata": {}, "items": objects}).encode())
         for change in page.changes:
@@ -70,12 +71,12 @@ class World:
         """Decide once; the pods that were looked at."""
         unschedulable = self.watching.unschedulable
         cycle = self.watching.cycle_runner.run(self.cycle_limit.next(self.watching.cluster.waiting), 0.0)
-        unschedulable.found_nothing(cycle.waiting)
+        unschedulable.add(cycle.waiting)
         messages = Messages(cycle.waits, self.unreadable.about)
         for decision in cycle.waiting:
             self.said[decision.task.name] = messages.why_not(decision)
         for decision in cycle.placed:
-            unschedulable.found_place(decision.task.key)
+            unschedulable.remove(decision.task.key)
             self.placed[decision.task.name] = decision.node
         return [decision.task.name for decision in (*cycle.placed, *cycle.waiting)]
 
@@ -94,9 +95,11 @@ def test_a_part_of_a_card_that_is_no_such_number(fraction: str) -> None:
 
 @pytest.mark.parametrize("count", ["abc", "", "-1", "0", "1e3", "99999999999999999999"])
 def test_a_minimum_that_is_no_such_number(count: str) -> None:
-    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage/min-members": count}), pod("fine", 1))
+    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage.io/min-members": count}), pod("fine", 1))
     world.cycle()
-    wanted = f"InvalidGroup: default/p: annotation tonnage/min-members is {count!r}; expected a whole number from 1 up"
+    wanted = (
+        f"InvalidGroup: default/p: annotation tonnage.io/min-members is {count!r}; expected a whole number from 1 up"
+    )
     assert world.said == {"p": wanted}
     assert world.placed == {"fine": "a"}
 
@@ -104,15 +107,18 @@ def test_a_minimum_that_is_no_such_number(count: str) -> None:
 @pytest.mark.parametrize(
     ("annotations", "said"),
     [
-        ({"tonnage/min-members": "4", "tonnage/max-members": "2"}, "at most 2 pods may have a place, fewer than the 4"),
-        ({"tonnage/queue": "../..//x\n\x00 é"}, "QueueNotFound: default/p is in queue ../..//x\n\x00 é"),
+        (
+            {"tonnage.io/min-members": "4", "tonnage.io/max-members": "2"},
+            "at most 2 pods may have a place, fewer than the 4",
+        ),
+        ({"tonnage.io/queue": "../..//x\n\x00 é"}, "QueueNotFound: default/p is in queue ../..//x\n\x00 é"),
         ({"scheduling.volcano.sh/queue-name": "gone"}, "QueueNotFound: default/p is in queue gone"),
         ({"scheduling.k8s.io/group-name": "gone"}, "GroupNotFound: the pods name the PodGroup default/gone"),
         ({"pod-group-name": "../x"}, "GroupNotFound: the pods name the PodGroup default/../x"),
         ({"gpu-memory": "8Gi"}, "annotation gpu-memory: '8Gi' is not a whole number of MiB"),
         ({"gpu-fraction": "0.5"}, "keep one of them"),
         ({"hami.io/device-scoring-weights": "x=1"}, "expected slot=N,core=N,memory=N"),
-        ({"tonnage/min-members": "1", "tonnage/topology-required": "rack"}, "no node has the label rack"),
+        ({"tonnage.io/min-members": "1", "tonnage.io/topology-required": "rack"}, "no node has the label rack"),
     ],
 )
 def test_annotations_that_cannot_be_followed(annotations: dict[str, str], said: str) -> None:
@@ -123,7 +129,7 @@ def test_annotations_that_cannot_be_followed(annotations: dict[str, str], said: 
 
 
 def test_a_very_long_name_makes_no_very_long_sentence() -> None:
-    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage/queue": "q" * 200_000}))
+    world = World(plain("a", 1), pod("p", 1, annotations={"tonnage.io/queue": "q" * 200_000}))
     world.cycle()
     assert len(world.said["p"].encode()) <= LONGEST_MESSAGE
 
@@ -246,20 +252,20 @@ def test_a_problem_is_told_once_when_it_lasts(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.WARNING)
     world = World(group("few", 5), *members("few", 4, 1), group("coming", 2), *members("coming", 1, 1))
     problems = Problems(world.watching.cluster, {})
-    problems.look()
+    problems.check()
     assert lines(caplog) == []
     world.tell(*members("coming", 2, 1))
-    problems.look()
+    problems.check()
     (line,) = lines(caplog)
     assert line.startswith("PodGroup/default/few: spec.minMember: 5 pods must start together, and there are 4")
     assert len(problems) == 1
-    problems.look()
+    problems.check()
     assert lines(caplog) == []
     world.tell(group("few", 4))
-    problems.look()
+    problems.check()
     world.tell(group("few", 5))
     for _ in range(2):
-        problems.look()
+        problems.check()
     assert lines(caplog) == [line], "mended, and wrong again"
 
 
@@ -268,7 +274,7 @@ def test_very_many_problems_make_few_lines(caplog: pytest.LogCaptureFixture) -> 
     world = World(*(queue(f"q{number:03}", parent="nowhere") for number in range(MOST_LINES + 100)))
     problems = Problems(world.watching.cluster, {})
     for _ in range(3):
-        problems.look()
+        problems.check()
     found = lines(caplog)
     assert len(found) == MOST_LINES + 1
     assert found[-1] == "100 more problems; /debug/problems shows them all"
@@ -281,13 +287,13 @@ def test_very_many_problems_make_few_lines(caplog: pytest.LogCaptureFixture) -> 
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods that were decided about, in order."""
     found: list[str] = []
-    decide = Session.decide
+    decide = Decider.decide
 
-    def noted(session: Session, task: Any, *more: Any) -> Any:
+    def noted(decider: Decider, task: Any, *more: Any) -> Any:
         found.append(task.name)
-        return decide(session, task, *more)
+        return decide(decider, task, *more)
 
-    monkeypatch.setattr(Session, "decide", noted)
+    monkeypatch.setattr(Decider, "decide", noted)
     return found
 
 
@@ -401,10 +407,10 @@ def test_portions_are_as_large_as_there_is_time_for() -> None:
 
     assert portion() == 1000
     for _ in range(10):
-        world.cycle_limit.took(AIM * 2)
+        world.cycle_limit.adapt(AIM * 2)
     assert portion() == 300 > FEWEST, "a hundredth of those that wait"
     for _ in range(10):
-        world.cycle_limit.took(AIM / 2)
+        world.cycle_limit.adapt(AIM / 2)
     assert portion() == MOST
 
 

@@ -30,9 +30,9 @@ class Api:
         return b"{}"
 
 
-def task(name: str = "p", handovers: bool = False) -> Task:
+def task(name: str = "p", gates: bool = False) -> Task:
     made = pod(name, 1)
-    if handovers:
+    if gates:
         gated = msgspec.structs.replace(made.spec, schedulingGates=[SchedulingGate("later")])
         made = msgspec.structs.replace(made, spec=gated)
     return make_task(made, default_vendors())
@@ -59,7 +59,7 @@ def messages(api: Api) -> list[str]:
 
 def test_the_reason_is_written_once_and_again_when_it_changes() -> None:
     api = Api()
-    run(api, *(lambda made, words=words: made.tell(task(), words) for words in ("one", "one", "two")))
+    run(api, *(lambda made, words=words: made.set_unschedulable(task(), words) for words in ("one", "one", "two")))
     assert messages(api) == ["one", "two"]
     path, body = api.written[0]
     assert path == "/api/v1/namespaces/default/pods/p/status"
@@ -77,9 +77,9 @@ def test_the_reason_is_written_once_and_again_when_it_changes() -> None:
 
 def test_what_does_not_last_is_not_written() -> None:
     def tell(made: Conditions) -> None:
-        made.tell(task(), "one")
-        made.tell(task(), "two")
-        made.tell(task("q"), "placed a moment later")
+        made.set_unschedulable(task(), "one")
+        made.set_unschedulable(task(), "two")
+        made.set_unschedulable(task("q"), "placed a moment later")
         made.forget("default/q")
 
     api = Api()
@@ -89,23 +89,28 @@ def test_what_does_not_last_is_not_written() -> None:
 
 def test_one_that_comes_to_lead_again_says_everything_anew() -> None:
     def forget(made: Conditions) -> None:
-        made.tell(task("q"), "not to be said any more")
+        made.set_unschedulable(task("q"), "not to be said any more")
         made.forget_all()
 
     api = Api()
-    run(api, lambda made: made.tell(task(), "one"), forget, lambda made: made.tell(task(), "one"))
+    run(
+        api,
+        lambda made: made.set_unschedulable(task(), "one"),
+        forget,
+        lambda made: made.set_unschedulable(task(), "one"),
+    )
     assert messages(api) == ["one", "one"]
 
 
 def test_gated_pods_are_not_spoken_of() -> None:
     api = Api()
-    run(api, lambda made: made.tell(task(handovers=True), "waits"))
+    run(api, lambda made: made.set_unschedulable(task(gates=True), "waits"))
     assert api.written == []
 
 
 def test_a_condition_that_could_not_be_written_is_written_the_next_time() -> None:
     api = Api(StatusError(500, "InternalError", ""))
-    run(api, lambda made: made.tell(task(), "one"), lambda made: made.tell(task(), "one"))
+    run(api, lambda made: made.set_unschedulable(task(), "one"), lambda made: made.set_unschedulable(task(), "one"))
     assert messages(api) == ["one", "one"]
 
 
@@ -114,10 +119,12 @@ def test_a_condition_that_could_not_be_written_is_written_without_being_told_aga
 ) -> None:
     monkeypatch.setattr(conditions, "AGAIN", 0.05)
     api = Api(StatusError(429, "TooManyRequests", ""), ConnectionLostError("no answer"))
-    run(api, lambda made: made.tell(task(), "one"), lambda made: None, lambda made: None, lambda made: None)
+    run(
+        api, lambda made: made.set_unschedulable(task(), "one"), lambda made: None, lambda made: None, lambda made: None
+    )
     assert messages(api) == ["one", "one", "one"]
     api = Api(StatusError(404, "NotFound", "it is gone"))
-    run(api, lambda made: made.tell(task(), "one"), lambda made: None)
+    run(api, lambda made: made.set_unschedulable(task(), "one"), lambda made: None)
     assert messages(api) == ["one"]
 
 
@@ -128,13 +135,18 @@ def test_nothing_is_said_again_of_a_pod_that_has_a_place_or_by_one_that_leads_no
     failures = (StatusError(500, "InternalError", ""), FencedError("another leads"))
     for failure, then in zip(failures, (lambda made: made.forget("default/p"), lambda made: None), strict=True):
         api = Api(failure)
-        run(api, lambda made: made.tell(task(), "one"), then, lambda made: None)
+        run(api, lambda made: made.set_unschedulable(task(), "one"), then, lambda made: None)
         assert messages(api) == ["one"]
 
 
 def test_many_are_written_at_a_limited_rate() -> None:
     api = Api()
-    run(api, lambda made: [made.tell(task(f"p{number}"), "full") for number in range(10)], per_second=1.0, burst=3)  # type: ignore[arg-type, func-returns-value]
+    run(
+        api,
+        lambda made: [made.set_unschedulable(task(f"p{number}"), "full") for number in range(10)],
+        per_second=1.0,
+        burst=3,
+    )  # type: ignore[arg-type, func-returns-value]
     assert len(api.written) == 3
 
 
@@ -143,9 +155,9 @@ def test_where_much_is_to_be_said_each_reason_comes_first_and_then_the_oldest_an
 
     def tell(made: Conditions) -> None:
         for number in range(6):
-            made.tell(task(f"p{number}"), "too large")
-        made.tell(task("odd"), "no number")
-        made.tell(task("gone"), "no number")
+            made.set_unschedulable(task(f"p{number}"), "too large")
+        made.set_unschedulable(task("odd"), "no number")
+        made.set_unschedulable(task("gone"), "no number")
         made.forget("default/gone")
 
     run(api, tell)
@@ -157,10 +169,10 @@ def test_a_pod_with_another_reason_keeps_its_place() -> None:
 
     def tell(made: Conditions) -> None:
         for number in range(3):
-            made.tell(task(f"p{number}"), "8 nodes are full")
+            made.set_unschedulable(task(f"p{number}"), "8 nodes are full")
         for number in range(3):
-            made.tell(task(f"p{number}"), "9 nodes are full")
-        made.tell(task("q"), "8 nodes are full")
+            made.set_unschedulable(task(f"p{number}"), "9 nodes are full")
+        made.set_unschedulable(task("q"), "8 nodes are full")
 
     run(api, tell)
     assert [path.split("/")[-2] for path, _ in api.written] == ["p0", "q", "p1", "p2"]

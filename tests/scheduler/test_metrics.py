@@ -9,9 +9,9 @@ from tests.groups import add, group, kai_group, kai_queue, members
 from tests.scenario import node, plain, scenario
 from tests.scheduler.metering import World, busy
 from tonnage.framework.decision import QueueFigures
-from tonnage.framework.extensions import CLOSE, OPEN, REDUCE
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import POINTS
+from tonnage.framework.registration import CLOSE, OPEN, REDUCE
 from tonnage.framework.session import Session
 from tonnage.plugins.queues.proportion import Proportion
 from tonnage.scheduler.metrics import MOST_QUEUES, queue_metrics
@@ -30,15 +30,15 @@ def test_shares_of_queues_are_those_of_the_last_cycle() -> None:
 
 def test_gangs_that_cannot_start_are_counted_and_what_waits_to_be_written() -> None:
     found = busy().scrape()
-    assert found["tonnage_gangs_waiting"] == {frozenset(): 1}
+    assert found["tonnage_gangs_pending"] == {frozenset(): 1}
     for name, count in (("events", 3), ("conditions", 2), ("statuses", 1)):
         assert found[f"tonnage_{name}_queued"] == {frozenset(): count}
 
 
 def test_every_action_and_plugin_is_timed() -> None:
     found = busy().scrape()
-    assert values(found["tonnage_action_seconds_count"], "action") == {("enqueue",): 1, ("allocate",): 1}
-    spent = values(found["tonnage_plugin_seconds_total"], "plugin", "point")
+    assert values(found["tonnage_action_duration_seconds_count"], "action") == {("enqueue",): 1, ("allocate",): 1}
+    spent = values(found["tonnage_plugin_duration_seconds_total"], "plugin", "point")
     assert spent["proportion", "open"] > 0
     assert spent["devices", "batch predicate"] > 0
     assert {point for _, point in spent} <= {OPEN, CLOSE, REDUCE, *(point.name for point in POINTS)}

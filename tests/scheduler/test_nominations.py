@@ -268,11 +268,11 @@ def test_a_plan_does_not_wait_for_who_stays_because_another_plan_has_ended() -> 
 def test_a_plan_is_in_vain_once_its_victim_stays() -> None:
     stage = full()
     stage.cycle()
-    assert stage.cycle_runner.nominations.in_vain() == []
+    assert stage.cycle_runner.nominations.void() == []
     stage.cycle_runner.nominations.let_stay(stage.victim("low0-0"))
-    assert stage.cycle_runner.nominations.in_vain() == stage.plans
+    assert stage.cycle_runner.nominations.void() == stage.plans
     stage.cycle()
-    assert stage.cycle_runner.nominations.in_vain() == []
+    assert stage.cycle_runner.nominations.void() == []
     assert stage.stopped == ["low0-0", "low0-0"]
 
 
@@ -286,7 +286,7 @@ def test_a_plan_that_is_given_up_spares_the_rest_and_others_go_the_next_time() -
     tasks = stage.cycle_runner.give_up(stage.plans[0], [stage.victim("low0-0")], 0.0)
     assert [task.name for task in tasks] == ["high-0"]
     assert stage.cluster.leaving == {"default/low1-0"}
-    assert (stage.promised, stage.cluster.promised) == ({}, set())
+    assert (stage.promised, stage.cluster.pipelined) == ({}, set())
     stage.cycle(now=1.0)
     assert stage.stopped[2:] == ["more-0"]
 

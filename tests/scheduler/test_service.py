@@ -9,7 +9,7 @@ from tests.scenario import node, pod
 from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.informer import NODES, PODS
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
@@ -31,9 +31,9 @@ async def cycle_runner(*things):
     )
     kinds = {kind.resource.type: kind for kind in (NODES, PODS)}
     for thing in things:
-        kinds[type(thing)].put(service.cluster, thing)
+        kinds[type(thing)].handler.put(service.cluster, thing)
     service.informer.synced.set()
-    service.leadership.led.set()
+    service.leadership.leading.set()
     work = asyncio.create_task(service._decide())
     try:
         yield service
@@ -60,10 +60,10 @@ def test_what_changes_while_the_lease_is_late_to_be_renewed_is_decided_once_it_i
 def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
     async def scenario():
         async with cycle_runner() as service:
-            service.podgroup_statuses._said["default/g"] = None, {"phase": "Running"}
-            service.queue_statuses._said["queues", "q", None] = {"allocated": {}}
+            service.podgroup_statuses._written["default/g"] = None, {"phase": "Running"}
+            service.queue_statuses._written["queues", "q", None] = {"allocated": {}}
             service._cease()
-            assert not service.podgroup_statuses._said
-            assert not service.queue_statuses._said
+            assert not service.podgroup_statuses._written
+            assert not service.queue_statuses._written
 
     virtualtime.run(scenario())

@@ -16,12 +16,12 @@ from tests.properties.crowds import Crowd, plugins, worlds
 from tests.properties.worlds import examples, nodes, phases, pods, running_pods
 from tests.scenario import node, part, plain, pod, running
 from tests.scheduler.watching import Watching, manifests_in, replayed, said, text_of
-from tonnage.kube.informer import FollowedKind
-from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.kinds import BATCH_KINDS, WatchedKind
 from tonnage.model.group import PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
+from tonnage.model.kinds import BY_HEADER
 from tonnage.model.pod import EnvVar, Pod
-from tonnage.model.wire import KINDS, convert, decode_object, encode, manifest
+from tonnage.model.wire import convert, decode_object, encode, manifest
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -107,7 +107,8 @@ def test_who_leaves_who_is_done_and_what_stands_beside_pods_is_in_it() -> None:
     done = members("train", 2, 1, on="a", phase="Succeeded")
     leaves = running("leaves", on="a", gpu=0, memory=100, terminating=True)
     volume = convert(
-        {"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}}}, KINDS["v1", "PersistentVolume"]
+        {"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}}},
+        BY_HEADER["v1", "PersistentVolume"].struct,
     )
     things = [
         *(node("a", gpus=1), leaves, *done, queue("team"), kai_queue("team"), group("train", 3), volume),
@@ -136,13 +137,13 @@ def test_a_group_that_was_let_in_says_so_before_the_api_server_does() -> None:
 
 
 @pytest.mark.parametrize("kind", BATCH_KINDS, ids=lambda kind: kind.resource.name)
-def test_every_kind_that_is_followed_is_in_it(kind: FollowedKind) -> None:
+def test_every_kind_that_is_followed_is_in_it(kind: WatchedKind) -> None:
     said = {HyperNode: {"spec": {"tier": 1}}, PriorityClass: {"value": 1}}.get(kind.resource.type, {})
     thing = convert({"metadata": {"name": "x", "namespace": "team"}, **said}, kind.resource.type)
     live = Watching(default_plugins(), things=[thing])
     (written,) = json.loads(shown(live))["items"]
     assert convert(written, kind.resource.type) == thing
-    assert KINDS[written["apiVersion"], written["kind"]] is kind.resource.type
+    assert BY_HEADER[written["apiVersion"], written["kind"]].struct is kind.resource.type
 
 
 def test_what_was_heard_of_and_is_gone_is_not_in_it() -> None:
@@ -201,11 +202,11 @@ def anything(kind: inspect.Type) -> st.SearchStrategy[Any]:
     raise AssertionError(kind)
 
 
-@pytest.mark.parametrize("header", KINDS, ids=lambda header: header[1] + " " + header[0])
+@pytest.mark.parametrize("header", BY_HEADER, ids=lambda header: header[1] + " " + header[0])
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_an_object_is_the_same_after_it_was_written_and_read(header: tuple[str, str], data: st.DataObject) -> None:
-    thing = data.draw(anything(inspect.type_info(KINDS[header])))
+    thing = data.draw(anything(inspect.type_info(BY_HEADER[header].struct)))
     written = manifest(thing)
     assert (written["apiVersion"], written["kind"]) == header
-    assert decode_object(encode(written), KINDS[header]) == thing
+    assert decode_object(encode(written), BY_HEADER[header].struct) == thing

@@ -1,5 +1,8 @@
 """What is a reason for a cycle, and for whom."""
 
+from typing import Any
+from unittest.mock import Mock
+
 import msgspec
 import pytest
 
@@ -7,14 +10,14 @@ from tests.groups import group, kai_group, queue
 from tests.scenario import node, pod
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.informer import NODES, PODS
-from tonnage.kube.kinds import BATCH_KINDS, KAI_GROUPS, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import WatchedKind, batch_kinds
+from tonnage.kube.resource import Change
+from tonnage.kube.watch import Backoff
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.scheduler.triggers import Triggers
 from tonnage.scheduler.unschedulable import UnschedulablePods
-
-KINDS = {kind.resource.type: kind for kind in (NODES, PODS, VOLCANO_QUEUES, VOLCANO_GROUPS, KAI_GROUPS)}
 
 
 class World:
@@ -25,23 +28,28 @@ class World:
         self.unschedulable = UnschedulablePods(lambda: 0.0)
         self.woken = 0
         triggers = Triggers("tonnage", self.unschedulable, self._wake)
-        self._kinds = {kind.resource.path: kind for kind in triggers.kinds(BATCH_KINDS)}
+        kinds = batch_kinds(triggers.is_ours)
+        self.informer = ClusterInformer(Mock(), self.cluster, Backoff(draw=lambda: 0.5), kinds)
+        triggers.listen(self.informer)
+        self.kinds = {kind.resource.type: kind for kind in kinds}
         for thing in things:
             self.wakes(thing)
 
     def _wake(self) -> None:
         self.woken += 1
 
-    def wakes(self, thing: object) -> bool:
+    def wakes(self, thing: Any) -> bool:
         """Whether it is a reason for a cycle that a thing is so."""
-        kind = KINDS[type(thing)]
-        before = self.woken
-        self._kinds[kind.resource.path].put(self.cluster, thing)
-        return self.woken > before
+        kind = self.kinds[type(thing)]
+        return self._wakes(kind, Change(kind.resource.key(thing.metadata), thing))
 
     def wakes_without(self, gone: Pod) -> bool:
+        return self._wakes(self.kinds[Pod], Change(gone.key, gone, is_gone=True))
+
+    def _wakes(self, kind: WatchedKind, change: Change) -> bool:
         before = self.woken
-        self._kinds[PODS.resource.path].drop(self.cluster, gone.key, gone)
+        self.informer.take(kind, change)
+        assert not self.informer.problems
         return self.woken > before
 
 
@@ -155,7 +163,7 @@ def test_groups_whose_pods_wait_for_another_scheduler_are_not_ours_to_let_in() -
 
 def test_a_list_without_a_foreign_pod_lets_it_be_forgotten() -> None:
     world = World(ours("p", scheduler="another", annotations={"scheduling.k8s.io/group-name": "g"}))
-    pods = world._kinds[PODS.resource.path]
-    assert list(pods.known(world.cluster)) == ["default/p"]
-    pods.drop(world.cluster, "default/p", None)
-    assert list(pods.known(world.cluster)) == []
+    pods = world.kinds[Pod]
+    assert list(pods.handler.known(world.cluster)) == ["default/p"]
+    world.informer.take(pods, Change("default/p", is_gone=True))
+    assert list(pods.handler.known(world.cluster)) == []

@@ -20,7 +20,7 @@ class World:
 
     def cycle(self) -> CycleOutcome:
         found = self.cycle_runner.run(self.unschedulable, 0.0)
-        self.unschedulable.found_nothing(found.waiting)
+        self.unschedulable.add(found.waiting)
         return found
 
 
@@ -35,7 +35,7 @@ def test_an_impossible_pod_is_decided_once() -> None:
     assert names(first.waiting) == ["large"]
     second = world.cycle()
     assert (second.placed, second.waiting, second.waits) == ([], [], {})
-    world.unschedulable.look_again()
+    world.unschedulable.retry_all()
     assert names(world.cycle().waiting) == ["large"]
 
 
@@ -45,7 +45,7 @@ def test_a_new_member_lets_the_whole_gang_be_looked_at() -> None:
     world = World(cluster)
     assert len(world.cycle().waiting) == 3
     cluster.upsert_pod(members("g", 3, cpu=1)[2])
-    world.unschedulable.look_at_job("default/g")
+    world.unschedulable.retry_job("default/g")
     found = world.cycle()
     assert sorted(names(found.placed)) == ["g-0", "g-1", "g-2"]
     assert not found.waiting
@@ -56,13 +56,13 @@ def test_a_pod_whose_bind_failed_pauses_longer_each_time() -> None:
     for expected in (1.0, 2.0, 4.0):
         (decision,) = world.cycle().placed
         world.cycle_runner.release(decision.task.key)
-        assert world.unschedulable.failed([decision.task.key]) == expected
+        assert world.unschedulable.back_off([decision.task.key]) == expected
         assert not world.cycle().placed
-        world.unschedulable.look_again()
+        world.unschedulable.retry_all()
         assert not world.cycle().placed, "room for others is no reason to try again at once"
-        assert not world.unschedulable.end_pauses()
+        assert not world.unschedulable.end_backoffs()
         world.time += expected
-        assert world.unschedulable.end_pauses()
+        assert world.unschedulable.end_backoffs()
 
 
 def test_a_place_that_others_must_leave_first_is_not_kept_beyond_the_cycle() -> None:
@@ -73,7 +73,7 @@ def test_a_place_that_others_must_leave_first_is_not_kept_beyond_the_cycle() -> 
     found = world.cycle()
     assert [decision.why_not() for decision in found.waiting if decision.node] == ["goes to a once default/old left"]
     assert not cluster.reserved
-    assert not cluster.promised
+    assert not cluster.pipelined
     cluster.remove_pod("default/old")
-    world.unschedulable.look_again()
+    world.unschedulable.retry_all()
     assert names(world.cycle().placed) == ["p"]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 
@@ -14,7 +15,10 @@ from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import WatchedKind, batch_kinds
+from tonnage.kube.resource import Change
+from tonnage.kube.watch import Backoff
 from tonnage.manifests.read import Manifests, read_bytes
 from tonnage.model.pod import Pod
 from tonnage.scheduler.cyclerunner import CycleRunner
@@ -42,7 +46,10 @@ class Watching:
         self.unschedulable = UnschedulablePods(lambda: 0.0)
         self.woken = 0
         self.triggers = Triggers(DEFAULT_SCHEDULER, self.unschedulable, self._wake)
-        self._kinds = {kind.resource.type: kind for kind in self.triggers.kinds(BATCH_KINDS)}
+        kinds = batch_kinds(self.triggers.is_ours)
+        self.informer = ClusterInformer(Mock(), self.cluster, Backoff(draw=lambda: 0.5), kinds)
+        self.triggers.listen(self.informer)
+        self._kinds = {kind.resource.type: kind for kind in kinds}
         self.cycle_runner = CycleRunner(self.cluster, plugins, make_actions(actions))
         self.tell(*things)
 
@@ -51,10 +58,15 @@ class Watching:
 
     def tell(self, *things: Any) -> None:
         for thing in things:
-            self._kinds[type(thing)].put(self.cluster, thing)
+            kind = self._kinds[type(thing)]
+            self._take(kind, Change(kind.resource.key(thing.metadata), thing))
 
     def gone(self, pod: Pod) -> None:
-        self._kinds[Pod].drop(self.cluster, pod.key, pod)
+        self._take(self._kinds[Pod], Change(pod.key, pod, is_gone=True))
+
+    def _take(self, kind: WatchedKind, change: Change) -> None:
+        self.informer.take(kind, change)
+        assert not self.informer.problems
 
     def decide(self) -> list[Decision]:
         cycle = self.cycle_runner.run(frozenset(), NOW)

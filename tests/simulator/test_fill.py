@@ -58,7 +58,7 @@ def test_processors_on_nodes_whose_gpus_are_full_are_stranded(tmp_path):
     assert run.curves["cpu_stranded"][-1] == 37.5
 
 
-def test_fragments_are_what_the_usual_pods_cannot_use(tmp_path):
+def test_fragments_are_what_the_typical_pods_cannot_use(tmp_path):
     """Two pods of 0.7 on two cards leave 0.3 each, which is too little for a third one."""
     run = simulate(trace(tmp_path, "a,64000,9000,2,T4\n", "p,1000,10,1,700\n"), demand=70)
     assert run.curves["fragmentation_of_all"][0] == 0

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulator.traces.files import simulate, trace, workload
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.framework.session import Session
 from tonnage.simulator import fill as filling
 from tonnage.simulator.policies import POLICIES, policy_named, policy_of_file
@@ -23,7 +23,7 @@ def test_filling_one_by_one_comes_to_what_the_actions_do(tmp_path, policy, monke
     assert quick.failures
 
 
-def test_usual_pods_of_fgd_are_those_of_the_workload(tmp_path):
+def test_typical_pods_of_fgd_are_those_of_the_workload(tmp_path):
     source = trace(tmp_path, NODES, "s,2000,10,1,300\n" + "w,1000,10,1,1000\nx,1000,20,1,1000\n")
     settings = policy_named("fgd").settings(source.scene())
     (plugin,) = [plugin for plugin in settings.plugins if plugin.name == "fragmentation"]
@@ -58,7 +58,7 @@ def test_gangs_and_queues_are_left_to_the_actions():
 
 
 def test_a_name_that_is_none_is_refused():
-    with pytest.raises(SettingsError, match="there is no policy fdg; did you mean fgd"):
+    with pytest.raises(ConfigError, match="there is no policy fdg; did you mean fgd"):
         policy_named("fdg")
-    with pytest.raises(SettingsError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="there is no such file"):
         policy_of_file("none.yaml")

@@ -17,11 +17,11 @@ from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.plugins.defaults import default_plugins
-from tonnage.simulator.measure import Waits, measure, waits
+from tonnage.simulator.measure import WaitTimes, measure, wait_times
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Outcome, Placer
 from tonnage.simulator.replay import Replay, main_reason
-from tonnage.simulator.workloads.demo import Arrival, invent_arrivals, invent_nodes
+from tonnage.simulator.workloads.demo import Arrival, demo_arrivals, demo_nodes
 
 
 def replay(nodes: Iterable[Node], arrivals: Iterable[Arrival], **policies: str) -> Replay:
@@ -36,9 +36,9 @@ def quickly(cluster: Cluster) -> Placer:
 def invented(seed: int, nodes: int = 5, gpus: int = 4, placer: Callable[[Cluster], Placer] = quickly) -> Replay:
     rng = random.Random(seed)
     cluster = Cluster(default_vendors())
-    for one in invent_nodes(nodes, gpus, rng):
+    for one in demo_nodes(nodes, gpus, rng):
         cluster.upsert_node(one)
-    return Replay(cluster, placer(cluster), invent_arrivals(nodes, gpus, rng))
+    return Replay(cluster, placer(cluster), demo_arrivals(nodes, gpus, rng))
 
 
 def whole(name: str, *, priority: int = 0, created: str | None = None, **more: str) -> Pod:
@@ -68,7 +68,7 @@ def test_a_pod_waits_until_another_leaves_and_then_runs():
     assert not simulated.waiting
     simulated.advance(150)
     assert (simulated.arrived, simulated.placed, simulated.finished, simulated.running) == (2, 2, 2, 0)
-    assert simulated.summary().wait_seconds == Waits(mean=45.0, p50=0.0, p95=90.0, max=90.0)
+    assert simulated.summary().wait_seconds == WaitTimes(mean=45.0, p50=0.0, p95=90.0, max=90.0)
     assert simulated.waited_for == {"CardInsufficientMemory": 1}
     assert not simulated.cluster.holders
     assert not simulated.cluster.reserved
@@ -264,9 +264,9 @@ def test_nothing_is_over_committed_and_what_is_held_is_what_runs(seed):
 def test_everything_is_free_again_when_all_have_left():
     rng = random.Random(1)
     cluster = Cluster(default_vendors())
-    for one in invent_nodes(4, 4, rng):
+    for one in demo_nodes(4, 4, rng):
         cluster.upsert_node(one)
-    simulated = Replay(cluster, quickly(cluster), islice(invent_arrivals(4, 4, rng), 200))
+    simulated = Replay(cluster, quickly(cluster), islice(demo_arrivals(4, 4, rng), 200))
     simulated.advance(10 * 86400)
     assert (simulated.arrived, simulated.finished, len(simulated.waiting)) == (200, 200, 0)
     assert np.array_equal(cluster.columns.card_free, cluster.columns.card_total)
@@ -315,9 +315,9 @@ def test_means_are_taken_over_virtual_time():
 
 
 def test_percentiles_of_waiting_times_are_waits_that_happened():
-    assert waits([]) == Waits(0.0, 0.0, 0.0, 0.0)
-    assert waits([7.0]) == Waits(7.0, 7.0, 7.0, 7.0)
-    assert waits([float(n) for n in range(100, 0, -1)]) == Waits(50.5, 50.0, 95.0, 100.0)
+    assert wait_times([]) == WaitTimes(0.0, 0.0, 0.0, 0.0)
+    assert wait_times([7.0]) == WaitTimes(7.0, 7.0, 7.0, 7.0)
+    assert wait_times([float(n) for n in range(100, 0, -1)]) == WaitTimes(50.5, 50.0, 95.0, 100.0)
 
 
 def test_pods_still_waiting_count_with_their_time_so_far():

@@ -1,1 +1,1 @@
-"""What a cycle does, one step after another; each file is one action."""
+"""Actions: the steps of a scheduling cycle, one file each, and what several of them share."""

@@ -1,4 +1,4 @@
-"""Which jobs may be looked at: those whose group and queue exist and are open, and that were let in."""
+"""Admission of jobs: the actions consider a job if its group and queue exist, are open, and `enqueue` let it in."""
 
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Reason
@@ -6,7 +6,7 @@ from tonnage.framework.session import Session
 
 
 def why_held_back(session: Session, job: Job) -> Reason | None:
-    """Why a job is not looked at; nothing if it is."""
+    """Why the actions do not consider a job; nothing if they do."""
     groups = session.cluster.groups
     if job.is_lost:
         return Reason("GroupNotFound", f"the pods name the PodGroup {job.key}, which is not known")

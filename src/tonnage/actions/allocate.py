@@ -1,4 +1,4 @@
-"""Allocate: give waiting pods a place where they fit now, or once the pods that are leaving have left."""
+"""Action `allocate`: places waiting pods where they fit now, or once leaving pods have left."""
 
 from tonnage.actions.joballocator import JobAllocator
 from tonnage.framework.action import Action
@@ -6,7 +6,7 @@ from tonnage.framework.session import Session
 
 
 class Allocate(Action):
-    """Places the waiting pods of each job in its turn; pods that ask for nothing are left to `backfill` if it runs."""
+    """Places the waiting pods of one job after another; it leaves best-effort pods to `backfill` if that runs too."""
 
     name = "allocate"
 

@@ -1,4 +1,4 @@
-"""The actions that there are, by name."""
+"""Catalog of the actions, by name."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ ACTIONS = (
 
 
 def make_actions(names: Sequence[str] = (Allocate.name,)) -> list[Action]:
-    """The actions of those names; names that are not among them are left out."""
+    """The actions of those names; unknown names are left out."""
     made: dict[str, Action] = {
         Enqueue.name: Enqueue(),
         Allocate.name: Allocate(best_effort=Backfill.name not in names),

@@ -1,4 +1,4 @@
-"""Enqueue: let jobs in whose minimum of resources their queue can be expected to have."""
+"""Action `enqueue`: admits new jobs whose `minResources` their queue can be expected to have."""
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.jobqueue import JobQueue
@@ -9,10 +9,10 @@ from tonnage.framework.session import Session
 
 
 class Enqueue(Action):
-    """Asks the plugins about every new group that states `minResources`; the others are let in.
+    """Asks the plugins about every new group that states `minResources`; it admits all others unasked.
 
-    Jobs that were let in before stay so. What the plugins say no to is passed over by the actions that follow. Groups
-    without pods are asked about too, because whoever makes their pods may wait for that.
+    A job that was admitted stays admitted. The actions that follow skip jobs that were not. Groups without pods are
+    asked about too, because a controller may create their pods only once the group is admitted.
     """
 
     name = "enqueue"
@@ -20,11 +20,11 @@ class Enqueue(Action):
     def run(self, session: Session) -> None:
         jobs = [*session.waiting_jobs(), *(job for job in session.cluster.groups.new_jobs() if not job.tasks)]
         jobs = [job for job in jobs if _is_new(job) and why_held_back(session, job) is None]
-        job_queue = JobQueue(session, jobs, mind_shares=False)
-        while (turn := job_queue.next()) is not None:
-            _, job = turn
+        job_queue = JobQueue(session, jobs, skips_overused=False)
+        while (following := job_queue.next()) is not None:
+            _, job = following
             assert job.group is not None
-            if session.is_enqueueable(job):
+            if session.jobs.is_enqueueable(job):
                 session.enqueued.append(job)
             else:
                 session.not_enqueued[job.key] = job.group.min_resources

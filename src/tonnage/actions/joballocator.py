@@ -1,9 +1,9 @@
-"""Giving waiting pods a place, job by job: what `allocate` and `backfill` have in common.
+"""Job allocator: places the waiting pods of jobs, for the actions `allocate` and `backfill`.
 
-A job that lacks pods gets all that it needs to start in one statement, or nothing. Beyond that it gets one pod per
-turn, so that queues and jobs take turns. Pods are tried in order, without searching for a better combination: the first
-pod without a place ends the attempt, unless those that remain can still be enough. If plugins say which sets of nodes
-will do for the job as a whole, each of them is tried in that way until one holds it.
+A job below its minimum gets places for all pods that it needs to start in one statement, or for none. A job beyond it
+gets one place at a time and is queued again, so that queues and jobs alternate. Pods are tried in order, without a
+search for a better combination: the first pod without a place ends the attempt, unless the remaining pods can still be
+enough. If plugins give node sets for the job as a whole, the allocator tries one after another until one holds it.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,51 +12,50 @@ import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.jobqueue import JobQueue
-from tonnage.cluster.jobs.job import WAITING as IS_WAITING
-from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import PLACED, WAITING, Decision, Reason
+from tonnage.framework.decision import Decision, DecisionOutcome, Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
 
 class _Attempt:
-    """What came of trying to give the pods of one job places."""
+    """An attempt to place the pods of one job."""
 
     def __init__(self, tasks: list[Task], among: NodeSet | None = None) -> None:
         self.among = among
-        """The nodes on which places are looked for; all if nothing is said."""
+        """The nodes to place pods on; all nodes if there is no set."""
         self.left = tasks
-        """Pods that were not tried yet, in their order."""
+        """Pods not tried yet, in their order."""
         self.found: list[Decision] = []
         self.failed: list[Decision] = []
 
     @property
     def failed_anywhere(self) -> bool:
-        """Whether pods without a place would have none on other nodes either."""
-        others = [d for d in self.failed if d.is_of_class and d.outcome != WAITING]
+        """Whether the pods that found no place would find none on other nodes either."""
+        others = [d for d in self.failed if d.is_of_class and d.outcome != DecisionOutcome.WAITING]
         return bool(self.failed) and not others
 
 
 class JobAllocator:
-    """Serves the jobs that have waiting pods of a kind."""
+    """Places waiting pods of the kind that an action wants."""
 
     def __init__(
-        self, session: Session, action: str, wants: Callable[[Task], bool], *, mind_shares: bool = True
+        self, session: Session, action: str, wants: Callable[[Task], bool], *, skips_overused: bool = True
     ) -> None:
         self._session = session
         self._action = action
         self._wants = wants
-        self._mind_shares = mind_shares
+        self._skips_overused = skips_overused
         self._hopeless: set[Hashable] = set()
-        """Classes of pods that do not fit even once all leaving pods have left."""
+        """Classes of pods that fit nowhere even once all leaving pods have left."""
         self._left: dict[Job, list[Task]] = {}
-        """The pods of jobs that were served before which have not been tried."""
+        """Per job that was queued again, its pods not tried yet."""
 
     def run(self) -> None:
-        """Serve every job in its turn."""
+        """Place pods until no job is left that could get a place."""
         session = self._session
         jobs: list[Job] = []
         for job in session.waiting_jobs(self._wants):
@@ -65,34 +64,35 @@ class JobAllocator:
                 jobs.append(job)
             else:
                 self._refuse(self._wanted(job), self._action, reason)
-        job_queue = JobQueue(session, jobs, self._mind_shares)
-        while (turn := job_queue.next()) is not None:
-            if self._serve(*turn):
-                job_queue.put_back(turn[1])
+        job_queue = JobQueue(session, jobs, skips_overused=self._skips_overused)
+        while (following := job_queue.next()) is not None:
+            queue, job = following
+            if self._allocate(queue, job):
+                job_queue.put_back(job)
 
-    def _serve(self, queue: Queue, job: Job) -> bool:
-        """Give a job what it needs to start, or one more pod; whether it has pods left for another turn."""
+    def _allocate(self, queue: Queue, job: Job) -> bool:
+        """Place the pods that a job needs to start, or one more; the result is whether it has pods left to try."""
         tasks = self._left.pop(job, None)
         if tasks is None:
-            invalid = self._session.why_invalid(job)
+            invalid = self._session.jobs.why_invalid(job)
             if invalid is not None:
                 self._refuse(self._wanted(job), *invalid)
                 return False
             tasks = self._candidates(job)
-        if job.maximum is not None and job.promised() >= job.maximum:
-            message = f"{job.key} has places for {job.promised()} pods, and may have {job.maximum}"
+        if job.maximum is not None and job.with_place() >= job.maximum:
+            message = f"{job.key} has places for {job.with_place()} pods, and may have {job.maximum}"
             self._refuse(tasks, self._action, Reason("EnoughPods", message))
             return False
-        sets = self._session.node_sets(job, tasks)
+        sets = self._session.jobs.node_sets(job, tasks)
         if sets is not None:
-            return self._serve_within(sets, queue, job, tasks)
+            return self._allocate_within(sets, queue, job, tasks)
         attempt = _Attempt(tasks)
         with Statement(self._session) as statement:
             self._try(statement, queue, job, attempt)
             return self._conclude(statement, job, attempt)
 
-    def _serve_within(self, sets: NodeSets, queue: Queue, job: Job, tasks: list[Task]) -> bool:
-        """The same on the nodes of one set: the first that holds the job now, else the first that will."""
+    def _allocate_within(self, sets: NodeSets, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+        """The same on the nodes of one set: the first that holds the job now, else the first that will later."""
         session = self._session
         later: NodeSet | None = None
         most, reason = 0, sets.reason
@@ -100,9 +100,9 @@ class JobAllocator:
             attempt = _Attempt(list(tasks), one)
             with Statement(session) as statement:
                 self._try(statement, queue, job, attempt)
-                if attempt.found and session.is_ready(job) and attempt.found[-1].outcome == PLACED:
+                if attempt.found and session.jobs.is_ready(job) and attempt.found[-1].outcome == DecisionOutcome.PLACED:
                     return self._conclude(statement, job, attempt)
-                if attempt.found and session.is_pipelined(job):
+                if attempt.found and session.jobs.is_pipelined(job):
                     later = later or one
                 elif attempt.failed_anywhere and later is None:
                     return self._conclude(statement, job, attempt)
@@ -120,18 +120,18 @@ class JobAllocator:
             return self._conclude(statement, job, attempt)
 
     def _wanted(self, job: Job) -> list[Task]:
-        return [task for task in job.tasks_that(IS_WAITING) if self._wants(task)]
+        return [task for task in job.tasks_that(PodStatus.WAITING) if self._wants(task)]
 
     def _candidates(self, job: Job) -> list[Task]:
-        """Pods that may get a place now, in order: first what each role lacks, then what the job is to start with.
+        """The pods to try, in order: first the pods that each role lacks, then the others.
 
-        A job that lacks pods may start only with pods that another action would serve; those come last.
+        A job below its minimum may need pods that another action places to start at all; those come last.
         """
         lacking = job.lacking() if job.group is not None else {}
-        tasks = job.tasks_that(IS_WAITING)
+        tasks = job.tasks_that(PodStatus.WAITING)
         if not lacking:
-            return self._session.ordered([task for task in tasks if self._wants(task)])
-        tasks = sorted(self._session.ordered(tasks), key=lambda task: not self._wants(task))
+            return self._session.jobs.ordered_tasks([task for task in tasks if self._wants(task)])
+        tasks = sorted(self._session.jobs.ordered_tasks(tasks), key=lambda task: not self._wants(task))
         if job.group is None or not job.roles:
             return tasks
         first: list[Task] = []
@@ -144,7 +144,7 @@ class JobAllocator:
         return [*first, *(task for task in tasks if task.key not in chosen)]
 
     def _try(self, statement: Statement, queue: Queue, job: Job, attempt: _Attempt) -> None:
-        """Place pods until the job can start, or cannot any more."""
+        """Place pods until the job can start, or no longer can."""
         session = self._session
         failures = 0
         tasks = attempt.left
@@ -153,17 +153,17 @@ class JobAllocator:
             if decision.node is not None:
                 attempt.found.append(decision)
                 del tasks[0]
-                if session.is_ready(job):
+                if session.jobs.is_ready(job):
                     return
                 continue
             failures += 1
             tasks = attempt.left = self._without_alike(decision, tasks, attempt.failed)
-            # Asking takes as long as there are pods left, so it is not done after each of very many failures.
+            # The question costs time per pod left, so it is asked after 1, 2, 4, 8 ... failures only.
             if failures & (failures - 1) == 0 and not self._can_still_start(job, tasks):
                 return
 
     def _without_alike(self, decision: Decision, tasks: list[Task], failed: list[Decision]) -> list[Task]:
-        """The pods that are worth trying after one found no place; those like it would find none either."""
+        """The pods worth trying after one found no place; pods of its class would find none either."""
         failed.append(decision)
         if not decision.is_of_class or len(tasks) == 1:
             return tasks[1:]
@@ -181,17 +181,17 @@ class JobAllocator:
         if job.group is None:
             return True
         with job.supposing(tasks):
-            return self._session.is_pipelined(job)
+            return self._session.jobs.is_pipelined(job)
 
     def _place(self, statement: Statement, queue: Queue, task: Task, among: NodeSet | None) -> Decision:
         session = self._session
-        refused = session.why_not_allocatable(queue, task)
+        refused = session.queues.why_not_allocatable(queue, task)
         if refused is not None:
             return session.refuse(task, *refused)
         decision = statement.place(task, among)
         if decision.node is not None or not session.cluster.leaving:
             return decision
-        # Within an action room only shrinks, so what did not fit once need not be tried again.
+        # Within an action room only shrinks, so a class that did not fit once need not be tried again.
         kind = (among.name if among is not None else "", session.class_key(task))
         if kind in self._hopeless:
             return decision
@@ -201,13 +201,13 @@ class JobAllocator:
         self._hopeless.add(kind)
         return decision
 
-    # -- what came of it
+    # -- results
 
     def _conclude(self, statement: Statement, job: Job, attempt: _Attempt) -> bool:
-        """Keep what was found if the job can start with it, now or later; what is not kept is undone."""
+        """Commit the places found if the job can start with them, now or later; else the statement undoes them."""
         session = self._session
-        is_ready = session.is_ready(job)
-        if attempt.found and not is_ready and not session.is_pipelined(job):
+        is_ready = session.jobs.is_ready(job)
+        if attempt.found and not is_ready and not session.jobs.is_pipelined(job):
             tasks = [*(decision.task for decision in attempt.found), *attempt.left]
             self._refuse(tasks, self._action, self._why_not_ready(job, attempt))
             attempt.found = []
@@ -225,25 +225,25 @@ class JobAllocator:
         return bool(self._left[job])
 
     def _make_wait(self, found: Sequence[Decision]) -> None:
-        """Some pods of the job have to wait for others to leave, so all of them wait, with their places."""
+        """Let all pods of the job wait with their places, because some of them wait for others to leave."""
         leaving = sorted({key for decision in found for key in decision.waits_for})
         for decision in found:
-            decision.outcome = WAITING
+            decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = leaving
-            self._session.cluster.promise(decision.task.key)
+            self._session.cluster.pipeline(decision.task.key)
 
     def _why_not_ready(self, job: Job, attempt: _Attempt) -> Reason:
-        """What the job lacks, before its attempt is undone."""
+        """What the job lacks; to be asked before its attempt is undone."""
         lacking = job.lacking()
         if not lacking:
             return Reason("JobNotReady", f"{job.key} cannot start with the pods that have a place")
         pods, untried = len(job.tasks) + len(job.finished), len(attempt.left)
-        message = f"{job.key} needs {job.minimum} of {pods} pods placed, {job.promised()} fit"
+        message = f"{job.key} needs {job.minimum} of {pods} pods placed, {job.with_place()} fit"
         message += f" and {untried} were not tried" if untried else ""
         with job.supposing(attempt.left):
             short = sorted(role for role in job.lacking() if role is not None)
         for role in short:
-            message += f"; of role {role} it needs {job.roles[role]}, {job.promised(role)} fit"
+            message += f"; of role {role} it needs {job.roles[role]}, {job.with_place(role)} fit"
         if attempt.failed:
             first = attempt.failed[0]
             message += f"; {first.task.key}: {first.why_not()}"

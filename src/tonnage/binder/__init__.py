@@ -1,1 +1,1 @@
-"""The binder: writes Bindings, hands pods over to device plugins, and notices overlaps."""
+"""The binder: Bindings, the hand-over to device plugins, node locks, preflight and overlaps."""

@@ -1,7 +1,7 @@
-"""The Binding: one write gives a pod its node and its devices.
+"""BindingWriter: the Binding, one write that gives a pod its node and its devices.
 
-When the outcome of a write is not known (time-out, reset, an error of the server's) it is repeated: it can only succeed
-once, and its answer then says what happened.
+A write whose outcome is unknown (time-out, reset, an error of the server) is repeated: only one can succeed, and the
+answer to the next then says what happened.
 """
 
 import asyncio
@@ -25,29 +25,29 @@ NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
 BIND_TIME = "hami.io/bind-time"
 CONFLICT, NOT_FOUND = 409, 404
-REFUSED, FOUND_BOUND, FOUND_NOT_BOUND = "refused", "found bound", "found not bound"
+REFUSED, FOUND_BOUND, FOUND_NOT_BOUND = "refused", "found_bound", "found_not_bound"
 _LONGEST_LABEL = 63
 _TRIES = 4
 _WRITE_SECONDS = 10.0
 _LATE_SECONDS = 10.0
-"""How long a write without an answer may still take effect."""
+"""How long a write without an answer may still take effect, in seconds."""
 
 
 class BindError(Exception):
-    """Why a pod was not bound, in words for its event."""
+    """Why a pod was not bound, in words for its Event."""
 
     def __init__(self, message: str, lasting: bool = False) -> None:
         super().__init__(message)
         self.lasting = lasting
-        """Whether trying again makes no sense: the pod is gone or has a node."""
+        """Whether it makes no sense to repeat the bind: the pod is gone or has a node, or its place is lost."""
 
 
 class BindUnknownError(Exception):
-    """The outcome of a bind is not known; the pod's place is to be kept until it is."""
+    """The outcome of a bind is unknown; the pod's place must stay reserved until it is known."""
 
 
 class BindingWriter:
-    """Writes Bindings, and what HAMi's plugins need around them."""
+    """Writes Bindings, with the locks, annotations and labels that HAMi's plugins need."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class BindingWriter:
         """Seconds that never go back, for how long things take."""
         self._fence = fence
         self.conflicts: Counter[str] = Counter()
-        """Bindings that met a conflict, or whose outcome was not known, by what became of them."""
+        """Bindings that met a conflict or whose outcome was unknown, by what was found in the end."""
         self.node_locks = NodeLocks(client, cluster, now)
         self.locks = self.node_locks.outcomes
 
     def is_handed_over(self, decision: Decision) -> bool:
-        """Whether a device plugin is to be told which cards the pod has; a kubelet chooses plain ones itself."""
+        """Whether a device plugin must be told which cards the pod has; the kubelet chooses plain cards itself."""
         state = self._cluster.nodes.get(decision.node or "")
         uuids = [use.uuid for _, uses in decision.grant for container in uses for use in container]
         if state is None:
@@ -100,21 +100,21 @@ class BindingWriter:
                 await self._client.request("POST", path, body=body, timeout=seconds)
                 return
             except StatusError as error:
-                # Once a try may have succeeded, a refusal of the next says nothing, unless the pod is gone.
+                # Once an attempt may have succeeded, a refusal of the next says nothing, unless the pod is gone.
                 if error.is_definite and (failure is None or error.status == NOT_FOUND):
                     self.conflicts[REFUSED] += error.status == CONFLICT
                     message = f"the API server refuses to bind {task.key} to {node}: {error}"
                     raise BindError(message, error.status in (CONFLICT, NOT_FOUND)) from error
                 failure = error
                 if error.status == CONFLICT:
-                    # An earlier try may have been the one that succeeded.
+                    # An earlier attempt may have succeeded.
                     break
             except ConnectionLostError as error:
                 failure = error
         raise BindUnknownError(f"whether {task.key} is bound to {node} is not known yet: {failure}")
 
     def _seconds_for(self, task: Task) -> float:
-        """How long a write may take; BindError if it must not be begun."""
+        """How long a write may take; BindError if this replica no longer leads."""
         left, least = self._fence()
         if left < least:
             raise BindError(f"{task.key} is not bound: this replica leads no longer")
@@ -152,7 +152,13 @@ class BindingWriter:
     # -- afterwards
 
     async def is_bound(self, task: Task, goes_on: Callable[[], bool]) -> bool | None:
-        """Read a pod until it is certain whether it was bound; nothing if that does not matter any more."""
+        """Read a pod until it is certain whether it was bound; None once `goes_on` says that it does not matter."""
+        is_bound = await self._find_out(task, goes_on)
+        is_running = is_bound or task.key in self._cluster.running
+        self.conflicts[FOUND_BOUND if is_running else FOUND_NOT_BOUND] += 1
+        return is_bound
+
+    async def _find_out(self, task: Task, goes_on: Callable[[], bool]) -> bool | None:
         delay, trusted = 0.5, self._clock() + _LATE_SECONDS
         while goes_on():
             await asyncio.sleep(delay)
@@ -196,10 +202,10 @@ def device_annotations(cluster: Cluster, task: Task, node: str, grant: Grant, se
 
 
 def _shares(task: Task) -> bool:
-    """Whether the pod has a part of a card, which the record must name whatever the card is."""
+    """Whether the pod has a share of a card, which the annotation must name on cards of any mode."""
     return any(request.shares for demand in task.demands for request in demand.requests)
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Where a pod is."""
+    """The path of a pod in the API."""
     return f"/api/v1/namespaces/{namespace or 'default'}/pods/{name}"

@@ -1,7 +1,7 @@
-"""The lock of a node, which tells its device plugin which of the node's pods it is asked about.
+"""NodeLocks: the lock of a node, which tells its device plugin which pod the kubelet asks about.
 
-It is written only where the plugin could take another pod for this one. A lock that was written and that the watch has
-not shown yet counts as being there: its pod may be gone before the plugin could take it away.
+A lock is written only if the plugin could take another pod for this one. A lock that was written and that the watch has
+not shown yet counts as present: its pod may be gone before the plugin could remove the lock.
 """
 
 from collections import Counter
@@ -12,16 +12,17 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
-from tonnage.kube.informer import NODES, FollowedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import NODES, WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.model.timestamp import rfc3339
 
 LOCK = "hami.io/mutex.lock"
-TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken over", "not taken"
+TAKEN, TAKEN_OVER, NOT_TAKEN = "taken", "taken_over", "not_taken"
 
 
 class NodeLocks:
-    """Writes locks, and knows on which nodes one may be."""
+    """Writes locks, and knows which nodes may have one."""
 
     def __init__(self, client: Client, cluster: Cluster, now: Callable[[], float]) -> None:
         self._client = client
@@ -29,9 +30,9 @@ class NodeLocks:
         self._now = now
         """Seconds since 1970."""
         self._unseen: dict[str, str] = {}
-        """Per node the lock that was written last, until the watch shows it."""
+        """By node, the lock that was written last, until the watch shows it."""
         self.outcomes: Counter[str] = Counter()
-        """Locks that were written, by what became of that."""
+        """Writes of locks, by outcome."""
 
     def is_needed(self, task: Task, node: str) -> bool:
         """Whether the node's plugin could take another pod for this one."""
@@ -45,7 +46,7 @@ class NodeLocks:
         return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
 
     async def take(self, task: Task, node: str, seconds: float) -> None:
-        """Name the pod in the node's lock, whoever is named there; KubeError if that fails."""
+        """Name the pod in the node's lock, even if it names another pod; KubeError if that fails."""
         lock = f"{rfc3339(self._now())},{task.namespace},{task.name}"
         state, before = self._cluster.nodes.get(node), self._unseen.get(node)
         is_free = state is None or not state.node.annotations.get(LOCK)
@@ -60,9 +61,13 @@ class NodeLocks:
             raise
         self.outcomes[TAKEN if is_free else TAKEN_OVER] += 1
 
-    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change of nodes."""
+        informer.add_listener([NODES], self.seen)
+
+    def seen(self, _nodes: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows of nodes."""
-        if kind.resource.kind != NODES.resource.kind or not self._unseen:
+        if not self._unseen:
             return
         for change in changes:
             shown = None if change.object is None else change.object.annotations.get(LOCK)

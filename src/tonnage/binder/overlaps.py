@@ -1,9 +1,9 @@
-"""Noticing that two bound pods hold the same part of a card, and evicting the one that came later.
+"""Overlaps: bound pods that hold the same part of a card, of which the later one is evicted.
 
-It cannot happen as long as writes take effect when they are sent. One that is held up somewhere on its way, until
-another replica leads and has given its place away, cannot be told apart from a lost one. Every pod that becomes bound
-is therefore looked at: a card that is given out more often than it is there makes it suspect, and if that is still so
-a moment later, it has to go. Cards that have shrunk under their pods make nobody suspect.
+Overlaps cannot happen as long as writes take effect when they are sent. But a write that the network delays until
+another replica leads and has given its place away looks like a lost one. So every newly bound pod is checked: it is
+suspect if one of its cards is over-committed, and is evicted if that is still so 1.5 seconds later. A card that has
+shrunk under its pods makes no pod suspect.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from tonnage.model.pod import Pod
 log = logging.getLogger(__name__)
 
 MOMENT = 1.5
-"""Seconds in which what is known of nodes may catch up with what is known of pods."""
+"""Seconds that the watch of nodes has to catch up with the watch of pods."""
 RECENT = 60.0
-"""Pods that were bound longer ago when this process starts are not looked at."""
+"""When this process starts, it checks pods that were bound within so many seconds."""
 _BEAT = 0.5
 _AGAIN = 5.0
-"""Seconds until an eviction that was refused is tried again."""
+"""Seconds until a refused eviction is repeated."""
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
@@ -42,11 +42,11 @@ class Suspect:
         self.uid = uid
         self.why = why
         self.again = since + MOMENT
-        """When to look at it next."""
+        """When to check the pod next."""
 
 
 class Overlaps:
-    """Looks at pods as they are bound, and evicts while `run` runs and this replica leads."""
+    """Checks newly bound pods, and evicts while `run` runs and this replica leads."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Overlaps:
         cluster: Cluster,
         now: Callable[[], float],
         clock: Callable[[], float],
-        tell: Callable[[Pod, str], None],
+        on_evicted: Callable[[Pod, str], None],
         may_evict: Callable[[], bool],
     ) -> None:
         self._client = client
@@ -62,18 +62,18 @@ class Overlaps:
         self._now = now
         """Seconds since 1970, to which the times of binds are compared."""
         self._clock = clock
-        self._tell = tell
-        """Told of every pod that was evicted, and why."""
+        self._on_evicted = on_evicted
+        """Called with every evicted pod and the reason."""
         self._may_evict = may_evict
         self.is_settled = False
-        """Whether everything was listed, so that pods which become known now have been bound just now."""
+        """Whether all pods were listed, so that a bound pod that appears now was bound just now."""
         self._known: dict[str, str | None] = {}
-        """The UID of every bound pod that was looked at."""
+        """The UID of every bound pod that was checked."""
         self.suspects: dict[str, Suspect] = {}
-        """In the order in which they came."""
+        """By the time at which they were bound."""
 
     def seen(self, changes: Sequence[Change]) -> None:
-        """Look at pods that have become bound."""
+        """Check newly bound pods."""
         new: list[Pod] = []
         for change in changes:
             pod: Pod | None = change.object
@@ -85,10 +85,10 @@ class Overlaps:
                     self._known[change.key] = uid
                     new.append(pod)
         oldest = 0.0 if self.is_settled else self._now() - RECENT
-        self._look_at(sorted((pod for pod in new if bound_at(pod) >= oldest), key=bound_at))
+        self._check(sorted((pod for pod in new if bound_at(pod) >= oldest), key=bound_at))
 
-    def _look_at(self, pods: Sequence[Pod]) -> None:
-        """Take for suspect those of the pods for which those before them leave no room."""
+    def _check(self, pods: Sequence[Pod]) -> None:
+        """Suspect each pod for which earlier pods leave no room."""
         left_out = {*self.suspects, *(pod.key for pod in pods)}
         for pod in pods:
             why = next(overlapped(self._cluster, pod.key, left_out), "")
@@ -98,15 +98,15 @@ class Overlaps:
                 left_out.discard(pod.key)
 
     async def run(self) -> None:
-        """Evict those that stay suspect, until cancelled."""
+        """Evict overlapping pods until cancelled."""
         while True:
             await asyncio.sleep(_BEAT)
             if self._may_evict():
-                for task, why in self.guilty():
+                for task, why in self.to_evict():
                     await self._evict(task, why)
 
-    def guilty(self) -> list[tuple[Task, str]]:
-        """The pods that have to go now, with the reason; the first that came stay as far as there is room."""
+    def to_evict(self) -> list[tuple[Task, str]]:
+        """The pods to evict now, each with the reason; earlier pods stay as far as there is room."""
         found: list[tuple[Task, str]] = []
         left_out = set(self.suspects)
         for key, suspect in list(self.suspects.items()):
@@ -139,17 +139,17 @@ class Overlaps:
         except KubeError as error:
             log.warning("%s: %s; whether it is evicted is not known: %s", task.key, why, error)
             return
-        self._tell(task.pod, f"evicted: {why}")
+        self._on_evicted(task.pod, f"evicted: {why}")
 
 
 def bound_at(pod: Pod) -> float:
-    """When a pod was bound, in seconds since 1970 as far as it says so."""
+    """When a pod was bound, in seconds since 1970; 0 if its annotation does not say."""
     text = pod.annotations.get(BIND_TIME, "")
     return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
 def overlapped(cluster: Cluster, key: str, without: Iterable[str] = ()) -> Iterator[str]:
-    """What a bound pod holds of its cards although others do, in words; some pods are left out of the count."""
+    """What a bound pod holds of its cards that other pods hold too, in words; pods in `without` do not count."""
     state = cluster.nodes.get(cluster.holders.get(key, ""))
     if state is None or key not in state.holdings:
         return
@@ -172,7 +172,7 @@ def overlapped(cluster: Cluster, key: str, without: Iterable[str] = ()) -> Itera
 def _others(
     cluster: Cluster, state: NodeState, vendor: int, uuid: str, without: set[str]
 ) -> Iterator[tuple[str, CardUse]]:
-    """The bound pods on a card, and what they hold of it; what is only reserved holds nothing yet."""
+    """The bound pods on a card, and what they hold of it; reserved places do not count."""
     for key, holding in state.holdings.items():
         if key not in without and key in cluster.running:
             for use in holding.vendors:
@@ -185,7 +185,7 @@ def _too_much(card: CardUse, others: Sequence[CardUse], there: tuple[int, int, i
     for name, room in zip(parts, there, strict=True):
         before = sum(getattr(other, name) for other in others)
         taken = before + getattr(card, name)
-        # A card that the others alone exceed has shrunk, or nothing is known of its size.
+        # If the others alone exceed the card, it has shrunk, or its size is unknown.
         if before <= room < taken and room > 0:
             return f"holds {taken - room} {name} too many ({taken} of {room} in use)"
     return ""

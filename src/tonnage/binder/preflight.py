@@ -1,4 +1,4 @@
-"""What came between a decision and its Binding: the node or a card may have changed or gone meanwhile."""
+"""The preflight check before a Binding: whether the node and the cards are still as they were decided."""
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import MIG_MODE
@@ -6,7 +6,7 @@ from tonnage.framework.decision import Decision
 
 
 def preflight(cluster: Cluster, decision: Decision) -> str:
-    """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
+    """Why the pod can no longer have its place; empty if it can."""
     assert decision.node is not None
     state = cluster.nodes.get(decision.node)
     if state is None:

@@ -57,7 +57,7 @@ def _show_defaults(output: str) -> None:
 def _check(file: str, output: str, finder: "PluginFinder") -> bool:
     from tonnage.config.deviceconfig import is_device_configuration, load_devices
     from tonnage.config.load import load_text
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
     from tonnage.model.wire import encode_pretty
 
     errors: list[Note] = []
@@ -67,7 +67,7 @@ def _check(file: str, output: str, finder: "PluginFinder") -> bool:
             warnings = load_devices(text, source).warnings
         else:
             warnings = load_text(text, source, finder).warnings
-    except SettingsError as error:
+    except ConfigError as error:
         source, errors, warnings = error.source, error.errors, error.warnings
     if output == "json":
         found = {"errors": _as_data(errors), "warnings": _as_data(warnings)}

@@ -30,7 +30,7 @@ def command() -> None:
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare(kubeconfig: str | None, context: str | None, seconds: float, output: str) -> None:
-    """Compare the live picture with a fresh list.
+    """Compare the cluster state that Tonnage keeps with a fresh list.
 
     Nodes, pods and all else that decides where pods go are listed and watched for some time; then everything is
     listed anew, and whatever the two have otherwise is printed. Nothing is written to the cluster.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tonnage.kube.leaderelection.leaderelector import Election
+    from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
 
 _PREFIX = "--leader-elect"
 
@@ -28,7 +28,9 @@ def election_options(command: Callable[..., Any]) -> Callable[..., Any]:
         from tonnage.kube.leaderelection.candidate import Durations
 
         durations = Durations(
-            lease=leader_elect_lease_duration, deadline=leader_elect_renew_deadline, period=leader_elect_retry_period
+            lease_duration=leader_elect_lease_duration,
+            renew_deadline=leader_elect_renew_deadline,
+            retry_period=leader_elect_retry_period,
         )
         election = None
         if leader_elect:
@@ -76,12 +78,12 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str) -
         raise click.BadParameter(str(error)) from error
 
 
-def _election(namespace: str, name: str, durations: Any) -> "Election":
+def _election(namespace: str, name: str, durations: Any) -> "LeaderElectionConfig":
     """Who this process is: its host, and a part that no other process has, be it its successor."""
     import socket
     import uuid
 
-    from tonnage.kube.leaderelection.leaderelector import Election
+    from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
 
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    return Election(namespace=namespace, name=name, identity=identity, durations=durations)
+    return LeaderElectionConfig(namespace=namespace, name=name, identity=identity, durations=durations)

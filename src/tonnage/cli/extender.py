@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.inputs import find_plugins, valid_settings, valid_vendors
+from tonnage.cli.inputs import find_plugins, valid_config, valid_vendors
 from tonnage.extender.flags import extender_options
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tonnage.devices.base import Vendor
     from tonnage.extender.options import ExtenderOptions
-    from tonnage.extender.replicas import Election
+    from tonnage.extender.replicas import SchedulerLeaseConfig
     from tonnage.framework.plugin import Plugin
 
 log = logging.getLogger("tonnage.extender")
@@ -36,23 +36,13 @@ def command(options: "ExtenderOptions") -> None:
     from tonnage.server.http import ServeError
 
     log_to_stderr(options.debug)
-    for warning in (*options.warnings, *_without_effect(options)):
+    for warning in options.warnings:
         click.echo(f"warning: {warning}", err=True)
     vendors, plugins = _vendors(options), _plugins(options)
     try:
         uvloop.run(_serve(options, vendors, plugins))
     except (KubeError, ServeError) as error:
         raise click.ClickException(str(error)) from error
-
-
-def _without_effect(options: "ExtenderOptions") -> "Sequence[str]":
-    """Flags that are taken for compatibility and change nothing here."""
-    told = {
-        "--profiling: no profiles are served": options.profiling,
-        "--node-label-selector: all nodes are looked at": bool(options.node_label_selector),
-        "--kube-timeout: requests have time-outs of their own": bool(options.kube_timeout),
-    }
-    return [text for text, given in told.items() if given]
 
 
 def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
@@ -67,21 +57,21 @@ def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
 
     plugins = default_plugins()
     if options.config:
-        plugins = valid_settings(options.config, find_plugins(())).plugins
+        plugins = valid_config(options.config, find_plugins(())).plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
 
 
-def _election(options: "ExtenderOptions") -> "Election | None":
+def _election(options: "ExtenderOptions") -> "SchedulerLeaseConfig | None":
     """By which lease replicas agree; who this one is comes from its host and, for its pod, from the environment."""
     import os
     import socket
 
-    from tonnage.extender.replicas import Election
+    from tonnage.extender.replicas import SchedulerLeaseConfig
 
     if not options.leader_elect:
         return None
     host = socket.gethostname()
-    return Election(
+    return SchedulerLeaseConfig(
         lease_namespace=options.leader_elect_resource_namespace,
         lease_name=options.leader_elect_resource_name,
         host=host,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 if TYPE_CHECKING:
-    from tonnage.config.deviceconfig import DeviceSettings
+    from tonnage.config.deviceconfig import DeviceConfig
     from tonnage.config.finder import PluginFinder
-    from tonnage.config.load import Settings
+    from tonnage.config.load import SchedulerConfig
     from tonnage.devices.base import Vendor
 
 STANDARD_INPUT = "-"
@@ -37,21 +37,21 @@ def find_plugins(files: Sequence[str]) -> "PluginFinder":
         raise BadInput(str(error)) from error
 
 
-def valid_settings(file: str, finder: "PluginFinder") -> "Settings":
+def valid_config(file: str, finder: "PluginFinder") -> "SchedulerConfig":
     """The configuration in a file, or on standard input, with warnings told; ends the command if it is not valid."""
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
 
     try:
-        settings = load_settings(file, finder)
-    except SettingsError as error:
+        settings = load_config(file, finder)
+    except ConfigError as error:
         raise BadInput(f"the configuration is not valid\n{error}") from error
     for note in settings.warnings:
         click.echo(note.shown(settings.source, "warning"), err=True)
     return settings
 
 
-def load_settings(file: str, finder: "PluginFinder") -> "Settings":
-    """The configuration in a file, or on standard input; SettingsError with all that is wrong."""
+def load_config(file: str, finder: "PluginFinder") -> "SchedulerConfig":
+    """The configuration in a file, or on standard input; ConfigError with all that is wrong."""
     from tonnage.config.load import load_bytes, load_file
 
     if file == STANDARD_INPUT:
@@ -67,13 +67,13 @@ def device_vendors(file: str | None) -> "Sequence[Vendor]":
     return default_vendors() if file is None else valid_vendors(lambda: load_devices_file(file))
 
 
-def valid_vendors(load: "Callable[[], DeviceSettings]") -> "Sequence[Vendor]":
+def valid_vendors(load: "Callable[[], DeviceConfig]") -> "Sequence[Vendor]":
     """The vendors of a device configuration; what is wrong with it ends the command, what is doubtful is said."""
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
 
     try:
         found = load()
-    except SettingsError as error:
+    except ConfigError as error:
         raise BadInput(f"the device configuration is not valid\n{error}") from error
     for note in found.warnings:
         click.echo(note.shown(found.source, "warning"), err=True)
@@ -81,7 +81,7 @@ def valid_vendors(load: "Callable[[], DeviceSettings]") -> "Sequence[Vendor]":
 
 
 def configuration(file: str) -> tuple[str, str]:
-    """The text of a file, or of standard input, and how messages name it; SettingsError if it cannot be read."""
+    """The text of a file, or of standard input, and how messages name it; ConfigError if it cannot be read."""
     from tonnage.config.source import text_of, text_of_file
 
     if file == STANDARD_INPUT:

@@ -34,13 +34,13 @@ def command(nodes: int, gpus: int, seed: int, scheduler: bool, output: str) -> N
     from tonnage.lab.control_plane import ControlPlane
     from tonnage.lab.parts import PartsError, build
     from tonnage.lab.program import LabError
-    from tonnage.simulator.workloads.demo import invent_nodes
+    from tonnage.simulator.workloads.demo import demo_nodes
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         build(lambda line: click.echo(line, err=True))
         with ControlPlane() as plane:
-            plane.api.create_nodes(invent_nodes(nodes, gpus, Random(seed)))
+            plane.api.create_nodes(demo_nodes(nodes, gpus, Random(seed)))
             if scheduler:
                 plane.run_scheduler()
             with suppress(KeyboardInterrupt):

@@ -48,8 +48,7 @@ def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
     about: dict[str, Any] = {"name": name, "class": f"{kind.__module__}:{kind.__qualname__}"}
     about["summary"] = summary[0] if summary else ""
     try:
-        plugin = kind()
-        plugin.is_named = True
+        plugin = kind().with_options(is_named=True)
         about["arguments"] = plugin.written_arguments()
         about["points"] = registered_points(plugin)
     except SessionError as error:

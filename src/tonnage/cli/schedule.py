@@ -16,7 +16,7 @@ from tonnage.cli.inputs import (
     find_plugins,
     plugin_files,
     standard_input,
-    valid_settings,
+    valid_config,
 )
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def command(
 def _settings(
     config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
 ) -> "tuple[list[Plugin], Sequence[str]]":
-    """The plugins and actions of the configuration, or the stock ones; flags that were given count more than either.
+    """The plugins and actions of the configuration, or the default ones; flags that were given count more than either.
 
     Plugins of files that the configuration does not name run with their defaults.
     """
@@ -168,7 +168,7 @@ def _settings(
     if config is not None:
         if config == STANDARD_INPUT and STANDARD_INPUT in files:
             raise BadInput("standard input can be read only once; give - once")
-        settings = valid_settings(config, finder)
+        settings = valid_config(config, finder)
         plugins, actions = settings.plugins, settings.actions
     named = {plugin.name for plugin in plugins}
     plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]

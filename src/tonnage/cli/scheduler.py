@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tonnage.devices.base import Vendor
-    from tonnage.kube.leaderelection.leaderelector import Election
+    from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
     from tonnage.scheduler.reload.reloader import Configuration
     from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
     from tonnage.server.flagvalues import Address
@@ -95,7 +95,7 @@ def command(
     bind_workers: int,
     http_bind: "Address",
     debug: bool,
-    election: "Election | None",
+    election: "LeaderElectionConfig | None",
 ) -> None:
     """Schedule the pods of a cluster that name it: gangs start whole, queues get their share, pods share GPUs.
 
@@ -118,7 +118,7 @@ def command(
 
 
 def _loaded(text: str, name: str) -> "Configuration":
-    """The configuration in a text; SettingsError with all that is wrong."""
+    """The configuration in a text; ConfigError with all that is wrong."""
     from tonnage.actions.catalog import make_actions
     from tonnage.config.load import load_text
     from tonnage.scheduler.reload.reloader import Configuration
@@ -140,11 +140,11 @@ def _default() -> "Configuration":
 @contextmanager
 def _wrong_is_the_end() -> "Iterator[None]":
     """At the start there is nothing else to go by."""
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
 
     try:
         yield
-    except SettingsError as error:
+    except ConfigError as error:
         raise BadInput(f"the configuration is not valid\n{error}") from error
 
 
@@ -172,7 +172,7 @@ async def _serve(
     kubeconfig: str | None,
     bind_workers: int,
     http_bind: "Address",
-    election: "Election | None",
+    election: "LeaderElectionConfig | None",
 ) -> None:
     import random
     import time

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tonnage.simulator.source import SceneSource, Setting
     from tonnage.simulator.studies.cache import Cache
     from tonnage.simulator.studies.results import Results
-    from tonnage.simulator.studies.sweep import Manner
+    from tonnage.simulator.studies.sweep import RunOptions
 
 _MOST_TOLD = 5
 _EXAMPLES = """\b
@@ -144,10 +144,10 @@ def command(
         sources = _sources(workload, nodes, pods, files)
         variations = [(), *(_settings(change) for change in changes)]
         wanted = _policies(policies, next(iter(sources.values())), plugins)
-        manner = _manner(mode or ("fill" if pods else "replay"), numbers)
+        options = _options(mode or ("fill" if pods else "replay"), numbers)
         cache = None if no_cache else _cache(cache_folder)
         processes = numbers["processes"] or os.cpu_count() or 1
-        study = _Study(sources, variations, wanted, manner, _seeds(sources, numbers), processes, dask, cache)
+        study = _Study(sources, variations, wanted, options, _seeds(sources, numbers), processes, dask, cache)
         results = study.run(click.get_current_context().meta["typed"], with_bound=output == "json" or bool(report_file))
     if csv_file is not None:
         _write(Path(csv_file), results_csv(results))
@@ -167,7 +167,7 @@ def _bad_input() -> Iterator[None]:
     from concurrent.futures.process import BrokenProcessPool
 
     from tonnage.config.finder import PluginError
-    from tonnage.config.notes import SettingsError
+    from tonnage.config.notes import ConfigError
     from tonnage.framework.session import SessionError
     from tonnage.manifests.read import ManifestError
     from tonnage.simulator.scene import SceneError
@@ -178,7 +178,7 @@ def _bad_input() -> Iterator[None]:
         yield
     except (DaskError, BrokenProcessPool) as error:
         raise click.ClickException(f"{error}; what was made is kept, so that the same command goes on") from error
-    except (ManifestError, SettingsError, PluginError, SceneError, SettingError, SessionError) as error:
+    except (ManifestError, ConfigError, PluginError, SceneError, SettingError, SessionError) as error:
         raise BadInput(str(error)) from error
 
 
@@ -261,12 +261,12 @@ def _policies(given: Sequence[str], source: "SceneSource", plugin_paths: Sequenc
     return found
 
 
-def _manner(mode: str, numbers: dict[str, Any]) -> "Manner":
-    from tonnage.simulator.studies.sweep import Manner
+def _options(mode: str, numbers: dict[str, Any]) -> "RunOptions":
+    from tonnage.simulator.studies.sweep import RunOptions
 
     if mode == "fill":
-        return Manner(mode, numbers["demand"], numbers["queue_failed"], numbers["picture"])
-    return Manner(mode, picture=numbers["picture"])
+        return RunOptions(mode, numbers["demand"], numbers["queue_failed"], numbers["picture"])
+    return RunOptions(mode, picture=numbers["picture"])
 
 
 def _seeds(sources: "dict[str, SceneSource]", numbers: dict[str, Any]) -> list[int]:
@@ -298,7 +298,7 @@ class _Study:
         sources: "dict[str, SceneSource]",
         variations: "Sequence[tuple[Setting, ...]]",
         policies: "dict[str, Policy]",
-        manner: "Manner",
+        options: "RunOptions",
         seeds: Sequence[int],
         processes: int,
         dask: str | None,
@@ -307,7 +307,7 @@ class _Study:
         self._sources = sources
         self._variations = variations
         self._policies = policies
-        self._manner = manner
+        self._options = options
         self._seeds = seeds
         self._processes = processes
         self._dask = dask
@@ -324,7 +324,7 @@ class _Study:
             for settings in self._variations
         ]
         plan = [
-            (workload, _label(name, settings), PlannedRun(number, policy, seed, self._manner))
+            (workload, _label(name, settings), PlannedRun(number, policy, seed, self._options))
             for number, (workload, settings, _) in enumerate(varied)
             for name, policy in self._policies.items()
             for seed in self._seeds
@@ -335,7 +335,7 @@ class _Study:
         found: dict[str, dict[str, list[Any]]] = {}
         for (workload, label, _), run in zip(plan, runs, strict=True):
             found.setdefault(workload, {}).setdefault(label, []).append(run)
-        mode, seeds = self._manner.mode, self._seeds
+        mode, seeds = self._options.mode, self._seeds
         results: dict[str, Results] = {}
         for workload, made in found.items():
             bound = self._bound(workload) if with_bound else {}
@@ -349,10 +349,10 @@ class _Study:
         from tonnage.simulator.studies.bound import MissingSolverError
         from tonnage.simulator.studies.fillbound import fill_bound
 
-        if self._manner.mode != "fill" or len(self._variations) > 1:
+        if self._options.mode != "fill" or len(self._variations) > 1:
             return {}
         try:
-            return fill_bound(self._sources[workload].scene(), self._seeds, self._manner.demand)
+            return fill_bound(self._sources[workload].scene(), self._seeds, self._options.demand)
         except MissingSolverError as error:
             click.echo(f"no upper bound: {error}", err=True)
             return {}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tonnage.framework.cycle import CycleDocument
 from tonnage.framework.decision import (
-    PLACED,
+    DecisionOutcome,
     DecisionRecord,
     GrantedDevice,
     JobRecord,
@@ -25,8 +25,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
     """What a cycle decided, then why pods wait, then what is wrong with the cluster's objects."""
     lines: list[str] = []
-    placed = [decision for decision in cycle.decisions if decision.outcome == PLACED]
-    waiting = [decision for decision in cycle.decisions if decision.outcome != PLACED]
+    placed = [decision for decision in cycle.decisions if decision.outcome == DecisionOutcome.PLACED]
+    waiting = [decision for decision in cycle.decisions if decision.outcome != DecisionOutcome.PLACED]
     if cycle.decisions:
         header = ["POD", "OUTCOME", "NODE", "DEVICES"] + (["SCORE"] if wide else [])
         lines += table(header, [_row(decision, wide) for decision in cycle.decisions])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tonnage.cli.inputs import BadInput, find_plugins, valid_settings
+from tonnage.cli.inputs import BadInput, find_plugins, valid_config
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
@@ -153,7 +153,7 @@ def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequen
     name = "/".join(policy)
     if config is None:
         return name, default_plugins(*policy), DEFAULT_ACTIONS
-    settings = valid_settings(config, find_plugins(()))
+    settings = valid_config(config, find_plugins(()))
     if click.get_current_context().get_parameter_source("policy") == ParameterSource.DEFAULT:
         return settings.source, settings.plugins, settings.actions
     return f"{settings.source}, {name}", with_flags(settings.plugins, *policy, None), settings.actions
@@ -255,11 +255,11 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Placer
     from tonnage.simulator.replay import Replay
     from tonnage.simulator.shortcut import goes_by_pods_alone
-    from tonnage.simulator.workloads.demo import invent_arrivals, invent_nodes
+    from tonnage.simulator.workloads.demo import demo_arrivals, demo_nodes
 
     rng = Random(seed)
     cluster = Cluster(default_vendors())
-    for node in invent_nodes(nodes, gpus, rng):
+    for node in demo_nodes(nodes, gpus, rng):
         cluster.upsert_node(node)
     try:
         session = Session(cluster, plugins)
@@ -270,7 +270,7 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     else:
         session.close()
         placer = CyclePlacer(cluster, plugins, make_actions(actions))
-    return Replay(cluster, placer, invent_arrivals(nodes, gpus, rng))
+    return Replay(cluster, placer, demo_arrivals(nodes, gpus, rng))
 
 
 # -- on a terminal

@@ -1,1 +1,1 @@
-"""The picture of the world: nodes, devices and pods as columns, kept current by events."""
+"""The cluster state: nodes, devices and pods as columns, kept current by events."""

@@ -1,4 +1,4 @@
-"""The cluster as arrays: one column entry per node, and a block of cards per node.
+"""The columns: the cluster as arrays, with one entry per node and a block of cards per node.
 
 Every array has the node on its last axis. Between `settle` calls nodes may be appended or marked as gone; after it the
 rows are dense and in name order, so that the first of equals is the first by name. `version` says when a row last
@@ -16,20 +16,20 @@ from tonnage.model.resources import NATIVE
 Array = NDArray[Any]
 
 SLOTS, CORES, MEMORY = range(3)
-"""What a card has: places for containers, percent of compute, MiB."""
+"""The kinds of capacity of a card: slots for containers, percent of compute, MiB of memory."""
 UNLIMITED = 2**62
-"""The allocatable amount of something that a node does not state and that is not checked there."""
+"""The allocatable amount of a resource that a node does not state and that is not checked there."""
 FREE, USED, COUNTED, OFFERED = range(4)
-"""What is kept of each resource: what is left, what is in use, what Kubernetes' scores count as in use, and what there
-is of it: 0 where a node does not state it."""
+"""The amounts kept of each resource: free, used, used as Kubernetes' scores count it, and offered, which is 0 where a
+node does not state it."""
 _MOST_TOUCHED = 1024
 FEW = 8
-"""So many nodes are looked at faster one by one than as arrays."""
+"""Up to this many nodes are faster to visit one by one than as arrays."""
 LARGEST = 2**52
-"""Amounts above this are taken for this, so that sums of thousands of them stay within 64 bits."""
+"""Larger amounts are cut to this, so that sums of thousands of them fit into 64 bits."""
 
 Look = tuple[bytes, bytes, bytes, bytes]
-"""What cards have free, what they have, their models, and who is on them."""
+"""Free capacity, total capacity, models and tenancies of the cards of one node, as a key for memos."""
 
 _ARRAYS = (
     "version",
@@ -50,20 +50,20 @@ _ARRAYS = (
 
 
 class CardModel(msgspec.Struct, gc=False, frozen=True):
-    """What does not change while a card is in use: cards of one model differ only in what is free."""
+    """The properties of a card that do not change with its use: cards of one model differ only in free capacity."""
 
     vendor: int
     type: str
     mode: str
     state: str = ""
-    """`unhealthy` or `cordoned` if the card takes nothing new."""
+    """`unhealthy` or `cordoned` if the card accepts no new pods."""
 
 
 NO_CARD = CardModel(vendor=-1, type="", mode="")
 
 
 class Columns:
-    """Arrays that grow; who writes what is the cluster's business."""
+    """Arrays that grow; `Rows` writes them."""
 
     def __init__(self, vendors: int) -> None:
         self.size = 0
@@ -73,21 +73,21 @@ class Columns:
         self.resources: dict[str, int] = {name: position for position, name in enumerate(NATIVE)}
         self.models: list[CardModel] = [NO_CARD]
         self._model_ids: dict[CardModel, int] = {NO_CARD: 0}
-        self.companies: list[frozenset[str]] = [frozenset()]
-        """Who may be on a card together, where that matters to those who come."""
-        self._company_ids: dict[frozenset[str], int] = {frozenset(): 0}
+        self.tenancies: list[frozenset[str]] = [frozenset()]
+        """The sets of tenants that occur on cards whose vendor cares who shares them; `tenancy` has their numbers."""
+        self._tenancy_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self.particulars = False
-        """Whether there may be cards that are cut into instances, so that counting them is not enough."""
+        """Whether there may be MIG cards, whose instances have to be placed; free amounts are not enough to decide."""
         self.incomplete = False
-        """Whether there may be cards that have no slots, compute or memory at all, which need rules of their own."""
+        """Whether there may be cards without any slots, compute or memory, which need rules of their own."""
         self.plain = False
-        """Whether there may be plain cards, which are given out whole unless an annotation asks for a part."""
+        """Whether there may be plain cards, which are granted whole unless an annotation asks for a part."""
         self.foreign_total = 0
-        """Cards held by pods that do not say which ones, over all nodes."""
+        """The sum of `foreign`: cards held by pods that do not name them, over all nodes."""
         self._touched: list[int] = []
-        """The rows that changed last, in that order."""
+        """The rows that changed last, the oldest first."""
         self.dense = True
-        """Whether rows are without gaps and in the order of names."""
+        """Whether rows have no gaps and are in the order of node names."""
         count, kinds = 0, len(self.resources)
         self.version = np.zeros(count, np.int64)
         self.gone = np.zeros(count, np.bool_)
@@ -98,11 +98,13 @@ class Columns:
         self.model = np.zeros((self.width, count), np.intp)
         self.tenancy = np.zeros((self.width, count), np.intp)
         self.foreign = np.zeros((vendors, count), np.int64)
+        """Cards of each vendor that pods hold without naming them, or that the node does not have."""
         self.node_used = np.zeros((3, count), np.int64)
         self.node_total = np.zeros((3, count), np.float32)
-        """What all cards of a node have together; infinite where they have none, so that no share of it is in use."""
+        """The capacity of all cards of a node; infinite where it is none, so that the used share is 0."""
         self.vendor_cards = np.zeros((vendors, count), np.int32)
         self.particular = np.zeros((vendors, count), np.bool_)
+        """Whether a node has MIG cards of each vendor."""
         self.taints = np.zeros(count, np.intp)
 
     @property
@@ -112,7 +114,7 @@ class Columns:
         return result
 
     def touch(self, row: int) -> None:
-        """Say that something about the row changed."""
+        """Record that a row has changed."""
         self.clock += 1
         self.version[row] = self.clock
         if len(self._touched) == _MOST_TOUCHED:
@@ -120,23 +122,23 @@ class Columns:
         self._touched.append(row)
 
     def changed_since(self, clock: int) -> Array:
-        """The rows that changed after that time."""
+        """The rows that changed after that clock."""
         ago = self.clock - clock
         if ago > len(self._touched):
-            # Comparing with one of NumPy's own numbers saves the conversion that takes longer than the comparison.
+            # Comparing with a NumPy integer saves a conversion that takes longer than the comparison.
             return (self.version > np.int64(clock)).nonzero()[0]
         return np.array(sorted(set(self._touched[-ago:])), np.intp)
 
     def nodes_since(self, clock: int) -> "Nodes":
-        """The nodes that changed after that time."""
+        """The nodes that changed after that clock."""
         ago, row = self.clock - clock, self._touched[-1] if self._touched else 0
         if ago <= len(self._touched) and self._touched[-ago:].count(row) == ago:
-            # One row is a slice, which gives views instead of copies.
+            # A single row becomes a slice, which gives views instead of copies.
             return Nodes(self, slice(row, row + 1))
         return Nodes(self, self.changed_since(clock))
 
     def append(self) -> int:
-        """A new row of zeros."""
+        """Append a row of zeros."""
         capacity = len(self.version)
         if self.size == capacity:
             self._reshape({name: (*getattr(self, name).shape[:-1], capacity + max(64, capacity)) for name in _ARRAYS})
@@ -153,7 +155,7 @@ class Columns:
         self.touch(row)
 
     def settle(self, names: list[str]) -> Array:
-        """Close the gaps and put rows in the order of their names; the result is the old row of each new one."""
+        """Close the gaps and sort rows by name; the result is the old number of each row."""
         alive = np.flatnonzero(~self.gone[: self.size])
         order = np.array(sorted(alive.tolist(), key=lambda row: names[row]), dtype=np.intp)
         for name in _ARRAYS:
@@ -177,7 +179,7 @@ class Columns:
         self.layout += 1
 
     def add_resource(self, name: str, missing: int) -> int:
-        """A new resource that nodes do not offer so far, except as `missing` says."""
+        """Add a resource; every node offers `missing` of it until its row is written."""
         position = len(self.resources)
         self.resources[name] = position
         nodes = len(self.version)
@@ -187,25 +189,25 @@ class Columns:
         return position
 
     def offer(self, row: int, allocatable: Array) -> None:
-        """Write what a node offers, as if nothing were in use there."""
+        """Write what a node offers, with nothing in use."""
         self.allocatable[:, row] = self.amounts[FREE, :, row] = allocatable
         self.amounts[USED, :, row] = self.amounts[COUNTED, :, row] = 0
         self.amounts[OFFERED, :, row] = np.where(allocatable < UNLIMITED, allocatable, 0)
 
     def model_id(self, model: CardModel) -> int:
-        """The number of a card model, made on first sight."""
+        """The number of a card model, allocated on first use."""
         known = self._model_ids.get(model)
         if known is None:
             known = self._model_ids[model] = len(self.models)
             self.models.append(model)
         return known
 
-    def company_id(self, tenancy: frozenset[str]) -> int:
-        """The number of a company on a card, made on first sight."""
-        known = self._company_ids.get(tenancy)
+    def tenancy_id(self, tenancy: frozenset[str]) -> int:
+        """The number of a set of tenants, allocated on first use."""
+        known = self._tenancy_ids.get(tenancy)
         if known is None:
-            known = self._company_ids[tenancy] = len(self.companies)
-            self.companies.append(tenancy)
+            known = self._tenancy_ids[tenancy] = len(self.tenancies)
+            self.tenancies.append(tenancy)
         return known
 
     def _reshape(self, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -217,7 +219,7 @@ class Columns:
 
 
 class Nodes:
-    """Some nodes, or all of them, as plugins see them: columns whose last axis are those nodes."""
+    """Some or all nodes as plugins see them: columns with these nodes on the last axis."""
 
     __slots__ = ("_allocatable", "_amounts", "_cards", "_each", "columns", "rows")
 
@@ -233,7 +235,7 @@ class Nodes:
         return len(self.pick(self.columns.version))
 
     def pick(self, column: Array) -> Array:
-        """A column of these nodes; a view where that is possible, so not to be written to."""
+        """A column of these nodes; it may be a view, so do not write to it."""
         rows = self.rows
         if rows is None:
             return column
@@ -261,7 +263,7 @@ class Nodes:
 
     @property
     def each(self) -> list[list[list[int]]] | None:
-        """If these are few of the nodes: for each of them, by resource, what is free, used, counted and offered."""
+        """For at most FEW nodes: free, used, counted and offered amounts by node and resource."""
         if self._each is None and self.rows is not None and self.amounts.shape[-1] <= FEW:
             self._each = self.amounts.T.tolist()
         return self._each
@@ -274,7 +276,7 @@ class Nodes:
 
 
 class Cards:
-    """The cards of some nodes as arrays of (cards, nodes); what they have and have free comes per kind."""
+    """The cards of some nodes as arrays of (cards, nodes); `free` and `total` are (kinds of capacity, cards, nodes)."""
 
     __slots__ = ("_free", "_look", "_model", "_tenancy", "_total", "nodes")
 
@@ -312,16 +314,16 @@ class Cards:
 
     @property
     def look(self) -> Look | None:
-        """If these are the cards of one node, as they are: all that is known of them, to remember answers by.
+        """All that is known of the cards of one node, as a key for memos; nothing for several nodes or a copy.
 
-        Where pods are alike the cards of many nodes look alike, at one time or another.
+        Where pods are alike, the cards of many nodes look alike at one time or another.
         """
         if self._look is None and type(self.nodes.rows) is slice and self.nodes.cards is self:
             self._look = self.free.tobytes(), self.total.tobytes(), self.model.tobytes(), self.tenancy.tobytes()
         return self._look
 
     def copy(self) -> "Cards":
-        """The same cards with a copy of what is free and who is on them, to try something out on."""
+        """The same cards with copies of free capacity and tenancies, for trial grants."""
         trial = Cards(self.nodes)
         trial._free = self.free.copy()
         trial._tenancy = self.tenancy.copy()

@@ -1,19 +1,20 @@
-"""What a pod holds on its node: resources, and slices of cards at the peak over the phases of its life.
+"""Holdings of pods on nodes: resources, and slices of cards at the peak over the phases of a pod.
 
-Init containers run one after another before the ordinary ones, so a card must only bear the largest phase; sidecars
-stay from their turn on.
+Init containers run one after another before the app containers, so a card needs room only for the largest phase;
+sidecars keep running from their turn on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from tonnage.cluster.task import APP, SIDECAR, Requests, Task
-from tonnage.devices.base import DeviceRequest, MigPlacement, PodUses, Vendor
+from tonnage.devices.base import DecodeError, DeviceRequest, MigPlacement, PodUses, Vendor
+from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.resources import Additions
 
-Seat = tuple[int, str, int]
-"""What has a card without naming it: vendor, and a pod with the number of its card, or a group with -1."""
+ImplicitDevice = tuple[int, str, int]
+"""A device that is held without naming its card: its vendor, then a pod and a number, or a group of pods and -1."""
 
 
 class CardUse(msgspec.Struct, gc=False, frozen=True):
@@ -25,23 +26,23 @@ class CardUse(msgspec.Struct, gc=False, frozen=True):
     cores: int
     placements: tuple[MigPlacement, ...] = ()
     tenancy: tuple[str, ...] = ()
-    """What others on the card have to know about its containers."""
+    """What its containers count as to others on the card, for vendors that care who shares a card."""
 
 
 class GroupUse(msgspec.Struct, gc=False, frozen=True):
-    """What a pod holds of the card of its group, or a word about which card that is."""
+    """What a pod holds of the card of its group, or only which card that is."""
 
     group: str
     request: DeviceRequest | None = None
-    """What it takes of the card; nothing if that cannot be read."""
+    """What it holds of the card; nothing if that cannot be read."""
     card: str = ""
     """The card's UUID, if the pod knows it."""
     holds: bool = True
-    """Whether the pod uses the card, and does not only say which one it is."""
+    """Whether the pod uses the card, rather than only naming it."""
 
 
 class VendorUse(msgspec.Struct, gc=False, frozen=True):
-    """What a pod holds of one vendor's cards, or how many cards it holds without saying which."""
+    """What a pod holds of one vendor's cards, or how many cards it holds without naming them."""
 
     vendor: int
     cards: tuple[CardUse, ...] = ()
@@ -56,21 +57,21 @@ class Holding(msgspec.Struct, gc=False, frozen=True):
     requests: Requests
     vendors: tuple[VendorUse, ...] = ()
     unstated: Additions = (0, 0)
-    """What it counts beyond that in Kubernetes' scores."""
+    """What Kubernetes' scores count beyond the requests."""
 
     @property
-    def is_loose(self) -> bool:
-        """Whether some of its cards are not named."""
+    def has_implicit_devices(self) -> bool:
+        """Whether it holds cards without naming them."""
         return any(use.unknown or use.groups for use in self.vendors)
 
     @property
-    def knows_cards_of_groups(self) -> bool:
-        """Whether it says which card a group of pods has."""
+    def names_group_cards(self) -> bool:
+        """Whether it names the card of a group of pods."""
         return any(group.card for use in self.vendors for group in use.groups)
 
 
 class _Load:
-    """Slots, memory and cores on one card, summed up or at their peak."""
+    """Slots, memory and cores on one card, as a sum or a peak."""
 
     __slots__ = ("cores", "memory", "slots")
 
@@ -102,9 +103,9 @@ def _peaks(pairs: Iterable[tuple[str, tuple[tuple[str, int, int], ...]]]) -> dic
 def card_uses(
     kinds: Sequence[str], uses: PodUses, vendor: Vendor | None = None, annotations: Mapping[str, str] = {}
 ) -> tuple[CardUse, ...]:
-    """What a pod holds of each card; containers that cannot be told apart are all taken to run together.
+    """What a pod holds of each card; if the uses do not match its containers, all count as running together.
 
-    The vendor and the pod's annotations are needed where it matters who is on a card.
+    The vendor and the pod's annotations are needed for vendors that care who shares a card.
     """
     tenancy: dict[str, set[str]] = {}
     if vendor is not None and vendor.is_choosy:
@@ -138,7 +139,7 @@ def card_uses(
 
 
 def group_uses(task: Task, vendor: Vendor, cards: Sequence[CardUse]) -> tuple[GroupUse, ...]:
-    """What a running pod holds of cards that it shares by annotation, or says of its groups' cards."""
+    """What a running pod holds of the cards of its groups, or says about which cards those are."""
     groups = vendor.groups(task.pod) if task.pod.metadata.labels else ()
     if cards:
         named = zip(groups, cards, strict=True) if len(groups) == len(cards) else ()
@@ -153,3 +154,29 @@ def group_uses(task: Task, vendor: Vendor, cards: Sequence[CardUse]) -> tuple[Gr
     elif dict(task.requests).get(vendor.count_resource):
         return ()
     return tuple(GroupUse(name, request) for name in names)
+
+
+def read_holding(task: Task, node: str, vendors: Sequence[Vendor]) -> tuple[Holding, list[Problem]]:
+    """What a running pod holds by its requests and annotations, and what is wrong with those."""
+    problems: list[Problem] = []
+    return Holding(node, task.requests, tuple(_vendor_uses(task, vendors, problems)), task.unstated), problems
+
+
+def _vendor_uses(task: Task, vendors: Sequence[Vendor], problems: list[Problem]) -> Iterator[VendorUse]:
+    """What a running pod holds by its annotations, or else how many cards by its requests."""
+    counts = dict(task.requests)
+    for number, vendor in enumerate(vendors):
+        uses = None
+        if vendor.allocated in task.annotations:
+            try:
+                uses = vendor.decode_pod(task.pod)
+            except DecodeError as error:
+                message = f"{error.message}; the pod is counted without knowing its cards"
+                field = annotation_field(vendor.allocated)
+                problems.append(Problem(f"Pod/{task.key}", field, error.position, error.expected, message))
+        cards = card_uses(task.kinds, uses, vendor, task.annotations) if uses else ()
+        groups = group_uses(task, vendor, cards) if vendor.sharing_annotations else ()
+        if cards or groups:
+            yield VendorUse(number, cards, groups=groups)
+        elif counts.get(vendor.count_resource, 0) > 0:
+            yield VendorUse(number, unknown=counts[vendor.count_resource])

@@ -1,6 +1,6 @@
-"""Container images that nodes have: on how many nodes each is, and how large it is on each of them.
+"""Container images on nodes: the number of nodes that have each image, and its size on each node.
 
-An image's column is built when the first pod asks for it and kept current from then on.
+An image's column is built on its first use and kept current from then on.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +18,12 @@ class Images:
 
     def __init__(self) -> None:
         self.spread: dict[str, int] = {}
-        """On how many nodes each image is."""
+        """The number of nodes that have each image."""
         self._columns: dict[str, Array] = {}
         self._shared: Memo[tuple[tuple[str, ...], int], NodeImage] = Memo()
 
     def shared(self, node: Node) -> Node:
-        """The node with entries that it has in common with others kept once, because nodes list dozens of images."""
+        """The node with image entries shared between nodes, because each node lists dozens of them."""
         if not node.status.images:
             return node
         images = [self._share(image) for image in node.status.images]
@@ -35,7 +35,7 @@ class Images:
         return self._shared.keep(key, image) if known is None else known
 
     def count(self, node: Node, sign: int) -> None:
-        """A node comes with its images, or goes with them."""
+        """Count the images of a node that is added (sign 1) or removed (sign -1)."""
         for name in _sizes(node):
             left = self.spread.get(name, 0) + sign
             if left:
@@ -44,20 +44,20 @@ class Images:
                 del self.spread[name]
 
     def change(self, row: int, node: Node) -> None:
-        """Take over a node's images."""
+        """Update a row with a node's images."""
         sizes = _sizes(node) if self._columns else {}
         for name, column in self._columns.items():
             column[row] = sizes.get(name, 0)
 
     def column(self, name: str, nodes: Callable[[], Iterable[Node]]) -> Array:
-        """How large an image is on each node, in bytes; 0 where it is not."""
+        """The size of an image on each node in bytes, 0 where it is absent."""
         known = self._columns.get(name)
         if known is None:
             known = self._columns[name] = np.array([_sizes(node).get(name, 0) for node in nodes()], np.int64)
         return known
 
     def forget(self) -> None:
-        """Drop the columns, because rows have moved."""
+        """Drop the columns, because row numbers have changed."""
         self._columns.clear()
 
 

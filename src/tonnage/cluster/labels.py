@@ -1,6 +1,6 @@
-"""Node labels and taints as columns of small numbers, so that selectors are answered for all nodes at once.
+"""Node labels and taints as columns of small numbers, so that a selector is evaluated for all nodes at once.
 
-A label's column is built when the first selector asks for that label and kept current from then on.
+A label's column is built when the first selector uses it and kept current from then on.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,22 +13,22 @@ from tonnage.model.selection import UNSCHEDULABLE, Expression, Taint, integer
 
 ABSENT = -1
 NODE_NAME = ""
-"""Where the node's name is found among the labels; no label has an empty key."""
+"""The key under which the column of node names is found; no label has an empty key."""
 
 
 class LabelColumn:
-    """One label: a number per node, and the value each number stands for."""
+    """One label: a number per node, and the number of each value."""
 
     def __init__(self, values: Sequence[str | None]) -> None:
         self.numbers: dict[str, int] = {}
         self.ids = np.array([self.number(value) for value in values], dtype=np.int64)
 
     def number(self, value: str | None) -> int:
-        """The number of a value, given out on first sight."""
+        """The number of a value, allocated on first use."""
         return ABSENT if value is None else self.numbers.setdefault(value, len(self.numbers))
 
     def where(self, expression: Expression, ids: Array) -> Array:
-        """Whether each of the nodes with those numbers meets the expression."""
+        """Whether nodes with these numbers meet the expression."""
         match expression.operator:
             case "Exists":
                 return np.asarray(ids != ABSENT)
@@ -63,16 +63,16 @@ class Labels:
         return known
 
     def change(self, row: int, node: Node) -> None:
-        """Take over a node's labels."""
+        """Update a row with a node's labels."""
         for key, column in self._columns.items():
             column.ids[row] = column.number(_value(node, key))
 
     def forget(self) -> None:
-        """Drop the columns, because rows have moved."""
+        """Drop the columns, because row numbers have changed."""
         self._columns.clear()
 
     def taint_id(self, node: Node) -> int:
-        """The number of the node's set of taints, being cordoned included."""
+        """The number of the node's set of taints, including the one for a cordoned node."""
         taints = tuple(node.spec.taints or ())
         if node.spec.unschedulable:
             taints += (UNSCHEDULABLE,)

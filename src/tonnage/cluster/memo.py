@@ -1,4 +1,4 @@
-"""What is worth remembering for a while, without growing for ever."""
+"""Memos: caches of bounded size."""
 
 from typing import TypeVar
 
@@ -7,7 +7,7 @@ V = TypeVar("V")
 
 
 class Memo(dict[K, V]):
-    """A dictionary that starts afresh when it is full, or when rows have moved."""
+    """A dictionary that is cleared when it is full or when the layout of the columns changes."""
 
     layout = -1
 
@@ -16,14 +16,14 @@ class Memo(dict[K, V]):
         self._most = most
 
     def at(self, layout: int) -> "Memo[K, V]":
-        """The memo, emptied if what it holds is about another layout of the columns."""
+        """The memo, cleared if it was filled for another layout of the columns."""
         if layout != self.layout:
             self.layout = layout
             self.clear()
         return self
 
     def keep(self, key: K, value: V) -> V:
-        """Remember a value."""
+        """Keep a value and return it."""
         if len(self) >= self._most:
             self.clear()
         self[key] = value

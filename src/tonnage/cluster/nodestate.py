@@ -1,9 +1,9 @@
-"""One node of the cluster: what it registered, and what is held on it."""
+"""The state of one node: its registered devices, and what pods hold on it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tonnage.cluster.holding import Holding, Seat, VendorUse
+from tonnage.cluster.holding import Holding, ImplicitDevice, VendorUse
 from tonnage.devices.base import DecodeError, Device, MigPlacement, Vendor
 from tonnage.model.node import Node
 from tonnage.model.problem import Problem, annotation_field
@@ -15,12 +15,13 @@ class NodeState:
     """A node, its row in the columns, its cards by position, and the pods on it."""
 
     __slots__ = (
+        "assigned",
         "capacities",
         "cordoned",
         "devices",
         "holdings",
+        "implicit_uses",
         "kinds_of_capacity",
-        "loose",
         "mig",
         "name",
         "node",
@@ -29,7 +30,6 @@ class NodeState:
         "positions",
         "problems",
         "row",
-        "seats",
         "tenancy",
         "vendors",
     )
@@ -46,31 +46,31 @@ class NodeState:
         """Slots, memory and cores of each device."""
         self.kinds_of_capacity: frozenset[tuple[int, int, int]] = frozenset()
         self.positions: dict[str, int] = {}
-        """Where each device is, by its UUID."""
+        """The position of each device by UUID."""
         self.cordoned: frozenset[str] = frozenset()
         self.pair_scores: dict[int, Mapping[str, Mapping[str, int]]] = {}
         self.mig: dict[int, list[MigPlacement]] = {}
-        self.tenancy: dict[int, Counter[str]] = {}
-        """For each card on which it matters, who is on it."""
         """MIG placements in use, by device position."""
+        self.tenancy: dict[int, Counter[str]] = {}
+        """The tenants of each card whose vendor cares who shares it, by device position."""
         self.holdings: dict[str, Holding] = {}
-        self.seats: dict[Seat, str] = {}
-        """The cards that pods and groups of pods have which do not name theirs."""
-        self.loose: dict[str, tuple[VendorUse, ...]] = {}
-        """What pods hold that do not name all their cards, as far as they were given some."""
+        self.assigned: dict[ImplicitDevice, str] = {}
+        """The UUID of the card that is assigned to each implicit device."""
+        self.implicit_uses: dict[str, tuple[VendorUse, ...]] = {}
+        """What each pod with implicit devices holds of cards, given the assignments."""
         self.problems: list[Problem] = []
 
     def uses(self, key: str) -> tuple[VendorUse, ...]:
         """What a pod on this node holds of cards."""
-        return self.loose.get(key) or self.holdings[key].vendors
+        return self.implicit_uses.get(key) or self.holdings[key].vendors
 
     def position(self, uuid: str, vendor: int) -> int | None:
-        """Where a card of that vendor is; nothing if the node has none of that UUID."""
+        """The position of a card, or nothing if the node has no card of that vendor and UUID."""
         position = self.positions.get(uuid)
         return position if position is not None and self.vendors[position] == vendor else None
 
     def read(self, node: Node, vendors: Sequence[Vendor]) -> None:
-        """Take over what a node says of itself; what cannot be read becomes a problem and hides only itself."""
+        """Read a node object; an unreadable part becomes a problem and hides only itself."""
         self.node, self.name = node, node.name
         self.problems = []
         self.offers = self._read_offers(node)

@@ -1,7 +1,7 @@
-"""The pods that have a node, by what rules about other pods ask: labels, carried rules, ports, claims.
+"""The index of pods with a node, by what rules about other pods select: labels, carried terms, ports, claims.
 
-Everything is counted per node and kept current by events. Labels are indexed only once the first rule about them is
-asked; until then pods without rules of their own cost nothing.
+Everything is counted per node and kept current by events. Labels are indexed only once the first rule selects by them;
+until then pods without rules of their own cost nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.cluster.columns import Array, Columns
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.podrules import PodRules, Wish
+from tonnage.cluster.podrules import PodRules, WeightedTerm
 from tonnage.cluster.task import Task
 from tonnage.model.podselector import PodSelector
 
@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 
 
 class NodeCounts:
-    """How many pods of some kind there are on each node, also as a column."""
+    """The number of pods of some kind on each node, also as a column."""
 
     __slots__ = ("_changed", "_column", "_layout", "by_node")
 
@@ -46,7 +46,7 @@ class NodeCounts:
             self._changed.add(node)
 
     def column(self, columns: Columns, nodes: Mapping[str, NodeState]) -> Array:
-        """The counts by row; not to be written to."""
+        """The counts by row; do not write to it."""
         if self._layout != columns.layout:
             self._layout = columns.layout
             self._column = np.zeros(columns.size, np.int64)
@@ -61,7 +61,7 @@ class NodeCounts:
 
 
 class ByLabel(Generic[T]):
-    """Things that are about pods with certain labels, found without looking at all of them."""
+    """Things that select pods by labels, found without visiting all of them."""
 
     def __init__(self) -> None:
         self._anchored: dict[Pair, dict[T, None]] = {}
@@ -85,41 +85,41 @@ class ByLabel(Generic[T]):
         self._others.pop(thing, None)
 
     def about(self, labels: Mapping[str, str]) -> Iterator[T]:
-        """Everything that may be about a pod with these labels, each once."""
+        """Everything that may select a pod with these labels, each once."""
         for pair in labels.items():
             yield from self._anchored.get(pair, ())
         yield from self._others
 
 
-class Carriers:
-    """Rules about others that pods with a node carry, and how many pods on each node carry each of them."""
+class CarriedTerms:
+    """The terms about other pods that pods with a node carry, with the number of carriers on each node."""
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._namespaces = namespaces
-        self.carried: dict[Wish, NodeCounts] = {}
-        self._numbers: dict[Wish, int] = {}
+        self.carried: dict[WeightedTerm, NodeCounts] = {}
+        self._numbers: dict[WeightedTerm, int] = {}
         self._given = 0
-        self._by_label: ByLabel[Wish] = ByLabel()
-        self._about: Memo[tuple[str, tuple[Pair, ...]], Matching] = Memo()
-        self._last: tuple[Task, Matching] | None = None
-        """A decision asks several times about one pod."""
+        self._by_label: ByLabel[WeightedTerm] = ByLabel()
+        self._about: Memo[tuple[str, tuple[Pair, ...]], MatchingTerms] = Memo()
+        self._last: tuple[Task, MatchingTerms] | None = None
+        """The last answer; a decision asks several times about one pod."""
 
-    def add(self, wish: Wish, node: str, sign: int) -> None:
-        counts = self.carried.get(wish)
+    def add(self, weighted: WeightedTerm, node: str, sign: int) -> None:
+        counts = self.carried.get(weighted)
         if counts is None:
-            counts = self.carried[wish] = NodeCounts()
+            counts = self.carried[weighted] = NodeCounts()
             self._given += 1
-            self._numbers[wish] = self._given
-            self._by_label.add(wish.term.selector, wish)
+            self._numbers[weighted] = self._given
+            self._by_label.add(weighted.term.selector, weighted)
             self.forget()
         counts.add(node, sign)
         if not counts:
-            del self.carried[wish], self._numbers[wish]
-            self._by_label.remove(wish.term.selector, wish)
+            del self.carried[weighted], self._numbers[weighted]
+            self._by_label.remove(weighted.term.selector, weighted)
             self.forget()
 
-    def about(self, task: Task) -> "Matching":
-        """The rules that mean this pod."""
+    def about(self, task: Task) -> "MatchingTerms":
+        """The carried terms that select this pod."""
         last = self._last
         if last is not None and last[0] is task:
             return last[1]
@@ -128,34 +128,35 @@ class Carriers:
         known = self._about.get(key)
         if known is None:
             found = [
-                wish
-                for wish in self._by_label.about(labels)
-                if wish.term.selector.matches(task.namespace, labels, self._namespaces)
+                weighted
+                for weighted in self._by_label.about(labels)
+                if weighted.term.selector.matches(task.namespace, labels, self._namespaces)
             ]
             found.sort(key=self._numbers.__getitem__)
-            known = Matching(
-                tuple([self._numbers[wish] for wish in found]), tuple([(wish, self.carried[wish]) for wish in found])
+            known = MatchingTerms(
+                tuple([self._numbers[weighted] for weighted in found]),
+                tuple([(weighted, self.carried[weighted]) for weighted in found]),
             )
             self._about.keep(key, known)
         self._last = (task, known)
         return known
 
     def forget(self) -> None:
-        """Rules, or namespaces, have changed, so that other pods may be meant."""
+        """Forget the answers, because terms or namespaces have changed."""
         self._about.clear()
         self._last = None
 
 
-class Matching(NamedTuple):
-    """Carried rules that mean a pod."""
+class MatchingTerms(NamedTuple):
+    """The carried terms that select a pod."""
 
     numbers: tuple[int, ...]
-    """A number for each, so that pods meant by the same rules can be taken together."""
-    rules: tuple[tuple[Wish, NodeCounts], ...]
+    """A number for each term, so that pods selected by the same terms share a class."""
+    terms: tuple[tuple[WeightedTerm, NodeCounts], ...]
 
 
-class Meant(NamedTuple):
-    """Pods that are meant by all of some selectors."""
+class SelectedPods(NamedTuple):
+    """The pods that all of some selectors select."""
 
     selectors: tuple[PodSelector, ...]
     staying: bool = False
@@ -163,136 +164,136 @@ class Meant(NamedTuple):
 
 
 class PodIndex:
-    """Every pod with a node that matters to some rule."""
+    """The pods with a node that may matter to rules of others."""
 
     def __init__(
         self,
         columns: Columns,
         nodes: Mapping[str, NodeState],
         namespaces: Mapping[str, Mapping[str, str]],
-        everyone: Callable[[], Iterable[tuple[Task, str]]],
+        all_placed: Callable[[], Iterable[tuple[Task, str]]],
     ) -> None:
         self._columns = columns
         self._nodes = nodes
         self._namespaces = namespaces
-        self._everyone = everyone
-        self.spots: dict[str, tuple[Task, str]] = {}
-        """The pods that are counted, with their nodes: those with rules, and all of them once labels are asked for."""
-        self.awake = False
+        self._all_placed = all_placed
+        self.pods: dict[str, tuple[Task, str]] = {}
+        """The indexed pods with their nodes: pods with rules, and all pods once labels are indexed."""
+        self.indexes_labels = False
         """Whether labels are indexed."""
-        self.repelling = Carriers(namespaces)
-        """Required anti-affinity of pods with a node."""
-        self.drawing = Carriers(namespaces)
-        """What pods with a node say about where others would better go."""
+        self.anti_affinity = CarriedTerms(namespaces)
+        """The required anti-affinity terms of pods with a node."""
+        self.preferences = CarriedTerms(namespaces)
+        """The preferred and required affinity terms of pods with a node, as they count in scores of other pods."""
         self.ports: dict[tuple[str, int], dict[str, NodeCounts]] = {}
         """Nodes on which a port is in use, by protocol and port, then by address."""
         self.users: dict[str, dict[str, str]] = {}
         """Pods that use a claim, with their nodes, by the claim's namespace and name."""
         self.asking_for_namespaces = 0
-        """Pods with rules that mean others by labels of their namespaces."""
+        """The number of pods whose rules select other pods by labels of namespaces."""
         self._by_pair: dict[Pair, dict[str, str]] = {}
-        self._counters: dict[Meant, NodeCounts] = {}
-        self._asking: ByLabel[Meant] = ByLabel()
+        self._counters: dict[SelectedPods, NodeCounts] = {}
+        self._asking: ByLabel[SelectedPods] = ByLabel()
 
     # -- events
 
     def put(self, task: Task, node: str) -> bool:
-        """A pod has a node, or has changed on it; says whether that may change what is decided about others."""
-        before = self.spots.get(task.key)
+        """Index a pod that has a node; whether that may change decisions about other pods."""
+        before = self.pods.get(task.key)
         if before is not None and before[1] == node and _alike(before[0], task):
-            self.spots[task.key] = (task, node)
+            self.pods[task.key] = (task, node)
             return False
         self.drop(task.key)
-        self.spots[task.key] = (task, node)
+        self.pods[task.key] = (task, node)
         self._count(task, node, 1)
         return True
 
     def drop(self, key: str) -> None:
-        """A pod has no node any more."""
-        spot = self.spots.pop(key, None)
-        if spot is not None:
-            self._count(*spot, -1)
+        """Remove a pod that has no node any more."""
+        placed = self.pods.pop(key, None)
+        if placed is not None:
+            self._count(*placed, -1)
 
     def forget(self) -> None:
-        """Namespaces have changed, so that selectors may mean other pods."""
-        self.repelling.forget()
-        self.drawing.forget()
+        """Forget answers and counters, because changed namespaces change what selectors select."""
+        self.anti_affinity.forget()
+        self.preferences.forget()
         self._counters.clear()
         self._asking = ByLabel()
 
-    # -- questions
+    # -- reading
 
     def column(self, counts: NodeCounts) -> Array:
         """Counts by row."""
         return counts.column(self._columns, self._nodes)
 
-    def counts(self, meant: Meant) -> NodeCounts:
-        """How many pods are meant on each node; kept current from the first time on."""
-        known = self._counters.get(meant)
+    def counts(self, selected: SelectedPods) -> NodeCounts:
+        """The number of selected pods on each node; the counter stays current from its first use on."""
+        known = self._counters.get(selected)
         if known is None:
-            if not self.awake:
-                self._wake()
+            if not self.indexes_labels:
+                self._index_labels()
             if len(self._counters) >= _MOST_COUNTERS:
                 self._counters.clear()
                 self._asking = ByLabel()
-            known = self._counters[meant] = NodeCounts()
-            self._asking.add(meant.selectors[0], meant)
-            for task, node in self._candidates(meant.selectors[0]):
-                if self.means(meant, task):
+            known = self._counters[selected] = NodeCounts()
+            self._asking.add(selected.selectors[0], selected)
+            for task, node in self._candidates(selected.selectors[0]):
+                if self.selects(selected, task):
                     known.add(node, 1)
         return known
 
-    def means(self, meant: Meant, task: Task) -> bool:
-        """Whether a pod is meant."""
-        if meant.staying and task.pod.is_leaving:
+    def selects(self, selected: SelectedPods, task: Task) -> bool:
+        """Whether a pod is selected."""
+        if selected.staying and task.pod.is_leaving:
             return False
         labels = task.pod.labels
-        return all(s.matches(task.namespace, labels, self._namespaces) for s in meant.selectors)
+        return all(s.matches(task.namespace, labels, self._namespaces) for s in selected.selectors)
 
     def _candidates(self, selector: PodSelector) -> Iterator[tuple[Task, str]]:
         pairs = list(selector.anchors())
         if not pairs:
-            yield from self.spots.values()
+            yield from self.pods.values()
         for pair in pairs:
             for key in self._by_pair.get(pair, ()):
-                yield self.spots[key]
+                yield self.pods[key]
 
     # -- counting
 
-    def _wake(self) -> None:
-        """Index the labels of all pods from now on; those with rules are counted already."""
-        self.awake = True
-        for task, node in self._everyone():
-            self.spots.setdefault(task.key, (task, node))
+    def _index_labels(self) -> None:
+        """Index the labels of all pods from now on; pods with rules are in the index already."""
+        self.indexes_labels = True
+        for task, node in self._all_placed():
+            self.pods.setdefault(task.key, (task, node))
             for pair in task.pod.labels.items():
-                _note(self._by_pair, pair, task.key, node, 1)
+                _index(self._by_pair, pair, task.key, node, 1)
 
     def _count(self, task: Task, node: str, sign: int) -> None:
         if task.rules is not None:
             self._count_rules(task, task.rules, node, sign)
-        if self.awake:
+        if self.indexes_labels:
             labels = task.pod.labels
             for pair in labels.items():
-                _note(self._by_pair, pair, task.key, node, sign)
-            for meant in self._asking.about(labels):
-                if self.means(meant, task):
-                    self._counters[meant].add(node, sign)
+                _index(self._by_pair, pair, task.key, node, sign)
+            for selected in self._asking.about(labels):
+                if self.selects(selected, task):
+                    self._counters[selected].add(node, sign)
 
     def _count_rules(self, task: Task, rules: PodRules, node: str, sign: int) -> None:
         for term in rules.anti:
-            self.repelling.add(Wish(term, 0), node, sign)
-        for wish in rules.drawing:
-            self.drawing.add(wish, node, sign)
+            self.anti_affinity.add(WeightedTerm(term, 0), node, sign)
+        for weighted in rules.carried_preferences:
+            self.preferences.add(weighted, node, sign)
         for port in rules.ports:
             by_address = self.ports.setdefault((port.protocol, port.port), {})
             by_address.setdefault(port.address, NodeCounts()).add(node, sign)
         self.asking_for_namespaces += sign * rules.asks_for_namespaces
         for claim in rules.claims:
-            _note(self.users, claim, task.key, node, sign)
+            _index(self.users, claim, task.key, node, sign)
 
 
-def _note(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: int) -> None:
-    """Add a pod to the pods of something, or take it away."""
+def _index(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: int) -> None:
+    """Add a pod to the pods of something (sign 1), or remove it (sign -1)."""
     pods = index.get(thing)
     if pods is None:
         pods = index[thing] = {}
@@ -305,7 +306,7 @@ def _note(index: dict[T, dict[str, str]], thing: T, key: str, node: str, sign: i
 
 
 def _alike(one: Task, other: Task) -> bool:
-    """Whether no rule can tell two states of a pod apart."""
+    """Whether no rule can distinguish two states of a pod."""
     if one.pod.labels != other.pod.labels or one.pod.is_leaving != other.pod.is_leaving:
         return False
     if one.rules is None or other.rules is None:

@@ -1,6 +1,6 @@
-"""What a pod demands beside resources and cards: other pods near or far, even spread, ports of the node, claims.
+"""Pod rules: inter-pod affinity, topology spread, host ports and claims of one pod.
 
-A pod's rules are worked out once, when it is first seen. A rule without meaning is kept as a fault, with its path.
+A pod's rules are read once, when the pod is first seen. An invalid rule is kept as a fault with its path.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ from tonnage.model.selection import (
 from tonnage.model.wire import comparable
 
 AFFINITY, SPREAD = "affinity", "spread"
-"""What a fault may be about."""
+"""The kinds of faults."""
 ANY_ADDRESS = "0.0.0.0"
 HOSTNAME = "kubernetes.io/hostname"
 HONOR, IGNORE = "Honor", "Ignore"
 MUST, SHOULD = "DoNotSchedule", "ScheduleAnyway"
 HARD_AFFINITY_WEIGHT = 1
-"""How much a pod that must be near others draws them, as by default in Kubernetes."""
+"""The weight of required affinity of running pods in scores, as Kubernetes has it by default."""
 
 _WEIGHTS = range(1, 101)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -33,34 +33,34 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodTerm(NamedTuple):
-    """Some pods, and the label of nodes by which nodes belong together."""
+    """A selector of pods, and the node label whose values are the topology domains."""
 
     selector: PodSelector
     topology: str
 
 
-class Wish(NamedTuple):
-    """A term and how much it counts; less than nothing to be far from those pods."""
+class WeightedTerm(NamedTuple):
+    """A preferred term with its weight, which is negative for anti-affinity."""
 
     term: PodTerm
     weight: int
 
 
 class Spread(NamedTuple):
-    """A spread constraint, ready for counting."""
+    """A topology spread constraint, ready for counting."""
 
     skew: int
     topology: str
     selector: PodSelector
     domains: int
     by_affinity: bool
-    """Whether nodes that the pod does not select are left out."""
+    """Whether nodes count only if they match the pod's node affinity and selector."""
     by_taints: bool
-    """Whether nodes with taints that the pod does not tolerate are left out."""
+    """Whether nodes with taints that the pod does not tolerate do not count."""
 
 
 class HostPort(NamedTuple):
-    """A port of the node."""
+    """A host port."""
 
     protocol: str
     port: int
@@ -68,7 +68,7 @@ class HostPort(NamedTuple):
 
 
 class RuleFault(NamedTuple):
-    """A rule without meaning: where it stands in the pod, and what is wrong."""
+    """An invalid rule: its path in the pod, and what is wrong."""
 
     about: str
     path: str
@@ -78,7 +78,7 @@ class RuleFault(NamedTuple):
 class PodRules:
     """The rules of one pod."""
 
-    __slots__ = ("affinity", "anti", "claims", "faults", "key", "must_spread", "ports", "should_spread", "wishes")
+    __slots__ = ("affinity", "anti", "claims", "faults", "key", "must_spread", "ports", "preferred", "should_spread")
 
     def __init__(self, pod: Pod) -> None:
         self.faults: list[RuleFault] = []
@@ -87,7 +87,7 @@ class PodRules:
         far = affinity.podAntiAffinity if affinity is not None else None
         self.affinity = tuple(self._required(pod, near, "spec.affinity.podAffinity"))
         self.anti = tuple(self._required(pod, far, "spec.affinity.podAntiAffinity"))
-        self.wishes = (
+        self.preferred = (
             *self._preferred(pod, near, "spec.affinity.podAffinity", 1),
             *self._preferred(pod, far, "spec.affinity.podAntiAffinity", -1),
         )
@@ -97,29 +97,29 @@ class PodRules:
         self.should_spread = tuple([s for when, s in spreads if s is not None and when == SHOULD])
         self.ports = tuple(sorted(set(_host_ports(pod))))
         self.claims = tuple(_claims(pod))
-        """Namespace and name of the claims that the pod's volumes are."""
+        """The namespace and name of each claim among the pod's volumes."""
         about_pods = (pod.metadata.namespace, pod.metadata.labels, near, far, constraints)
         self.key = comparable((about_pods, self.ports, self.claims))
-        """One text for all that decides where the pod may go because of its rules."""
+        """A text that is equal for pods whose rules allow the same nodes."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no rule after all, such as ports that are none of the node's."""
-        about_pods = self.affinity or self.anti or self.wishes or self.must_spread or self.should_spread
+        """Whether there is no rule after all, such as for container ports that are no host ports."""
+        about_pods = self.affinity or self.anti or self.preferred or self.must_spread or self.should_spread
         return not (about_pods or self.ports or self.claims or self.faults)
 
     @property
     def asks_for_namespaces(self) -> bool:
-        """Whether a rule means pods by labels of their namespaces."""
-        terms = (*self.affinity, *self.anti, *(wish.term for wish in self.wishes))
+        """Whether a rule selects pods by labels of their namespaces."""
+        terms = (*self.affinity, *self.anti, *(weighted.term for weighted in self.preferred))
         return any(e.key != NAMESPACE_NAME for term in terms for e in term.selector.chosen or ())
 
     @property
-    def drawing(self) -> Iterator[Wish]:
-        """What the pod, once it has a node, says about where others would better go."""
+    def carried_preferences(self) -> Iterator[WeightedTerm]:
+        """The terms that count in scores of other pods once this pod has a node."""
         for term in self.affinity:
-            yield Wish(term, HARD_AFFINITY_WEIGHT)
-        yield from self.wishes
+            yield WeightedTerm(term, HARD_AFFINITY_WEIGHT)
+        yield from self.preferred
 
     def _fault(self, about: str, path: str, message: str) -> None:
         self.faults.append(RuleFault(about, path, message))
@@ -131,16 +131,16 @@ class PodRules:
             if found is not None:
                 yield found
 
-    def _preferred(self, pod: Pod, affinity: PodAffinity | None, path: str, sign: int) -> Iterator[Wish]:
+    def _preferred(self, pod: Pod, affinity: PodAffinity | None, path: str, sign: int) -> Iterator[WeightedTerm]:
         terms = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
-        for number, wish in enumerate(terms or ()):
+        for number, weighted in enumerate(terms or ()):
             place = f"{path}.{_PREFERRED}[{number}]"
-            if wish.weight not in _WEIGHTS:
-                self._fault(AFFINITY, f"{place}.weight", f"weight {wish.weight} is not from 1 to 100")
+            if weighted.weight not in _WEIGHTS:
+                self._fault(AFFINITY, f"{place}.weight", f"weight {weighted.weight} is not from 1 to 100")
                 continue
-            found = self._term(pod, wish.podAffinityTerm, f"{place}.podAffinityTerm")
+            found = self._term(pod, weighted.podAffinityTerm, f"{place}.podAffinityTerm")
             if found is not None:
-                yield Wish(found, sign * wish.weight)
+                yield WeightedTerm(found, sign * weighted.weight)
 
     def _term(self, pod: Pod, term: PodAffinityTerm, path: str) -> PodTerm | None:
         if not term.topologyKey:
@@ -199,7 +199,7 @@ def _namespace(pod: Pod) -> str:
 def _labels(
     pod: Pod, selector: LabelSelector | None, same: Sequence[str] | None, other: Sequence[str] | None
 ) -> tuple[Expression, ...] | None:
-    """What other pods' labels must meet, those included of which only the key was written; None is no pod at all."""
+    """The requirements on other pods' labels, including matchLabelKeys and mismatchLabelKeys; None selects no pod."""
     if selector is None:
         if same or other:
             raise SelectionError("matchLabelKeys and mismatchLabelKeys need a labelSelector")
@@ -216,7 +216,7 @@ def _labels(
 
 
 def _spread_faults(constraint: TopologySpreadConstraint) -> Iterator[tuple[str, bool, str]]:
-    """Fields of a spread constraint, whether each is wrong, and how to say so."""
+    """Fields of a spread constraint, whether each is wrong, and the message if it is."""
     when, domains = constraint.whenUnsatisfiable, constraint.minDomains
     yield "topologyKey", not constraint.topologyKey, "the topologyKey is empty; name a label of nodes"
     yield "maxSkew", constraint.maxSkew < 1, f"maxSkew {constraint.maxSkew} is not above 0"
@@ -229,7 +229,7 @@ def _spread_faults(constraint: TopologySpreadConstraint) -> Iterator[tuple[str, 
 
 
 def _host_ports(pod: Pod) -> Iterator[HostPort]:
-    """Ports of the node that the pod's containers and sidecars use; init containers are gone before others come."""
+    """The host ports of containers and sidecars; init containers end before these start."""
     spec = pod.spec
     for container in (*spec.containers, *(c for c in spec.initContainers or () if c.is_sidecar)):
         for port in container.ports or ():

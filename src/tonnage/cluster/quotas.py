@@ -1,8 +1,8 @@
 """ResourceQuotas on the memory and compute of cards, and what the pods of each namespace hold of them.
 
 Kubernetes does not count these itself. As in HAMi, `limits.<resource>` limits the memory or the compute resource of a
-vendor; pods count per card, at the peak of their phases. What pods hold is kept by events: whoever holds something says
-so in place of what it said before. Pods that do not say which cards they hold count for nothing.
+vendor; pods count per card, at the peak of their phases. Events keep the usage current: `hold` replaces what a pod held
+before. Cards that a pod does not name count nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from tonnage.model.quota import ResourceQuota
 T = TypeVar("T")
 
 PREFIX = "limits."
-"""How a ResourceQuota names a resource of cards."""
+"""The prefix of quotas on resources of cards."""
 
 Amounts = dict[int, int]
 """MiB or percent by the number of the resource."""
@@ -39,17 +39,17 @@ class Excess(NamedTuple):
     quota: Quota
 
     @property
-    def sentence(self) -> str:
+    def message(self) -> str:
         """The figures, for people."""
         limit, used = self.quota
         return f"{self.resource} is limited to {limit}, {used} are used, and the pod asks for {self.asked}"
 
 
 def peak(steps: Iterable[tuple[str, Any]], larger: Callable[[Any, Any], Any] = max) -> Any:
-    """The most that containers need at one time, given the kind of each and a number.
+    """The most that containers need at one time, given the kind and amount of each.
 
     Init containers run one after another, sidecars from their turn on, then the rest. With NumPy's `maximum` the
-    numbers may be arrays.
+    amounts may be arrays.
     """
     stay: Any = 0
     most: Any = 0
@@ -61,7 +61,7 @@ def peak(steps: Iterable[tuple[str, Any]], larger: Callable[[Any, Any], Any] = m
 
 
 def _put(things: dict[str, T], name: str, thing: T) -> None:
-    """Keep something unless it is empty."""
+    """Keep a thing unless it is empty."""
     if thing:
         things[name] = thing
     else:
@@ -69,17 +69,17 @@ def _put(things: dict[str, T], name: str, thing: T) -> None:
 
 
 class Quotas:
-    """The quotas of all namespaces, and what is held."""
+    """The quotas of all namespaces, and their usage."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self.names: list[str] = []
-        """The resources that a quota may limit; numbers stand for them."""
+        """The resources that a quota may limit, by number."""
         self.numbers: list[tuple[int, int]] = []
-        """For each vendor the numbers of its memory and its compute."""
+        """The numbers of each vendor's memory and compute."""
         self.limits: dict[str, Amounts] = {}
-        """The tightest limits of each namespace that has some."""
+        """The tightest limits of each namespace that has any."""
         self.largest: list[tuple[int, int]] = [(0, 0)] * len(vendors)
-        """For each vendor memory and compute that no card seen so far is beyond."""
+        """The largest memory and compute of any card of each vendor so far."""
         self._units: dict[str, int] = {}
         self._number: dict[str, int] = {}
         for vendor in vendors:
@@ -104,7 +104,7 @@ class Quotas:
     # -- quotas
 
     def upsert(self, quota: ResourceQuota) -> None:
-        """Add a quota or take over its change; one that says nothing new costs nothing."""
+        """Add a quota or change it; an update without news costs nothing."""
         known = self._objects.setdefault(quota.namespace, {})
         if known.get(quota.key) != quota:
             known[quota.key] = quota
@@ -117,7 +117,7 @@ class Quotas:
             self._read(namespace)
 
     def keys(self) -> list[str]:
-        """The quotas that are known, also those that do not concern cards."""
+        """All known quotas, including those that do not concern cards."""
         return [key for known in self._objects.values() for key in known]
 
     def _read(self, namespace: str) -> None:
@@ -156,20 +156,20 @@ class Quotas:
         return limits
 
     def problems(self) -> Iterator[Problem]:
-        """What is wrong with quotas, in the order of namespaces."""
+        """The problems of quotas, in the order of namespaces."""
         for namespace in sorted(self._problems):
             yield from self._problems[namespace]
 
-    # -- what is held
+    # -- usage
 
     def seen(self, vendor: int, memory: int, cores: int) -> None:
-        """Note how large a card is."""
+        """Take the size of a card into account."""
         most = self.largest[vendor]
         if memory > most[0] or cores > most[1]:
             self.largest[vendor] = (max(memory, most[0]), max(cores, most[1]))
 
     def hold(self, key: str, uses: Sequence[VendorUse]) -> None:
-        """Count what a pod holds of cards, in place of what it held before."""
+        """Count what a pod holds of cards, replacing what it held before."""
         before = self._held.pop(key, None)
         if before is None and not uses:
             return
@@ -182,7 +182,7 @@ class Quotas:
             self._count(namespace, amounts, 1)
 
     def amounts(self, uses: Iterable[VendorUse]) -> Amounts:
-        """What counts of what a pod holds."""
+        """The amounts of cards that count against quotas."""
         amounts: Amounts = {}
         for use in uses:
             memory, cores = self.numbers[use.vendor]
@@ -198,10 +198,10 @@ class Quotas:
         if sign < 0 and not any(used.values()):
             del self._used[namespace]
 
-    # -- questions
+    # -- reading
 
     def used(self, namespace: str) -> Amounts:
-        """What the pods of a namespace hold; not to be written to."""
+        """What the pods of a namespace hold; do not write to it."""
         return self._used.get(namespace, {})
 
     def quota(self, namespace: str, resource: str) -> Quota | None:

@@ -1,10 +1,10 @@
-"""The rows of nodes: the columns with what writes them, and nodes and cards by name.
+"""The rows of nodes: the columns with everything that writes them, and nodes and cards by name.
 
-Every node has a row. It is written anew when the node changes, and pods add to it and take away from it what they hold.
+Every node has a row. A change of the node rewrites its row; pods then add what they hold to it and subtract it again.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -27,42 +27,74 @@ from tonnage.cluster.images import Images
 from tonnage.cluster.labels import LabelColumn, Labels
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.task import Requests
 from tonnage.devices.base import MIG_MODE, PLAIN_MODE, Vendor
+from tonnage.model.node import Node
+from tonnage.model.problem import Problem
 from tonnage.model.resources import NATIVE, UNSTATED, Additions
 
 
 class Rows:
-    """Nodes as columns; who comes and goes is the cluster's business."""
+    """The nodes as rows of the columns; which pods they hold is the business of `Holdings`."""
 
-    def __init__(self, vendors: Sequence[Vendor]) -> None:
-        self.vendors = tuple(vendors)
-        self.vendor_numbers = {vendor.name: number for number, vendor in enumerate(self.vendors)}
-        self._counts = {vendor.count_resource for vendor in self.vendors}
-        self.columns = Columns(len(self.vendors))
+    def __init__(self, vendors: tuple[Vendor, ...]) -> None:
+        self.vendors = vendors
+        self._counts = {vendor.count_resource for vendor in vendors}
+        self.columns = Columns(len(vendors))
         self.labels = Labels()
         self.images = Images()
         self.states: list[NodeState] = []
-        """By row."""
+        """By row; the list is the same one for ever."""
         self.nodes: dict[str, NodeState] = {}
         self.cards: dict[str, list[str]] = {}
         """Nodes that register a card of that UUID."""
-        self.leaving: set[str] = set()
-        """Pods that are on their way out: they hold what they held until they are gone."""
-        self.is_ahead = False
-        """Whether the columns show the cluster as it will be once the leaving pods have left."""
-        self.quotas = Quotas(self.vendors)
-        """Quotas on cards, and what is held of cards by namespace."""
         self._vectors: Memo[Requests, Array] = Memo()
         self._changes: Memo[tuple[Requests, Additions], Array] = Memo()
 
+    # -- nodes
+
+    def add(self, node: Node) -> NodeState:
+        """Append a row for a new node; `write` fills it."""
+        state = NodeState(self.columns.append())
+        self.states.append(state)
+        self.nodes[node.name] = state
+        self.labels.forget()
+        self.images.forget()
+        self._read(state, node)
+        return state
+
+    def change(self, state: NodeState, node: Node) -> None:
+        """Read what has changed about a node; `write` then rewrites its row."""
+        self._index_cards(state, -1)
+        self._reset_foreign(state)
+        self.labels.change(state.row, node)
+        self.images.change(state.row, node)
+        self.images.count(state.node, -1)
+        self._read(state, node)
+
+    def _read(self, state: NodeState, node: Node) -> None:
+        state.read(self.images.shared(node), self.vendors)
+        self.images.count(node, 1)
+        self._index_cards(state, 1)
+
+    def remove(self, name: str) -> NodeState | None:
+        """Forget a node; its last state, if it was known."""
+        state = self.nodes.pop(name, None)
+        if state is not None:
+            self._index_cards(state, -1)
+            self._reset_foreign(state)
+            self.images.count(state.node, -1)
+            self.columns.remove(state.row)
+        return state
+
+    # -- reading
+
     def settle(self) -> None:
-        """Bring rows into the order of node names; to be called before reading columns."""
+        """Bring rows into the order of node names; call it before reading columns."""
         if self.columns.dense:
             return
         order = self.columns.settle([state.name for state in self.states])
-        self.states = [self.states[row] for row in order.tolist()]
+        self.states[:] = [self.states[row] for row in order.tolist()]
         for row, state in enumerate(self.states):
             state.row = row
         self.labels.forget()
@@ -101,8 +133,10 @@ class Rows:
             self._vectors.keep(requests, known)
         return known
 
-    def _change(self, holding: Holding) -> Array:
-        """What a pod's coming changes in the amounts of its node, as (kind, resources)."""
+    # -- writing
+
+    def change_by(self, holding: Holding) -> Array:
+        """How a pod that holds this changes the amounts of its node, as (kind, resources)."""
         key = (holding.requests, holding.unstated)
         known = self._changes.get(key)
         if known is None:
@@ -114,12 +148,17 @@ class Rows:
             self._changes.keep(key, known)
         return known
 
-    def _write(self, state: NodeState) -> None:
-        """Write a node's row as if nothing were held on it."""
+    def add_resources(self, names: Iterable[str]) -> list[int]:
+        """Make room for resources that no node offered before; their positions."""
+        new = [name for name in names if name not in self.columns.resources]
+        if new:
+            self._vectors.clear()
+            self._changes.clear()
+        return [self.columns.add_resource(name, UNLIMITED if name in self._counts else 0) for name in new]
+
+    def write(self, state: NodeState) -> None:
+        """Write a node's row as if no pod held anything on it."""
         columns, row = self.columns, state.row
-        for name in state.offers:
-            if name not in columns.resources:
-                self._add_resource(name)
         offers = []
         for name in columns.resources:
             missing = UNLIMITED if name in NATIVE or name in self._counts else 0
@@ -142,7 +181,6 @@ class Rows:
             columns.card_total[CORES, position, row] = device.cores
             columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
             columns.vendor_cards[vendor, row] += 1
-            self.quotas.seen(vendor, device.memory, device.cores)
             columns.particular[vendor, row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
             columns.plain |= device.mode == PLAIN_MODE
@@ -152,22 +190,14 @@ class Rows:
         columns.node_total[:, row] = np.where(total > 0, total, np.inf)
         columns.node_used[:, row] = 0
 
-    def _add_resource(self, name: str) -> None:
-        position = self.columns.add_resource(name, UNLIMITED if name in self._counts else 0)
-        self._vectors.clear()
-        self._changes.clear()
-        for state in self.nodes.values():
-            for key, holding in state.holdings.items():
-                if self._counts_now(key):
-                    self.columns.amounts[:, position, state.row] += self._change(holding)[:, position]
-
-    def _apply(self, state: NodeState, holding: Holding, uses: Sequence[VendorUse], sign: int) -> None:
-        """Add what a pod holds to its node's row, or take it away."""
-        amounts, change = self.columns.amounts[:, :, state.row], self._change(holding)
+    def apply(self, state: NodeState, holding: Holding, uses: Sequence[VendorUse], sign: int) -> None:
+        """Add what a pod holds to its node's row (sign 1), or subtract it (sign -1)."""
+        amounts, change = self.columns.amounts[:, :, state.row], self.change_by(holding)
         amounts += change if sign > 0 else -change
-        self._apply_cards(state, uses, sign)
+        self.apply_cards(state, uses, sign)
 
-    def _apply_cards(self, state: NodeState, uses: Sequence[VendorUse], sign: int) -> None:
+    def apply_cards(self, state: NodeState, uses: Sequence[VendorUse], sign: int) -> None:
+        """Add what a pod holds of cards to its node's row, or subtract it."""
         columns, row = self.columns, state.row
         free, used = columns.card_free, columns.node_used
         for use in uses:
@@ -190,7 +220,7 @@ class Rows:
                 if card.tenancy:
                     present = state.tenancy.setdefault(position, Counter())
                     present.update(dict.fromkeys(card.tenancy, sign))
-                    columns.tenancy[position, row] = columns.company_id(frozenset(+present))
+                    columns.tenancy[position, row] = columns.tenancy_id(frozenset(+present))
             if unknown:
                 columns.foreign[use.vendor, row] += sign * unknown
                 columns.foreign_total += sign * unknown
@@ -209,5 +239,15 @@ class Rows:
                 if not self.cards[uuid]:
                     del self.cards[uuid]
 
-    def _counts_now(self, key: str) -> bool:
-        return not (self.is_ahead and key in self.leaving)
+    # -- problems
+
+    def problems(self) -> Iterator[Problem]:
+        """Everything wrong with nodes, in the order of names."""
+        for name in sorted(self.nodes):
+            state = self.nodes[name]
+            yield from state.problems
+            for uuid in state.positions:
+                first = min(self.cards[uuid])
+                if first != name:
+                    message = f"{uuid} is registered on node {first} too; both count"
+                    yield Problem(f"Node/{name}", "devices", uuid, "every UUID on one node", message)

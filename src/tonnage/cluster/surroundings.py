@@ -1,29 +1,28 @@
-"""Objects beside nodes and pods that say where pods may go: namespaces and storage."""
+"""The surroundings of nodes and pods: namespaces and storage objects, which restrict the nodes of pods."""
 
 from typing import TypeVar
 
 from tonnage.model.meta import NOTHING
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.model.wire import Surrounding
+from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass, Surrounding
 
 T = TypeVar("T")
 
 
 class Surroundings:
-    """What is known of them, by name."""
+    """Namespaces and storage objects by name."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
-        """Their labels."""
+        """The labels of each namespace."""
         self.claims: dict[str, PersistentVolumeClaim] = {}
         """By namespace and name."""
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.limits: dict[str, dict[str, int]] = {}
-        """Per node how many volumes it can have of each driver that says so."""
+        """The volume limits of each node by CSI driver, where the driver states one."""
 
     def upsert(self, thing: Surrounding) -> bool:
-        """Add an object or take over its change; says whether there is anything new about it."""
+        """Add an object or change it; whether that is news."""
         name = thing.metadata.name
         match thing:
             case Namespace():

@@ -1,4 +1,4 @@
-"""A pod as the engine sees it: what it needs of a node, and what each container asks of cards."""
+"""Tasks: pods with their requirements on nodes, and what each container requests of cards, worked out once."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -31,7 +31,7 @@ Requests = tuple[tuple[str, int], ...]
 
 
 class Demand(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
-    """What one container asks of cards; its position is the one it has in device annotations."""
+    """The device requests of one container; its position is that in device annotations."""
 
     position: int
     container: str
@@ -40,25 +40,25 @@ class Demand(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
 
 
 class Task(msgspec.Struct, gc=False):
-    """A pod with its needs worked out once."""
+    """A pod with its requirements, worked out once."""
 
     pod: Pod
     key: str
     requests: Requests
     demands: tuple[Demand, ...]
     kinds: tuple[str, ...]
-    """Whether each container, in annotation order, is an init container, a sidecar or an ordinary one."""
+    """The kind of each container in the order of device annotations: init container, sidecar or app container."""
     fault: str = ""
-    """Why the pod's requests make no sense, if they do not."""
+    """Why the pod's requests are invalid, if they are."""
     selection: bytes = b""
     """Selector, affinity and tolerations in one comparable text; empty if the pod has none of them."""
     annotations: dict[str, str] = NOTHING
     constraints: tuple[tuple[str, str], ...] = ()
     """The annotations that change which cards the pod accepts."""
     rules: PodRules | None = None
-    """What the pod demands of other pods, ports and volumes; nothing if it has no such demands."""
+    """Inter-pod affinity, topology spread, host ports and claims; nothing if the pod has none of them."""
     unstated: Additions = (0, 0)
-    """What containers that do not say what they need add to the requests in Kubernetes' scores."""
+    """What containers without requests add in Kubernetes' scores."""
     images: tuple[str, ...] = ()
     """The images of its containers."""
 
@@ -84,7 +84,7 @@ class Task(msgspec.Struct, gc=False):
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether the pod asks for nothing but a place."""
+        """Whether the pod requests no resources."""
         return not self.demands and all(name == PODS for name, _ in self.requests)
 
     @property
@@ -94,9 +94,9 @@ class Task(msgspec.Struct, gc=False):
 
 
 requests_of = attrgetter("requests")
-"""A key for answers that depend on what a pod requests; functions with the same key are told apart by it once."""
+"""The memo key of answers that depend only on a pod's requests; points that share a key function share one lookup."""
 counted_of = attrgetter("requests", "unstated")
-"""The same for answers that count what containers leave unsaid."""
+"""The same for answers that also count containers without requests."""
 selection_of = attrgetter("selection")
 """The same for answers that depend on node selection."""
 
@@ -108,7 +108,7 @@ def containers_of(pod: Pod) -> list[tuple[Container, str]]:
 
 
 class VendorNames:
-    """Which vendors a resource name concerns, so that a container is shown only to those."""
+    """The vendors by resource name, so that a container is read only by the vendors it concerns."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self.vendors = vendors
@@ -120,7 +120,7 @@ class VendorNames:
         self.sharing = {key: vendor for vendor in vendors for key in vendor.sharing_annotations}
 
     def requests(self, container: Container, annotations: Mapping[str, str]) -> tuple[DeviceRequest, ...]:
-        """What a container asks of each vendor's cards."""
+        """What a container requests of each vendor's cards."""
         resources = container.resources
         concerned = {
             number
@@ -133,7 +133,7 @@ class VendorNames:
         return tuple([request for request in asked if request is not None])
 
     def shared(self, pod: Pod) -> dict[int, DeviceRequest]:
-        """What annotations ask for in place of resources, by the position of the container that gets it."""
+        """The device requests that annotations make in place of resources, by position of the container."""
         vendors = dict.fromkeys(self.sharing[key] for key in pod.annotations if key in self.sharing)
         return dict(found for found in [vendor.shared_request(pod) for vendor in vendors] if found is not None)
 
@@ -153,7 +153,7 @@ def _refuse_both(container: Container, asked: Sequence[DeviceRequest], shared: M
 
 
 def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
-    """Work out what a pod needs; never fails, a request without meaning is kept as the task's fault."""
+    """Make the task of a pod; it never fails, an invalid request becomes the task's fault."""
     names = _vendor_names(tuple(vendors))
     containers = containers_of(pod)
     demands: list[Demand] = []
@@ -201,12 +201,12 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
 
 
 class TaskMaker:
-    """Makes tasks; for pods that were made with one and the same specification its needs are worked out once."""
+    """A maker of tasks that works out the requirements of one specification object once for all pods that share it."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self._vendors = vendors
         self._known: Memo[int, Task] = Memo()
-        """By the identity of the specification, which lives as long as the task that is kept."""
+        """By identity of the specification, which lives as long as the memoised task."""
 
     def make(self, pod: Pod) -> Task:
         known = self._known.get(id(pod.spec))
@@ -216,7 +216,7 @@ class TaskMaker:
 
 
 def asks(tasks: Sequence[Task]) -> str:
-    """What pods ask for, for people: how many of which size, the larger number first."""
+    """What pods request, for people: the number of pods of each size, the largest number first."""
     counts: dict[Requests, int] = {}
     for task in tasks:
         counts[task.requests] = counts.get(task.requests, 0) + 1
@@ -225,7 +225,7 @@ def asks(tasks: Sequence[Task]) -> str:
 
 
 def asked(requests: Requests) -> str:
-    """What one pod asks for, for people; cards first."""
+    """What one pod requests, for people; cards first."""
     wanted = sorted([part for part in requests if part[0] != PODS], key=lambda part: (part[0] in NATIVE, part[0]))
     parts = [f"{show(name, amount)} {name}" for name, amount in wanted]
     return " with ".join([parts[0], " and ".join(parts[1:])]) if len(parts) > 1 else "".join(parts) or "nothing"

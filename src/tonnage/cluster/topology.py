@@ -1,12 +1,13 @@
-"""Which nodes are in which HyperNode, and what is wrong with Topologies.
+"""The topology of the network: HyperNodes with the nodes in each, and Topologies.
 
-Members may be nodes or other HyperNodes, by name, pattern or labels. What makes no sense is left out and said: members
-that are not there, patterns that cannot be read, circles.
+Members may be nodes or other HyperNodes, by name, pattern or labels. Members that are not there, patterns that cannot
+be read and circles are left out, each with a Problem.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from tonnage.cluster.nodestate import NodeState
 from tonnage.model.hypernode import HYPERNODE, NODE, HyperNode, LabelMatch, Member
 from tonnage.model.node import Node
 from tonnage.model.pattern import PatternError, name_pattern
@@ -18,14 +19,40 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class Membership(NamedTuple):
-    """The nodes of every HyperNode by name, those of its members included, and what is wrong with HyperNodes."""
+    """The nodes of every HyperNode by name, including those of its members, and the problems of HyperNodes."""
 
     nodes: dict[str, frozenset[str]]
     problems: list[Problem]
 
 
+class TopologyIndex:
+    """HyperNodes and Topologies by name, with the membership worked out on demand."""
+
+    def __init__(self, nodes: Mapping[str, NodeState]) -> None:
+        self._nodes = nodes
+        self.hypernodes: dict[str, HyperNode] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.version = 0
+        """Goes up whenever HyperNodes, nodes or their labels change."""
+        self._membership: tuple[int, Membership] = -1, Membership({}, [])
+
+    def membership(self) -> Membership:
+        """The nodes in each HyperNode, and the problems of HyperNodes."""
+        version, known = self._membership
+        if version != self.version:
+            known = membership(self.hypernodes, {name: state.node for name, state in self._nodes.items()})
+            self._membership = self.version, known
+        return known
+
+    def problems(self) -> Iterator[Problem]:
+        """Everything wrong with HyperNodes and Topologies, each in the order of names."""
+        yield from self.membership().problems
+        for name in sorted(self.topologies):
+            yield from topology_problems(self.topologies[name])
+
+
 def membership(hypernodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> Membership:
-    """Work out who is where; HyperNodes are looked at in the order of names."""
+    """Work out the nodes in each HyperNode, in the order of HyperNodes' names."""
     problems: list[Problem] = []
     own: dict[str, set[str]] = {}
     children: dict[str, list[str]] = {}
@@ -52,7 +79,7 @@ def membership(hypernodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -
 
 
 class _MemberError(ValueError):
-    """A member that means nothing: where that shows, what was expected, and what is wrong."""
+    """An invalid member: the field, what was expected, and what is wrong."""
 
     def __init__(self, field: str, expected: str, message: str) -> None:
         super().__init__(message)
@@ -62,7 +89,7 @@ class _MemberError(ValueError):
 
 
 def _matching(member: Member, hypernodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> Iterable[str]:
-    """The names that a member stands for."""
+    """The names that a member selects."""
     if member.type not in (NODE, HYPERNODE):
         raise _MemberError(".type", f"{NODE} or {HYPERNODE}", f"{member.type!r} is no type of member; left out")
     selector, known = member.selector, (nodes if member.type == NODE else hypernodes)
@@ -116,7 +143,7 @@ def _label_rule(match: LabelMatch) -> Callable[[Mapping[str, str]], bool]:
 
 
 def _about_child(parent: HyperNode, number: int, child: HyperNode, parents: Mapping[str, str]) -> Iterator[Problem]:
-    """What is odd about one HyperNode being in another; its nodes count all the same."""
+    """The problems of one HyperNode being a member of another; its nodes count all the same."""
     name, field = f"HyperNode/{parent.name}", f"spec.members[{number}]"
     if child.spec.tier >= parent.spec.tier:
         message = f"{child.name} is of tier {child.spec.tier}, which is not below {parent.spec.tier}; it counts"
@@ -129,7 +156,7 @@ def _about_child(parent: HyperNode, number: int, child: HyperNode, parents: Mapp
 def _with_children(
     own: dict[str, set[str]], children: dict[str, list[str]], problems: list[Problem]
 ) -> dict[str, frozenset[str]]:
-    """The nodes of each HyperNode and of all below it; a member that leads back to where one came from is left out."""
+    """The nodes of each HyperNode and of all below it; members that close a circle are left out."""
     done: dict[str, frozenset[str]] = {}
     for start in own:
         path: dict[str, Iterator[str]] = {} if start in done else {start: iter(children[start])}
@@ -152,7 +179,7 @@ def _with_children(
 
 
 def topology_problems(topology: Topology) -> Iterator[Problem]:
-    """What is wrong with the levels of a Topology."""
+    """The problems of a Topology's levels."""
     name, seen = f"Topology/{topology.name}", set[str]()
     if not topology.labels:
         yield Problem(name, "spec.levels", "", "at least one level", "there are no levels, so that no job can use it")

@@ -1,1 +1,1 @@
-"""The scheduler's configuration: Volcano's and KAI's document, read strictly, as plugins ready for a session."""
+"""Configurations: the scheduler's document of Volcano or KAI, and HAMi's device configuration, both read strictly."""

@@ -1,11 +1,11 @@
-"""Files that plugins' arguments name: what they hold, as plain data. Paths count from the configuration's folder."""
+"""Argument files: the content of files that plugins' arguments name, relative to the configuration's folder."""
 
 import csv
 from pathlib import Path
 from typing import Any
 
 from tonnage.config.document import read_document
-from tonnage.config.notes import Notes, SettingsError
+from tonnage.config.notes import ConfigError, Notes
 from tonnage.config.source import text_of_file
 from tonnage.framework.plugin import ArgumentError, FileContent
 
@@ -19,12 +19,12 @@ def folder_of(source: str) -> Path:
 
 
 def file_content(argument: str, path: Any, folder: Path) -> FileContent:
-    """What a file holds; ArgumentError if it cannot be read."""
+    """The content of a file as plain data; ArgumentError if it cannot be read."""
     if not isinstance(path, str) or not path:
         raise ArgumentError(argument, "expected the path of a file")
     try:
         text = text_of_file(str(folder / path))
-    except SettingsError as error:
+    except ConfigError as error:
         raise ArgumentError(argument, f"{path}: {error.errors[0].message}") from error
     if path.lower().endswith(_TABLE):
         return FileContent(path, _rows(argument, path, text), is_table=True)
@@ -36,7 +36,7 @@ def file_content(argument: str, path: Any, folder: Path) -> FileContent:
 
 
 def _rows(argument: str, path: str, text: str) -> list[dict[str, str]]:
-    """The lines of a table by the names in its first line."""
+    """The rows of a table, keyed by the names in its first line."""
     lines = csv.reader(text.splitlines())
     names = next(lines, [])
     rows = []

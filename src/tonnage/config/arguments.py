@@ -1,4 +1,4 @@
-"""A plugin's arguments: read by the plugin, with every complaint put at its place in the file."""
+"""Plugin arguments: the plugin reads them, and every error gets its position in the file."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +17,12 @@ _NO_CHOICE = re.compile(r"Invalid enum value (.*)$")
 _QUOTE = "'"
 _WORD = re.compile(r"[\w./*-]+")
 _MOST_TAKEN_OUT = 100
-"""After so many errors about one plugin nobody wants more, and looking for them takes longer each time."""
+"""The most errors about one plugin; nobody reads more, and each takes longer to find than the one before."""
 _LIST_STEP = re.compile(r"\[(\d+)\]\.?")
 
 
 class ArgumentReader:
-    """Reads the arguments of one plugin; what is wrong with one of them does not hide the others."""
+    """Reads the arguments of one plugin; an error in one argument does not hide the others."""
 
     def __init__(
         self, kind: type[Plugin], plugin: Position, written: Part | None, notes: Notes, folder: Path = Path()
@@ -34,7 +34,7 @@ class ArgumentReader:
         self._notes = notes
 
     def read(self, given: Mapping[str, Any]) -> PluginArguments | None:
-        """The arguments as the plugin wants them; nothing if there were errors, which are then noted."""
+        """The arguments as the plugin's type; None if there are errors, which are noted."""
         left, taken_out = deepcopy(dict(given)), list[str]()
         for name in sorted(self._kind.file_arguments & left.keys()):
             try:
@@ -50,7 +50,7 @@ class ArgumentReader:
                 break
             except ArgumentError as error:
                 path = self._path(error, left)
-                # An error above or below something that was taken out is only about its absence.
+                # An error above or below a removed argument is only about its absence.
                 if not any(_leads_into(path, out) or _leads_into(out, path) for out in taken_out):
                     self._complain(path, error.message)
                 removed = _take_out(left, path)
@@ -62,7 +62,7 @@ class ArgumentReader:
         return None if taken_out else arguments
 
     def _path(self, error: ArgumentError, left: Mapping[str, Any]) -> str:
-        """Which argument an error is about; one without a name is that argument's without which it goes away."""
+        """The path of the argument at fault; an error without a key is about the argument whose removal resolves it."""
         unknown = _UNKNOWN.match(error.message)
         if unknown:
             return f"{error.key}.{unknown[1]}" if error.key else unknown[1]
@@ -92,19 +92,19 @@ class ArgumentReader:
             message = message.replace("`", "").replace("Expected", "expected", 1)
         is_about_key = message.startswith("is no argument")
         if is_about_key:
-            # A plugin that reads its arguments itself names those that it takes.
+            # A plugin that reads its arguments itself lists the valid ones in its message.
             words = _WORD.findall(message.partition("which takes ")[2])
             message += _nearest(path, [word for word in words if word not in ("and", "name")])
         self._notes.error(self._position(path, value=not is_about_key), _joined(path, message))
 
     def _position(self, path: str, value: bool = False) -> Position:
-        """Where an argument's key or value stands, or what is nearest to it."""
+        """The position of an argument's key or value, or of the nearest part above it."""
         start = self._written.position if self._written is not None else self._plugin
         return position_of(self._written, path, start, value)
 
 
 def position_of(part: Part | None, path: str, start: Position, value: bool = False) -> Position:
-    """Where the key or value that a path leads to stands, or what is nearest to it."""
+    """The position of the key or value at a path, or of the nearest part above it."""
     position = start
     for key, below in _steps(part, path):
         position = below.position if value and not below.is_null else key.position
@@ -118,12 +118,12 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _names(kind: Any) -> tuple[str, ...]:
-    """How the fields of a typed part are written."""
+    """The names of a struct's fields as they are written in the file."""
     return tuple(getattr(kind, "__struct_encode_fields__", ()))
 
 
 def _type_at(kind: Any, path: str) -> Any:
-    """The type of what a path leads to below a typed part; nothing if that is not known."""
+    """The type at a path below a struct; None if it is not known."""
     for step in path.split(".") if path else ():
         name, *numbers = step.split("[")
         by_name = dict(zip(_names(kind), getattr(kind, "__struct_fields__", ()), strict=True))
@@ -131,7 +131,7 @@ def _type_at(kind: Any, path: str) -> Any:
             return None
         kind = get_type_hints(kind)[by_name[name]]
         for wrapped in (UnionType, *numbers):
-            # An optional part is what it is when it is there; a list's type is that of its items.
+            # Unwrap an optional type, and a list's type to that of its items.
             if wrapped is not UnionType or isinstance(kind, UnionType):
                 kind = get_args(kind)[0] if get_args(kind) else None
     return kind
@@ -145,18 +145,18 @@ def _joined(path: str, sentence: str) -> str:
 
 
 def _leads_into(path: str, above: str) -> bool:
-    """Whether a path is that of something, or of a part of it."""
+    """Whether a path is equal to another or below it."""
     return path == above or not above or path.startswith((f"{above}.", f"{above}["))
 
 
 def _owner(path: str, given: Mapping[str, Any]) -> str | None:
-    """The outermost of these names that a path leads into; names may hold dots themselves, so the longest counts."""
+    """The name that a path begins with; names may contain dots, so the longest match counts."""
     fitting = [name for name in given if name and _leads_into(path, name)]
     return max(fitting, key=len, default=None)
 
 
 def _take_out(given: dict[str, Any], path: str) -> str | None:
-    """Remove what a path leads to, or the nearest named thing around it; the path of what was removed."""
+    """Remove the value at a path, or the nearest named value above it; returns the path of the removed value."""
     name, rest = _owner(path, given), path
     if name is None:
         return None
@@ -174,7 +174,7 @@ def _take_out(given: dict[str, Any], path: str) -> str | None:
 
 
 def _steps(part: Part | None, path: str) -> Iterator[tuple[Part, Part]]:
-    """Key and value at each step of a path, as far as it leads."""
+    """Key and value at each step of a path, as far as the document has them."""
     while part is not None and path:
         items = part.items()
         if items is not None:

@@ -1,4 +1,4 @@
-"""What Volcano and KAI know by name, and what each of those names means here."""
+"""Names of Volcano and KAI: their actions, plugins, keys and switches, and what each means in Tonnage."""
 
 _NO_EVICTION = "Tonnage does not evict yet; nothing is evicted"
 _ABSENT = "Tonnage does not have it yet; jobs are placed as if it were absent"
@@ -16,14 +16,14 @@ ACTIONS = {
     "consolidation": "",
     "stalegangeviction": "",
 }
-"""Actions of both peers, with why one has no effect."""
+"""Actions of Volcano and KAI, with the reason if one has no effect."""
 
 ALWAYS_ON = {
     "deviceshare": "sharing cards is always on, with HAMi's resource names; gpupolicy says how cards are chosen",
     "nodeavailability": "pods are placed only where they fit now",
     "subgrouporder": "what each subgroup lacks is placed first, then the others in the order of pods",
 }
-"""Plugins of the peers whose work the engine does by itself."""
+"""Plugins of Volcano and KAI whose work the engine always does."""
 
 ABSENT = {
     # Volcano
@@ -46,7 +46,7 @@ ABSENT = {
     "sg-nodelocalgreedy": _NO_EVICTION,
     "sg-multinodegang": _NO_EVICTION,
 }
-"""Plugins of the peers that Tonnage does not have."""
+"""Plugins of Volcano and KAI that Tonnage does not have."""
 
 WITHOUT_EFFECT = {
     "configurations": "arguments of actions",
@@ -55,7 +55,7 @@ WITHOUT_EFFECT = {
     "usageDBConfig": "where KAI reads past usage",
     "scenarioSearchBudgets": "how long KAI searches for victims",
 }
-"""Keys beside actions and tiers, and what they are."""
+"""Keys besides actions and tiers, and what they set."""
 TOP_LEVEL = ("actions", "tiers", *WITHOUT_EFFECT)
 
 SWITCHES = (
@@ -108,7 +108,7 @@ _BY_POINT = {name.removeprefix("enable").removeprefix("d"): name for name in SWI
 
 
 def volcano_spelling(switch: str) -> str | None:
-    """The switch that is meant by one with the other of `enable` and `enabled` in front; nothing if there is none."""
+    """Volcano's spelling of a switch that begins with `enable` instead of `enabled` or vice versa; None if unknown."""
     for prefix in ("enabled", "enable"):
         if switch.startswith(prefix):
             return _BY_POINT.get(switch.removeprefix(prefix))
@@ -116,5 +116,5 @@ def volcano_spelling(switch: str) -> str | None:
 
 
 def is_kai_switch(switch: str) -> bool:
-    """Whether KAI accepts it: its switches turn points off, and it reads none of them."""
+    """Whether KAI accepts a switch; KAI's switches begin with `disable`, and KAI reads none of them."""
     return switch.startswith("disable") and switch.removeprefix("disable") in _BY_POINT

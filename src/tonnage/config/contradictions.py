@@ -1,4 +1,4 @@
-"""Configurations that cancel themselves out: one plugin pulls pods together as strongly as another pulls them apart."""
+"""Contradictions in a configuration: one plugin packs pods as strongly as another spreads them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -10,7 +10,7 @@ _LEVELS = _EMPTIER, _FULLER = 0.25, 0.75
 
 
 def warn_of_cancelling(plugins: Sequence[tuple[Plugin, Position]], notes: Notes) -> None:
-    """Warn of every two plugins whose scores add up to the same for every node."""
+    """Warn of every two plugins whose scores add up to the same sum on every node."""
     pulls = [(pull, position) for plugin, position in plugins if (pull := _pull(plugin, position, notes)) is not None]
     for (one, _), (other, position) in combinations(pulls, 2):
         if one.slope + other.slope == 0 and _weigh_alike(one.weights, other.weights):
@@ -23,7 +23,7 @@ def warn_of_cancelling(plugins: Sequence[tuple[Plugin, Position]], notes: Notes)
 
 
 def _pull(plugin: Plugin, position: Position, notes: Notes) -> Pull | None:
-    """How a plugin pulls, if it does; one of somebody else may fail to say so, which is no reason to stop."""
+    """A plugin's pull; None if it has none or if a third-party plugin fails to state it, which is only a warning."""
     try:
         pull = plugin.pull()
         if pull is None or not pull.slope:
@@ -37,6 +37,6 @@ def _pull(plugin: Plugin, position: Position, notes: Notes) -> Pull | None:
 
 
 def _weigh_alike(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether two plugins weigh the resources that both look at in the same proportion."""
+    """Whether two plugins weigh their common resources in the same proportion."""
     shared = [name for name in one if name in other]
     return bool(shared) and len({one[name] / other[name] for name in shared}) == 1

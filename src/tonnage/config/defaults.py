@@ -1,4 +1,4 @@
-"""The configuration that is used when none is given, and flags on top of any."""
+"""The default configuration, and the policy flags that override any configuration."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _COMMENT = "# What Tonnage uses when no configuration is given: HAMi's rules and
 
 
 def default_document() -> dict[str, Any]:
-    """The configuration without a configuration, as the document that one would write."""
+    """The default configuration as the document that one would write."""
     plugins = []
     for plugin in default_plugins():
         arguments = plugin.written_arguments()
@@ -28,14 +28,14 @@ def default_document() -> dict[str, Any]:
 
 
 def default_text() -> str:
-    """The same as YAML."""
+    """The default configuration as YAML."""
     return _COMMENT + yaml.safe_dump(default_document(), sort_keys=False)
 
 
 def with_flags(
     plugins: Sequence[Plugin], node_policy: str | None, gpu_policy: str | None, numa_order: str | None
 ) -> list[Plugin]:
-    """The plugins with the policies that flags give, where they are given: a flag counts more than the file."""
+    """The plugins with the policies that flags give; a flag overrides the file."""
     flags = {NodePolicy: {"policy": node_policy}, GpuPolicy: {"policy": gpu_policy, "numa_order": numa_order}}
     result = list(plugins)
     for kind, given in flags.items():
@@ -55,9 +55,11 @@ def with_flags(
 
 
 def _without_card_orders(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """The plugins, of which none orders cards any more; one that scores nodes too still does that."""
+    """The plugins without any order of cards; a plugin that scores nodes too keeps doing that."""
     kept = [plugin for plugin in plugins if plugin.name not in CARD_ORDERS or plugin.name in NODE_SCORERS]
-    for plugin in kept:
-        if plugin.name in CARD_ORDERS:
-            plugin.switched_off |= {GPU_ORDER.name}
-    return kept
+    return [
+        plugin.with_options(switched_off=plugin.options.switched_off | {GPU_ORDER.name})
+        if plugin.name in CARD_ORDERS
+        else plugin
+        for plugin in kept
+    ]

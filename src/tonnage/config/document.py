@@ -1,7 +1,6 @@
-"""The text of a configuration as parts that know their place, also when a ConfigMap is wrapped around it.
+"""Documents: the text of a configuration, alone or in a ConfigMap, as parts that know their position.
 
-Keys that stand twice and values that mean nothing are reported here and taken out, so that the rest of the document can
-still be looked at.
+Duplicate keys and invalid values are reported and removed here, so that the rest of the document can still be checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +16,13 @@ from tonnage.model.wire import WireError
 
 
 class Form(NamedTuple):
-    """What a kind of configuration is called, how one knows it, and under which keys ConfigMaps hold it."""
+    """A kind of configuration: its name, its content for messages, and the keys under which ConfigMaps hold it."""
 
     name: str
     content: str
     keys: tuple[str, ...]
     objects: tuple[str, ...] = ()
-    """Kinds of objects that are such a configuration themselves."""
+    """Kinds of Kubernetes objects that are such a configuration themselves."""
 
 
 SCHEDULER = Form(
@@ -45,7 +44,7 @@ Places = Callable[[int, int], Position]
 
 
 class Part:
-    """A value of the document and where it stands."""
+    """A value of the document and its position."""
 
     def __init__(self, node: Node, budget: ValueBudget, places: Places) -> None:
         self._node = node
@@ -54,11 +53,11 @@ class Part:
 
     @property
     def position(self) -> Position:
-        """Where the value begins."""
+        """The position at which the value begins."""
         return self._places(self._node.start_mark.line, self._node.start_mark.column)
 
     def inside(self, offset: int) -> Position:
-        """Where a character of a text stands, as far as the text is written on one line."""
+        """The position of a character of a text; of the text's beginning if it spans several lines."""
         start, end = self._node.start_mark, self._node.end_mark
         if start.line != end.line:
             return self.position
@@ -67,7 +66,7 @@ class Part:
 
     @property
     def words(self) -> str:
-        """What kind of value it is, in words."""
+        """The kind of value, in words for messages."""
         return WORDS.get(kind_of(self._node), kind_of(self._node))
 
     @property
@@ -76,14 +75,14 @@ class Part:
         return is_null(self._node)
 
     def fields(self) -> dict[str, tuple["Part", "Part"]] | None:
-        """Keys and values of a map; nothing if it is none."""
+        """Keys and values of a map; None if the value is no map."""
         if not isinstance(self._node, MappingNode):
             return None
         found = entries(self._node, "", self._budget)
         return {name: (self._part(key), self._part(value)) for name, (key, value) in found.items()}
 
     def items(self) -> list["Part"] | None:
-        """The values of a list; nothing if it is none."""
+        """The values of a list; None if the value is no list."""
         return [self._part(item) for item in self._node.value] if isinstance(self._node, SequenceNode) else None
 
     def plain(self) -> object:
@@ -91,12 +90,12 @@ class Part:
         return construct(self._node, "", self._budget)
 
     def text(self) -> str | None:
-        """The text; nothing if it is something else."""
+        """The text; None if the value is no text."""
         value = self.plain() if isinstance(self._node, ScalarNode) else None
         return value if isinstance(value, str) else None
 
     def lines_of_text(self, written: str) -> Places:
-        """Where lines and columns inside this text stand in the file: exactly for a block, else where it begins."""
+        """A map from lines and columns of this text to positions in the file: exact for a block, else its beginning."""
         first, outer, inner = self._node.start_mark.line + 1, written.splitlines(), self._node.value.splitlines()
         number = next((i for i, line in enumerate(inner) if line.strip()), 0)
         is_block = isinstance(self._node, ScalarNode) and self._node.style == "|"
@@ -110,7 +109,7 @@ class Part:
 
 
 def read_document(text: str, source: str, notes: Notes, form: Form = SCHEDULER) -> Part | None:
-    """The configuration in a text, alone or in a ConfigMap; nothing if there is none, which is then an error."""
+    """The configuration in a text, alone or in a ConfigMap; None if there is none, which is noted as an error."""
     root = _root(text, source, notes, form, lambda line, column: Position(line + 1, column + 1))
     fields = root.fields() if root is not None else None
     if root is None or fields is None or not {"apiVersion", "kind"} & fields.keys():
@@ -121,7 +120,7 @@ def read_document(text: str, source: str, notes: Notes, form: Form = SCHEDULER) 
 
 
 def top_level(text: str, source: str) -> set[str]:
-    """The names by which one knows what a text is: its keys, or those of a ConfigMap's data; none if it is no map."""
+    """The keys that tell what a text is: its own, or those of a ConfigMap's data; empty if it is no map."""
     root = _root(text, source, Notes(), SCHEDULER, Position)
     fields = (root.fields() if root is not None else None) or {}
     data = fields["data"][1].fields() if "data" in fields else None
@@ -175,7 +174,7 @@ def _from_config_map(
 
 
 def _tidy(node: Node, places: Places, notes: Notes, seen: set[int], above: list[int]) -> None:
-    """Report keys and values that cannot be, and make the tree one without them."""
+    """Report invalid keys and values, and remove them from the tree."""
     position = places(node.start_mark.line, node.start_mark.column)
     if isinstance(node, ScalarNode):
         try:
@@ -220,7 +219,7 @@ def _kept(node: MappingNode, places: Places, notes: Notes, above: list[int]) -> 
 
 
 def _is_above(node: Node, places: Places, notes: Notes, above: list[int]) -> bool:
-    """Whether an alias leads back to something that it is part of."""
+    """Whether an alias refers to a node that contains it."""
     if id(node) not in above:
         return False
     notes.error(places(node.start_mark.line, node.start_mark.column), "an alias refers to itself; write the value out")

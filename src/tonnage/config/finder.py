@@ -1,7 +1,7 @@
-"""Finding plugins by name: those that come with Tonnage, and those of others.
+"""The plugin finder: built-in and third-party plugins by name.
 
-A plugin of somebody else is found in a file given on the command line, as an installed package's entry point of the
-group `tonnage.plugins`, registered from Python, or by `module:Class` in place of its name.
+A third-party plugin comes from a file given on the command line, from an installed package's entry point of the group
+`tonnage.plugins`, from `register_plugin`, or from `module:Class` in place of its name.
 """
 
 import sys
@@ -22,11 +22,11 @@ _registered: dict[str, type[Plugin]] = {}
 
 
 class PluginError(Exception):
-    """A plugin that cannot be used: which one, and why."""
+    """A plugin that cannot be used, with the reason."""
 
 
 def register_plugin(name: str, kind: type[Plugin]) -> None:
-    """Make a plugin known by a name, for programs that use Tonnage from Python."""
+    """Register a plugin under a name, for programs that use Tonnage from Python."""
     _check(kind, f"plugin {name}")
     if name in BUILT_IN or _registered.get(name, kind) is not kind:
         raise PluginError(f"there is a plugin {name} already")
@@ -34,11 +34,11 @@ def register_plugin(name: str, kind: type[Plugin]) -> None:
 
 
 class PluginFinder:
-    """Knows all plugins by name; files are loaded at once, packages when they are asked for."""
+    """Finds plugins by name; it loads files at once and packages on demand."""
 
     def __init__(self, files: Sequence[str] = ()) -> None:
         self.from_files: dict[str, type[Plugin]] = {}
-        """Plugins of the files, in their order."""
+        """The plugins of the files, in their order."""
         for file in files:
             for kind in _plugins_of(_load_file(file), file):
                 if kind.name in self.from_files or kind.name in BUILT_IN:
@@ -48,7 +48,7 @@ class PluginFinder:
                 self.from_files[kind.name] = kind
 
     def find(self, name: str) -> type[Plugin] | None:
-        """The plugin of that name; nothing if there is none, PluginError if it is there and cannot be used."""
+        """The plugin of that name; None if there is none, PluginError if it cannot be used."""
         known = plugin_class(name) or self.from_files.get(name) or _registered.get(name)
         if known is not None:
             return known
@@ -59,7 +59,7 @@ class PluginFinder:
         return None
 
     def names(self) -> list[str]:
-        """Every name that can be asked for, those that come with Tonnage first."""
+        """Every name that can be found, built-in plugins first."""
         others = {*self.from_files, *_registered, *(entry.name for entry in entry_points(group=GROUP))}
         return [*BUILT_IN, *sorted(others - BUILT_IN.keys())]
 
@@ -78,7 +78,7 @@ def _load_object(name: str) -> type[Plugin]:
 
 def _load_file(file: str) -> ModuleType:
     path = Path(file)
-    # A name of its own, so that a file called json.py does not stand in for the module json.
+    # A prefixed name, so that a file called json.py does not shadow the module json.
     name = f"tonnage_plugin_file_{path.stem}"
     if not path.is_file():
         raise PluginError(f"{file}: there is no such file; give the Python file that holds the plugin")
@@ -95,7 +95,7 @@ def _load_file(file: str) -> ModuleType:
 
 
 def _plugins_of(module: ModuleType, file: str) -> Iterator[type[Plugin]]:
-    """The plugins that a module defines itself, in the order of their definition."""
+    """The plugins that a module defines, in the order of their definition."""
     found = [
         thing
         for thing in vars(module).values()
@@ -108,7 +108,7 @@ def _plugins_of(module: ModuleType, file: str) -> Iterator[type[Plugin]]:
 
 
 def _check(found: object, what: str) -> type[Plugin]:
-    """Refuse what could only fail later, in the middle of a cycle."""
+    """Raise PluginError for a plugin that would fail later, in the middle of a cycle."""
     if not isinstance(found, type) or not issubclass(found, Plugin):
         raise PluginError(
             f"{what} is not a plugin; it must be a class that inherits from tonnage.framework.plugin.Plugin"

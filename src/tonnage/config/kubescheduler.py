@@ -1,7 +1,7 @@
-"""Configurations of kube-scheduler: the scores of a profile, and the Policy documents of old.
+"""Configurations of kube-scheduler: KubeSchedulerConfiguration, and the former Policy.
 
 A profile's score plugins become `noderesourcesfit` and `nodeorder` with their weights; its filters are always on here.
-Of a Policy the priorities are read, among them the Resource Bin Packing function as it was proposed.
+A Policy's priorities are read, including the proposed Resource Bin Packing function.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,9 +15,8 @@ from tonnage.config.notes import Notes, Position, advice
 from tonnage.config.strict import read
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.plugins.jobs.priority import Priority
-from tonnage.plugins.scoring._fitarguments import RATIO, FitArguments, from_policy
 from tonnage.plugins.scoring.nodeorder import NodeOrder
-from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
+from tonnage.plugins.scoring.noderesourcesfit import RATIO, FitArguments, NodeResourcesFit, from_policy
 
 CONFIGURATION, POLICY = "KubeSchedulerConfiguration", "Policy"
 FIT = "NodeResourcesFit"
@@ -30,7 +29,7 @@ SCORES = {
     "PodTopologySpread": (2, "pod_topology_spread"),
     "TaintToleration": (3, "taint_toleration"),
 }
-"""Kubernetes' score plugins: their default weight, and which part of nodeorder they are."""
+"""Kubernetes' score plugins: their default weight, and the argument of nodeorder that sets it."""
 PRIORITIES = {
     "LeastRequestedPriority": "least_requested",
     "MostRequestedPriority": "most_requested",
@@ -41,7 +40,7 @@ PRIORITIES = {
     "EvenPodsSpreadPriority": "pod_topology_spread",
     "TaintTolerationPriority": "taint_toleration",
 }
-"""The priorities of a Policy, and which part of nodeorder they are."""
+"""The priorities of a Policy, and the argument of nodeorder that sets their weight."""
 _NOTHING = {"least_requested": 0, "most_requested": 0, **{part: 0 for _, part in SCORES.values() if part}}
 _ANY = "*"
 _WITHOUT_EFFECT = {
@@ -53,7 +52,7 @@ Make = Callable[[Part, Notes], list[Plugin]]
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel"):
-    """Something written in a configuration."""
+    """Base of the structs that list a document's keys."""
 
 
 class _Plugin(_Strict, frozen=True):
@@ -121,7 +120,7 @@ class _Policy(_Strict, frozen=True):
 
 
 def reader_of(root: Part) -> Make | None:
-    """What reads a document of kube-scheduler; nothing if it is none."""
+    """The reader for a document of kube-scheduler; None if the document is none."""
     fields = root.fields() or {}
     kind = fields["kind"][1].text() if "kind" in fields else None
     if kind == CONFIGURATION:
@@ -131,7 +130,7 @@ def reader_of(root: Part) -> Make | None:
 
 
 def read_configuration(root: Part, notes: Notes) -> list[Plugin]:
-    """The plugins that score as the first profile of a KubeSchedulerConfiguration does."""
+    """The plugins that score like the first profile of a KubeSchedulerConfiguration."""
     found = read(root, _Configuration, "the configuration", notes)
     if found is None:
         return []
@@ -164,7 +163,7 @@ def read_configuration(root: Part, notes: Notes) -> list[Plugin]:
 
 
 def read_policy(root: Part, notes: Notes) -> list[Plugin]:
-    """The plugins that score as the priorities of a Policy do."""
+    """The plugins that score like the priorities of a Policy."""
     found = read(root, _Policy, "the Policy", notes)
     if found is None:
         return []
@@ -196,7 +195,7 @@ def read_policy(root: Part, notes: Notes) -> list[Plugin]:
 
 
 def _with_argument(priority: Mapping[str, Any]) -> FitArguments:
-    """The strategy that a priority with an argument stands for."""
+    """The scoring strategy of a priority with an argument."""
     argument = priority["argument"]
     ratio = argument.get("requestedToCapacityRatioArguments") if isinstance(argument, Mapping) else None
     if ratio is None:
@@ -212,7 +211,7 @@ def _with_argument(priority: Mapping[str, Any]) -> FitArguments:
 
 
 def _fit_arguments(profile: _Profile, part: Part, notes: Notes) -> FitArguments | None:
-    """The arguments of NodeResourcesFit; nothing if they are wrong."""
+    """The arguments of NodeResourcesFit; None if they are invalid."""
     found = FitArguments()
     configs = _value(part, "pluginConfig")
     for config, item in zip(profile.plugin_config, configs.items() or () if configs else (), strict=True):

@@ -1,4 +1,4 @@
-"""From a configuration's text to plugins and actions, or to everything that is wrong with it."""
+"""The scheduler configuration: plugins and actions from a document, or every error in it."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -10,19 +10,19 @@ from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.config.document import Part, read_document
 from tonnage.config.finder import PluginFinder
 from tonnage.config.kubescheduler import reader_of
-from tonnage.config.notes import Note, Notes, Position, SettingsError, advice, in_order
+from tonnage.config.notes import ConfigError, Note, Notes, Position, advice, in_order
 from tonnage.config.source import place_of, text_of, text_of_file
 from tonnage.config.tiers import TiersReader
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.manifests.written import TextError
-from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugin_class
+from tonnage.plugins.catalog import ALWAYS, CARD_ORDERS, LAST, plugins_named
 from tonnage.plugins.defaults import default_plugins
 
 
-class Settings(NamedTuple):
-    """What a scheduler is to do: plugins ready for a session, actions in their order, and what was said on the way."""
+class SchedulerConfig(NamedTuple):
+    """A valid configuration: plugins ready for a session, actions in their order, and warnings."""
 
     source: str
     plugins: list[Plugin]
@@ -30,18 +30,18 @@ class Settings(NamedTuple):
     warnings: list[Note]
 
 
-def load_file(path: str, finder: PluginFinder | None = None) -> Settings:
-    """The configuration in a file; SettingsError with all that is wrong."""
+def load_file(path: str, finder: PluginFinder | None = None) -> SchedulerConfig:
+    """The configuration in a file; ConfigError with every error."""
     return load_text(text_of_file(path), path, finder)
 
 
-def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> Settings:
-    """The configuration in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
+def load_bytes(data: bytes, source: str, finder: PluginFinder | None = None) -> SchedulerConfig:
+    """The configuration in bytes of UTF-8 or UTF-16; messages name them by `source`."""
     return load_text(text_of(data, source), source, finder)
 
 
-def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Settings:
-    """The configuration in a text; plugins of others are found by the finder."""
+def load_text(text: str, source: str, finder: PluginFinder | None = None) -> SchedulerConfig:
+    """The configuration in a text; the finder resolves third-party plugins."""
     notes = Notes()
     plugins, actions = default_plugins(), list(DEFAULT_ACTIONS)
     try:
@@ -52,8 +52,8 @@ def load_text(text: str, source: str, finder: PluginFinder | None = None) -> Set
         notes.error(place_of(error), error.message)
     warnings = in_order(notes.warnings)
     if notes.errors:
-        raise SettingsError(source, in_order(notes.errors), warnings)
-    return Settings(source, plugins, actions, warnings)
+        raise ConfigError(source, in_order(notes.errors), warnings)
+    return SchedulerConfig(source, plugins, actions, warnings)
 
 
 class _Reader:
@@ -116,7 +116,7 @@ class _Reader:
         return found
 
     def _names(self, part: Part) -> list[tuple[str, Position]]:
-        """The names in a comma-separated text or in a list, with where each stands."""
+        """The names in a comma-separated text or in a list, with their positions."""
         text, items = part.text(), part.items()
         names: list[tuple[str, Position]] = []
         if text is not None:
@@ -139,7 +139,7 @@ class _Reader:
         return names
 
     def _check_without_effect(self, name: str, value: Part) -> None:
-        """Keys that do nothing here are still checked as far as both peers agree on what they hold."""
+        """Check keys without effect as far as Volcano and KAI agree on their content."""
         if value.is_null:
             return
         if name == "configurations":
@@ -166,15 +166,9 @@ class _Reader:
 
 
 def complete(named: list[Plugin]) -> list[Plugin]:
-    """The plugins of a file with those that are always there: what keeps placements right first, others last."""
+    """The plugins of a file with those that always run: first those that placements depend on, last the rest."""
     by_name = {plugin.name: plugin for plugin in named}
-    always = [by_name.get(name) or _default(name) for name in ALWAYS]
-    last = [] if any(name in by_name for name in CARD_ORDERS) else [_default(CARD_ORDERS[0])]
-    last += [_default(name) for name in LAST if name not in by_name]
+    always = [by_name.get(plugin.name, plugin) for plugin in plugins_named(ALWAYS)]
+    last = [] if any(name in by_name for name in CARD_ORDERS) else plugins_named(CARD_ORDERS[:1])
+    last += plugins_named(name for name in LAST if name not in by_name)
     return [*always, *(plugin for plugin in named if plugin.name not in ALWAYS), *last]
-
-
-def _default(name: str) -> Plugin:
-    kind = plugin_class(name)
-    assert kind is not None
-    return kind()

@@ -1,4 +1,4 @@
-"""What is said about a configuration: errors and warnings, each with its place, and the nearest valid name."""
+"""Notes about a configuration: errors and warnings with their positions, and the nearest valid name."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -8,42 +8,42 @@ _MOST_LISTED = 12
 
 
 class Position(NamedTuple):
-    """A place in a file, counted from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
 
 
 class Note(NamedTuple):
-    """One thing to say; without a position it is about the file as a whole."""
+    """One error or warning; without a position it is about the file as a whole."""
 
     position: Position | None
     message: str
 
     def shown(self, source: str, kind: str = "") -> str:
-        """The note with its place in front, as compilers print theirs."""
+        """The note after its position, in the format of compilers."""
         place = f"{source}:{self.position.line}:{self.position.column}" if self.position else source
         return f"{place}: {kind}{': ' if kind else ''}{self.message}"
 
 
 class Notes:
-    """Collects what there is to say about one file."""
+    """Collects the errors and warnings about one file."""
 
     def __init__(self) -> None:
         self.errors: list[Note] = []
         self.warnings: list[Note] = []
 
     def error(self, position: Position | None, message: str) -> None:
-        """Something that keeps the file from being used."""
+        """Note an error: the file cannot be used."""
         self.errors.append(Note(position, message))
 
     def warn(self, position: Position | None, message: str) -> None:
-        """Something that does not do what one might think."""
+        """Note a warning: something does not do what its author may expect."""
         self.warnings.append(Note(position, message))
 
 
-class SettingsError(ValueError):
-    """A configuration that cannot be used: everything that is wrong with it."""
+class ConfigError(ValueError):
+    """A configuration that cannot be used, with all its errors and warnings."""
 
     def __init__(self, source: str, errors: list[Note], warnings: list[Note]) -> None:
         super().__init__("\n".join(note.shown(source) for note in errors))
@@ -53,12 +53,12 @@ class SettingsError(ValueError):
 
 
 def in_order(notes: Iterable[Note]) -> list[Note]:
-    """Notes in the order of the file, those about the file as a whole in front."""
+    """Notes in the order of their positions, those about the whole file first."""
     return sorted(notes, key=lambda note: note.position or Position(0, 0))
 
 
 def advice(name: str, known: Iterable[str]) -> str:
-    """What to write instead of a name that is not known: the nearest one, or else all if they are few."""
+    """A hint for an unknown name: the nearest known name, or all of them if they are few."""
     names = list(dict.fromkeys(known))
     by_lower = {valid.lower(): valid for valid in names}
     near = get_close_matches(name.lower(), by_lower, n=1)

@@ -1,6 +1,6 @@
-"""The text of a configuration, from a file or from bytes; what keeps it from being read is a SettingsError."""
+"""The source text of a configuration, from a file or from bytes; ConfigError if it cannot be read."""
 
-from tonnage.config.notes import Note, Position, SettingsError
+from tonnage.config.notes import ConfigError, Note, Position
 from tonnage.manifests.content import as_text, as_utf8, file_content
 from tonnage.manifests.written import ManifestError, TextError
 
@@ -11,20 +11,20 @@ def text_of_file(path: str) -> str:
         data = file_content(path)
     except ManifestError as error:
         message = str(error).removeprefix(path).lstrip(": ")
-        raise SettingsError(path, [Note(None, message)], []) from error
+        raise ConfigError(path, [Note(None, message)], []) from error
     return text_of(data, path)
 
 
 def text_of(data: bytes, source: str) -> str:
-    """The text in bytes of UTF-8 or UTF-16; `source` is how messages name them."""
+    """The text in bytes of UTF-8 or UTF-16; messages name them by `source`."""
     try:
         return as_text(as_utf8(data, source), source)
     except TextError as error:
-        raise SettingsError(source, [Note(place_of(error), error.message)], []) from error
+        raise ConfigError(source, [Note(place_of(error), error.message)], []) from error
     except ManifestError as error:
-        raise SettingsError(source, [Note(None, str(error).removeprefix(f"{source}: "))], []) from error
+        raise ConfigError(source, [Note(None, str(error).removeprefix(f"{source}: "))], []) from error
 
 
 def place_of(error: TextError) -> Position | None:
-    """Where a text cannot be read."""
+    """The position at which a text cannot be read; None if it is not known."""
     return Position(error.line, error.column or 1) if error.line else None

@@ -1,7 +1,7 @@
-"""Typed parts of a document, read strictly: every key must be known and every value of its type.
+"""The strict reader of typed parts: every key must be known, and every value must have its type.
 
-What a part may hold is written down as a msgspec struct. Everything wrong is noted at its place, and one mistake does
-not hide the next. A key with nothing behind it counts as left out.
+A msgspec struct lists the keys of a part. Every error is noted at its position, and one error does not hide the next. A
+key without a value counts as left out.
 """
 
 import re
@@ -19,13 +19,13 @@ _TYPE = re.compile(r"`(\w+)`")
 
 
 def read(part: Part, kind: type[T], what: str, notes: Notes) -> T | None:
-    """A part as a struct; nothing if something in it is wrong, which is then noted."""
+    """A part as a struct; None if it has errors, which are noted."""
     value = _read(part, kind, what, notes)
     return value if isinstance(value, kind) else None
 
 
 class _Wrong:
-    """Stands in for a value that was complained about."""
+    """The placeholder of an invalid value."""
 
 
 _WRONG = _Wrong()
@@ -74,7 +74,7 @@ def _read_list(part: Part, kind: Any, what: str, notes: Notes) -> object:
 
 
 def _told(message: str, kind: Any, part: Part) -> str:
-    """What the decoder said, in words and without its types."""
+    """The decoder's message in words, without its types."""
     bare = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
     if get_origin(bare) is Literal and part.text() is not None:
         choices = [choice for choice in get_args(bare) if choice]

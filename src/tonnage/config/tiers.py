@@ -1,4 +1,4 @@
-"""The tiers of a configuration: each plugin's name, switches and arguments, made into plugins."""
+"""The tiers of a configuration: plugins from their names, switches and arguments."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ Fields = dict[str, tuple[Part, Part]]
 
 
 class _Named(NamedTuple):
-    """A plugin as the file names it; without the plugin itself if there is none, or if it is left out."""
+    """A plugin that the file names; `plugin` is None if Tonnage does not have it or its arguments are invalid."""
 
     name: str
     position: Position
@@ -38,7 +38,7 @@ class _Named(NamedTuple):
 
 
 class _Switch(NamedTuple):
-    """A switch of a plugin, and where it stands."""
+    """A switch of a plugin and its position."""
 
     on: bool
     position: Position
@@ -70,7 +70,7 @@ class TiersReader:
         for one in orders[1:]:
             what = f"{orders[0].name} and {one.name} both order the cards of a node, and their scores are added up"
             self._notes.warn(one.position, f"{what}; keep one of them")
-        # A plugin of somebody else may score nodes too.
+        # A third-party plugin may score nodes too.
         may_score = [one for one in named if one.plugin is not None and one.name not in BUILT_IN]
         may_score += [one for one in named if one.scores and one.name in NODE_SCORERS]
         if not self._notes.errors and not may_score:
@@ -99,28 +99,29 @@ class TiersReader:
             written, given = None, {}
         plugin = self._build(name, position, written, given)
         if plugin is not None:
-            plugin.tier, plugin.is_named = tier, True
-            self._switch(plugin, switches, position)
+            plugin = self._switched(plugin.with_options(tier=tier, is_named=True), switches, position)
         elif name in ALWAYS_ON:
             self._say_without_effect(name, switches)
         scores = switches[NODE_ORDER].on if NODE_ORDER in switches else True
         self._named.setdefault(name, _Named(name, position, plugin, scores))
 
-    def _switch(self, plugin: Plugin, switches: dict[str, "_Switch"], position: Position) -> None:
-        """Keep a plugin from the extension points that are switched off, with a word about switches without effect."""
+    def _switched(self, plugin: Plugin, switches: dict[str, "_Switch"], position: Position) -> Plugin:
+        """The plugin with its switches as the file has them, and a warning about each that has no effect."""
         try:
             registers = set(registered_points(plugin))
         except SessionError as error:
             self._notes.error(position, str(error))
-            return
+            return plugin
         if plugin.name in ALWAYS:
             registers = set()
-        plugin.switched_on = frozenset(name for name in plugin.switches if name in switches and switches[name].on)
         effective = {name for name in switches if registers.intersection(SWITCHED.get(name, ()))}
         effective |= plugin.switches
         self._say_without_effect(plugin.name, {n: s for n, s in switches.items() if n not in effective})
         off = [SWITCHED[name] for name in effective - plugin.switches if not switches[name].on]
-        plugin.switched_off = frozenset(point for points in off for point in points)
+        return plugin.with_options(
+            switched_off=frozenset(point for points in off for point in points),
+            switched_on=frozenset(name for name in plugin.switches if name in switches and switches[name].on),
+        )
 
     def _say_without_effect(self, plugin: str, switches: dict[str, "_Switch"]) -> None:
         for name, switch in switches.items():

@@ -1,1 +1,1 @@
-"""Vendors' devices: names, wire formats, admission rules and placement quirks, one file per vendor."""
+"""Vendors' devices, one file per vendor: names, wire formats, admission, placement rules, configuration section."""

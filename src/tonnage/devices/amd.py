@@ -1,11 +1,12 @@
-"""AMD GPUs, whose compute is registered in compute units and asked for in percent."""
+"""AMD GPUs, which register their compute in compute units; pods request it in percent."""
 
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from tonnage.devices._plain import PlainVendor
 from tonnage.devices.base import WHOLE_CARD, DeviceRequest, Handover, RequestError, type_allowed
-from tonnage.devices.plain import PlainVendor
+from tonnage.devices.entry import CardKeys, Section, VendorEntry
 from tonnage.model.pod import Container
 
 USE_TYPE = "amd.com/use-gputype"
@@ -49,5 +50,11 @@ class Amd(PlainVendor):
         return type_allowed(type_, annotations, USE_TYPE, REFUSE_TYPE)
 
     def written_types(self, handover: Handover) -> dict[str, str]:
-        """The model, by which readers of a pod's record tell AMD's cards apart."""
+        """The model of each card, by which readers of a pod's record tell AMD's cards apart."""
         return {uuid: device.type for uuid, device in handover.devices.items()}
+
+
+ENTRY = VendorEntry(
+    sections=(Section("amd", CardKeys, lambda section: [Amd(**section.resources)]),),
+    usual=lambda flags: [Amd()],
+)

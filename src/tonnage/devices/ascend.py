@@ -1,13 +1,15 @@
 """Huawei Ascend NPUs: cards cut by templates, one vendor per chip.
 
-A part of a card is always one of its chip's templates, so memory is rounded up to a template wherever it is read. Some
-chips are best, or only, given out in sets that belong together.
+A part of a card is always one of its chip's templates, so requested memory is rounded up to a template. Cards of some
+chips are better, or only, allocated in sets that belong together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from tonnage.devices._plain import PlainVendor
+from tonnage.devices._sets import fewest_groups
 from tonnage.devices.base import (
     Admission,
     AdmissionChange,
@@ -19,15 +21,16 @@ from tonnage.devices.base import (
     RequestError,
     limit,
 )
-from tonnage.devices.plain import PlainVendor
-from tonnage.devices.sets import fewest_groups
+from tonnage.devices.entry import Amount, ListSection, Name, SectionKeys, VendorEntry, Word
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode
 
+IN_MODULES = "Ascend910C"
+"""The chip whose cards come two to a module even if the device configuration does not say so, as in HAMi."""
 NETWORK = "NetworkID"
-"""The fact by which a card says to which network group it belongs."""
+"""The custom fact that names a card's network group."""
 VISIBLE = "ASCEND_VISIBLE_DEVICES"
-"""The variable that says to the runtime which NPUs a container sees."""
+"""The environment variable that tells the runtime which NPUs a container sees."""
 
 
 class Template(msgspec.Struct, gc=False, frozen=True):
@@ -46,13 +49,13 @@ class Chip(msgspec.Struct, gc=False, frozen=True):
     capacity: int
     """MiB."""
     allocatable: int
-    """MiB that a whole card gives to a container."""
+    """MiB that a container gets of a whole card."""
     in_modules: bool = False
-    """Whether cards come two to a module and are given out by the module only."""
+    """Whether cards come two to a module and are allocated by the module only."""
 
     @property
     def in_networks(self) -> bool:
-        """Whether cards may belong to network groups, which are better not mixed."""
+        """Whether cards may belong to network groups, of which a pod should get as few as possible."""
         return self.name.startswith("Ascend910")
 
 
@@ -92,7 +95,7 @@ CHIPS = (
 
 
 class _Runtime(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What the device plugin is told about one card of a pod."""
+    """One card of a pod in the annotation for the device plugin."""
 
     uuid: str = msgspec.field(name="UUID")
     temp: str = ""
@@ -103,6 +106,7 @@ class _Runtime(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 class Ascend(PlainVendor):
     """Ascend NPUs of one chip."""
 
+    enabled_by = "enable_ascend"
     has_set_rules = True
 
     def __init__(
@@ -116,9 +120,9 @@ class Ascend(PlainVendor):
         runtime_class: str = "",
         hidden_without: Sequence[str] = (),
     ) -> None:
-        """Where names are left out, they follow from the chip's.
+        """Names that are left out follow from the chip's name.
 
-        `hidden_without` are the counting resources of all chips, if NPUs are to be hidden from containers that name
+        `hidden_without` lists the counting resources of all chips if NPUs are to be hidden from containers that request
         none of them.
         """
         super().__init__(
@@ -150,7 +154,7 @@ class Ascend(PlainVendor):
         return self.chip.allocatable if template is None else template.memory
 
     def _template(self, memory: int) -> Template | None:
-        """The smallest part that holds that much; nothing if only a whole card does."""
+        """The smallest template with that much memory; None if it takes a whole card."""
         return next((template for template in self.chip.templates if template.memory >= memory), None)
 
     def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
@@ -207,9 +211,98 @@ class Ascend(PlainVendor):
 
 
 def _whole_modules(count: int, candidates: Sequence[Device]) -> list[int]:
-    """The first modules of which both cards are free; an empty list if they are too few or the count is odd."""
+    """The first modules with both cards free; an empty list if there are too few or the count is odd."""
     modules: dict[int, list[int]] = {}
     for position, device in enumerate(candidates):
         modules.setdefault(device.index // 2, []).append(position)
     chosen = [position for module in modules.values() if len(module) == 2 for position in module][:count]
     return chosen if len(chosen) == count and count % 2 == 0 else []
+
+
+class _TemplateKeys(SectionKeys, frozen=True, rename="camel"):
+    name: str = ""
+    memory: Amount = 0
+    ai_core: Amount = 0
+    ai_cpu: Amount = msgspec.field(default=0, name="aiCPU")
+
+
+class _ChipKeys(SectionKeys, frozen=True, rename="camel"):
+    common_word: str = ""
+    chip_name: Word = ""
+    resource_name: Name = ""
+    resource_memory_name: Name = ""
+    resource_core_name: Name = ""
+    memory_allocatable: Amount = 0
+    memory_capacity: Amount = 0
+    memory_factor: Amount = 1
+    overwrite_env: bool = False
+    runtime_class_name: str = ""
+    super_pod: bool = False
+    templates: list[_TemplateKeys] = msgspec.field(default_factory=list)
+    # Only the device plugin reads these.
+    ai_core: Amount = 0
+    ai_cpu: Amount = msgspec.field(default=0, name="aiCPU")
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """`vnpus` since HAMi 2.9; before, it was the list of chips alone."""
+
+    hami_vnpu_core: bool = False
+    overwrite_env: bool = False
+    runtime_class_name: str = ""
+    configs: list[_ChipKeys] = msgspec.field(default_factory=list)
+
+
+def _warnings(common: _Keys) -> Iterator[str]:
+    if common.hami_vnpu_core:
+        yield "hamiVnpuCore: Tonnage does not share NPUs without templates yet; pods get the next larger template"
+
+
+def _mistake(chip: _ChipKeys) -> str | None:
+    if all(template.name and 0 < template.memory <= chip.memory_capacity for template in chip.templates):
+        return None
+    return (
+        f"vnpus: {chip.common_word}: each template needs a name and a memory from 1 to the chip's "
+        f"memoryCapacity of {chip.memory_capacity}"
+    )
+
+
+def _configured(chips: Sequence[_ChipKeys], common: _Keys) -> Iterator[Ascend]:
+    names = [chip.resource_name for chip in chips]
+    for chip in chips:
+        yield Ascend(
+            _chip(chip),
+            count_resource=chip.resource_name,
+            memory_resource=chip.resource_memory_name,
+            cores_resource=chip.resource_core_name,
+            memory_factor=chip.memory_factor,
+            runtime_class=chip.runtime_class_name or common.runtime_class_name,
+            hidden_without=names if chip.overwrite_env or common.overwrite_env else (),
+        )
+
+
+def _chip(chip: _ChipKeys) -> Chip:
+    templates = sorted(chip.templates, key=lambda template: template.memory)
+    return Chip(
+        chip.common_word,
+        tuple(Template(template.name, template.memory) for template in templates),
+        capacity=chip.memory_capacity,
+        allocatable=chip.memory_allocatable,
+        in_modules=chip.super_pod or chip.common_word == IN_MODULES,
+    )
+
+
+ENTRY = VendorEntry(
+    sections=(
+        ListSection(
+            "vnpus",
+            _ChipKeys,
+            _configured,
+            needed=("common_word", "resource_name", "memory_capacity", "memory_allocatable"),
+            common=_Keys,
+            warnings=_warnings,
+            mistake=_mistake,
+        ),
+    ),
+    usual=lambda flags: [Ascend(chip) for chip in CHIPS],
+)

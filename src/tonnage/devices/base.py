@@ -1,6 +1,6 @@
-"""What a device is, what a container asks of devices, and what a vendor must tell about its own.
+"""Devices, requests for devices, and `Vendor`, the interface behind which vendors differ.
 
-Everything that differs between vendors is behind `Vendor`; everything here is common to all of them.
+A card is one physical GPU or other accelerator of a node. Everything here is common to all vendors.
 """
 
 from abc import ABC, abstractmethod
@@ -19,21 +19,21 @@ Total = TypeVar("Total", int, NDArray[Any])
 WHOLE_CARD = 100
 """A percentage or a number of cores that means all of a card."""
 PERCENTAGE_UNSET = 101
-"""How a request says that memory was given in MiB and not as a percentage."""
+"""The percentage of a request that gives its memory in MiB."""
 LARGEST_AMOUNT = 2**31 - 1
 """Device plugins keep memory, cores and counts in 32 bits."""
 MIG_MODE = "mig"
-"""The mode of cards that are cut into instances instead of being shared, whichever vendor's they are."""
+"""The mode of cards that are cut into instances instead of being shared, for every vendor."""
 PLAIN_MODE = "plain"
 """The mode of cards that no plugin registers: the kubelet hands them out whole, and only annotations share them."""
 MOST_DEVICES = 128
-"""More devices than this on one node is taken for a broken registration."""
+"""A node that registers more devices than this is taken to have a broken registration."""
 GIVEN_UP = "Deleted"
 """The word in a handshake by which a scheduler writes off a node's devices of one vendor."""
 
 
 class DecodeError(ValueError):
-    """An annotation that cannot be read: where in it, and what was expected."""
+    """An annotation that cannot be decoded, with the position in it and what was expected there."""
 
     def __init__(self, message: str, position: str = "", expected: str = "") -> None:
         super().__init__(message)
@@ -43,15 +43,15 @@ class DecodeError(ValueError):
 
 
 class RequestError(ValueError):
-    """A container's request for devices that can never mean anything."""
+    """A container's request for devices that is invalid, whatever the cluster."""
 
 
 class AdmissionError(ValueError):
-    """A container that must not be admitted, with the reason for its author."""
+    """A container that admission refuses; the message is for the author of the pod."""
 
 
 class MigPlacement(msgspec.Struct, gc=False, frozen=True):
-    """Memory slices of a card that one MIG instance occupies."""
+    """The memory slices of a card that one MIG instance occupies."""
 
     start: int
     size: int
@@ -76,7 +76,7 @@ class Device(msgspec.Struct, gc=False, frozen=True):
     uuid: str
     index: int
     count: int
-    """How many containers may share the card."""
+    """Number of containers that may share the card."""
     memory: int
     """MiB."""
     cores: int
@@ -87,11 +87,11 @@ class Device(msgspec.Struct, gc=False, frozen=True):
     mode: str = ""
     profiles: tuple[MigProfile, ...] = ()
     custom: tuple[tuple[str, Any], ...] = ()
-    """What only this vendor knows about its card, such as the network group of an Ascend."""
+    """Facts of this vendor alone, such as the network group of an Ascend card."""
 
 
 class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
-    """What one container asks of one vendor's cards."""
+    """One container's request for cards of one vendor."""
 
     vendor: str
     count: int
@@ -102,16 +102,16 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
     """Of each card's memory; PERCENTAGE_UNSET if given in MiB."""
     cores: int
     fraction: tuple[int, int] = (0, 1)
-    """Of each card's memory, as numerator and denominator, where a pod asks for that instead of MiB or a percentage."""
+    """Of each card's memory, as numerator and denominator, if a pod gives that instead of MiB or a percentage."""
     shares: bool = False
-    """Whether it asks for a part of a card by annotation, so that even a plain card need not be given whole."""
+    """Whether an annotation asks for a part of a card, so that even a plain card is not given whole."""
     slices: int = 0
-    """The size of the part that it asks for, in equal parts of a card; 0 if it asks by memory and compute."""
+    """Size of the part in equal slices of a card; 0 if the request is for memory and compute."""
     scales: bool = False
-    """Whether cores are percents of what the card counts as its compute, which need not be 100 then."""
+    """Whether cores are a percentage of the card's own number of compute units, which need not be 100."""
 
     def memory_on(self, total: Total) -> Total | int:
-        """MiB that this request takes of a card with that much memory, or of each of many."""
+        """MiB that this request takes of a card with that much memory, or of each card of an array."""
         if self.fraction[0]:
             return total * self.fraction[0] // self.fraction[1]
         if self.memory > 0 or self.percentage == PERCENTAGE_UNSET:
@@ -119,7 +119,7 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
         return total * self.percentage // 100
 
     def cores_on(self, total: Total) -> Total | int:
-        """Compute that this request takes of a card that counts so much, or of each of many."""
+        """Compute that this request takes of a card with that many compute units, or of each card of an array."""
         if not self.scales:
             return self.cores
         share: Total = total * self.cores // 100
@@ -129,7 +129,7 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
 
     @property
     def memory_asked(self) -> str:
-        """What it asks of a card's memory, for people."""
+        """The memory on each card, as messages show it."""
         if self.slices:
             return f"{self.slices} slices"
         if self.fraction[0]:
@@ -138,11 +138,11 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
 
 
 class CardGroup(msgspec.Struct, gc=False, frozen=True):
-    """Pods that share one card without naming it: the group's name, and what one of its pods says about the card."""
+    """A group of pods that share one card without naming it, as one of its pods describes it."""
 
     name: str
     card: str = ""
-    """The card's UUID, if the pod knows it."""
+    """The card's UUID; empty if the pod does not name it."""
     is_reservation: bool = False
     """Whether the pod only keeps the card for the group."""
 
@@ -159,11 +159,11 @@ class DeviceUse(msgspec.Struct, gc=False, frozen=True):
 
 ContainerUses = tuple[DeviceUse, ...]
 PodUses = tuple[ContainerUses, ...]
-"""Per container in annotation order (init containers first), the slices it got; empty for one that got none."""
+"""The slices of each container in annotation order (init containers first); empty for a container without any."""
 
 
 class Handover(msgspec.Struct, gc=False, frozen=True):
-    """What a vendor may tell its device plugin besides the cards that a pod was given."""
+    """The facts that a vendor may pass to its device plugin besides the cards that a pod was given."""
 
     node: str = ""
     devices: Mapping[str, Device] = {}
@@ -179,7 +179,7 @@ class Handover(msgspec.Struct, gc=False, frozen=True):
 
 
 class AdmissionChange(msgspec.Struct, gc=False, frozen=True):
-    """One thing admission changes: a container's limit, request or environment variable, or a pod annotation."""
+    """One change that admission makes: to a limit, request or environment variable of a container, or to its pod."""
 
     field: str
     """`limits`, `requests`, `env`, `annotations` or `runtimeClassName`."""
@@ -188,10 +188,10 @@ class AdmissionChange(msgspec.Struct, gc=False, frozen=True):
 
 
 class Admission(msgspec.Struct, gc=False, frozen=True):
-    """What a vendor makes of a container at admission."""
+    """A vendor's answer about one container at admission."""
 
     matched: bool
-    """Whether the container asks for this vendor's devices, so that Tonnage must schedule its pod."""
+    """Whether the container requests this vendor's devices, so that Tonnage must schedule its pod."""
     changes: tuple[AdmissionChange, ...] = ()
 
 
@@ -199,24 +199,24 @@ NOT_MATCHED = Admission(matched=False)
 
 
 class Vendor(ABC):
-    """Everything that is particular to one vendor's devices."""
+    """One kind of devices of one vendor: its names, its requests, its records and its rules."""
 
     name: str
     """The vendor's key in pod annotations, such as NVIDIA."""
     count_resource: str
     """The resource that counts cards and that the kubelet accounts for."""
     side_resources: tuple[str, ...]
-    """Resources that only qualify the count (memory, cores, ...) and that no node offers."""
+    """Resources that only qualify the count, such as memory and cores, and that no node offers."""
     memory_resource: str = ""
-    """Which of them is the memory on each card; empty if there is none."""
+    """The side resource that is the memory on each card; empty if there is none."""
     memory_unit: int = 1
-    """MiB in one unit of it."""
+    """MiB in one unit of the memory resource."""
     cores_resource: str = ""
-    """Which of them is the compute on each card, in percent; empty if there is none."""
+    """The side resource that is the compute on each card, in percent; empty if there is none."""
     to_allocate: str
-    """The pod annotation that the device plugin consumes; empty if it learns by others what it must know."""
+    """The pod annotation that the device plugin consumes; empty if the plugin reads other annotations."""
     allocated: str
-    """The pod annotation that stays as the record of what the pod holds."""
+    """The pod annotation that stays as the record of the pod's devices."""
     policy_annotations: tuple[str, ...] = ()
     """Pod annotations that change which of this vendor's cards a pod accepts."""
     register_annotations: tuple[str, ...] = ()
@@ -230,27 +230,29 @@ class Vendor(ABC):
     scores_nodes: bool = False
     """Whether `node_score` may have an opinion."""
     is_choosy: bool = False
-    """Whether it matters who is on a card already, so that `company` and `may_join` have something to say."""
+    """Whether it matters which containers share a card, so that `tenancy` and `allows_tenant` are called."""
+    enabled_by: str = ""
+    """The extender's option without which it does not serve this vendor; empty if it always does."""
     one_set_per_pod: bool = False
-    """Whether all containers of a pod must have the same cards, because the device plugin is told of one set only."""
+    """Whether all containers of a pod must get the same cards, because the device plugin reads one set per pod."""
 
     @abstractmethod
     def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
-        """What the container of a pod so annotated asks for; nothing if it does not; RequestError if it is nonsense."""
+        """The request of a container, given its pod's annotations; None if there is none, RequestError if invalid."""
 
     @abstractmethod
     def devices(self, node: Node) -> list[Device]:
-        """The cards that the node registers, in their order; DecodeError if that cannot be read."""
+        """The cards that the node registers, in their order; DecodeError if the registration cannot be decoded."""
 
     def plain_devices(self, node: Node, count: int) -> list[Device]:
-        """The cards of a node that offers so many and on which nothing that registers this vendor's cards has run.
+        """The cards of a node that offers `count` of them and on which no plugin has registered this vendor's cards.
 
-        None, unless the vendor knows what such cards are like.
+        Empty unless the vendor knows the properties of such cards.
         """
         return []
 
     def shared_request(self, pod: Pod) -> tuple[int, DeviceRequest] | None:
-        """What annotations ask for, and the position of the container that gets it; RequestError if it is nonsense."""
+        """The request that annotations make, and the position of its container; RequestError if it is invalid."""
         return None
 
     def groups(self, pod: Pod) -> tuple[CardGroup, ...]:
@@ -258,7 +260,7 @@ class Vendor(ABC):
         return ()
 
     def is_offered(self, node: Node) -> bool:
-        """Whether the node's kubelet offers this vendor's cards, as it does while their plugin is connected to it."""
+        """Whether the node's kubelet offers this vendor's cards, as it does while the device plugin is connected."""
         stated = node.status.allocatable if node.status.allocatable is not None else node.status.capacity
         try:
             return whole((stated or {}).get(self.count_resource, 0)) > 0
@@ -274,27 +276,27 @@ class Vendor(ABC):
         return frozenset()
 
     def pair_scores(self, node: Node) -> dict[str, dict[str, int]]:
-        """How well cards of the node are linked to each other; DecodeError if that cannot be read."""
+        """A score for the link between every two cards of the node; DecodeError if it cannot be decoded."""
         return {}
 
     def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
-        """Whether the pod's annotations let it use cards of that type and mode."""
+        """Whether the pod's annotations allow cards of that type and mode."""
         return True
 
     @abstractmethod
     def uuid_lists(self, annotations: Mapping[str, str]) -> tuple[frozenset[str] | None, frozenset[str]]:
-        """The UUIDs a pod insists on (nothing: any) and those it refuses."""
+        """The UUIDs that a pod insists on (None for any) and the UUIDs that it refuses."""
 
     def wants_one_numa(self, annotations: Mapping[str, str]) -> bool:
-        """Whether all cards of a container must be of one NUMA node."""
+        """Whether all cards of a container must belong to one NUMA node."""
         return False
 
     def pick(
         self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
     ) -> list[int] | None:
-        """Positions of the cards to take among fitting ones in order of preference, where the vendor has rules on sets.
+        """The positions of the cards to take among `candidates`, which fit and are in order of preference.
 
-        Nothing means that the vendor has no opinion: the first ones are taken. An empty list means that no set will do.
+        None means that the vendor has no rule: the first candidates are taken. An empty list means that no set will do.
         """
         return None
 
@@ -303,38 +305,38 @@ class Vendor(ABC):
         return False
 
     def node_score(self, node: Node, cards: int, spreads: bool) -> int:
-        """What a node's score gets besides for so many cards: under `binpack` more is better, under `spread` less."""
+        """The vendor's addition to the score of a node for that many cards: `binpack` prefers more, `spread` less."""
         return 0
 
     def tenancy(self, memory: int, annotations: Mapping[str, str]) -> str:
-        """What others on a card have to know about a container with that much of its memory; one of a few words."""
+        """The tenancy of a container with that much of a card's memory: a word that `allows_tenant` compares."""
         return ""
 
     def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
-        """Whether a container may have a part of a card that such others have parts of."""
+        """Whether a container of that tenancy may share a card with containers of these tenancies."""
         return True
 
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
     ) -> DeviceUse | None:
-        """The next part to be cut out of a card that is not shared but cut, given what is taken and what is free."""
+        """The next instance to cut out of a card in MIG mode, given the taken placements and the free amounts."""
         return None
 
     def compute_given(self, asked: int, free: int) -> int:
-        """What a request takes of a card's free compute; not what it asked for where a number names single cores."""
+        """The compute that a request takes of a card; other than `asked` if each bit of compute is one core."""
         return asked
 
     @abstractmethod
     def admit(self, container: Container, annotations: Mapping[str, str] = {}) -> Admission:
-        """What admission changes in a container of a pod so annotated; AdmissionError if it must be refused."""
+        """The changes that admission makes to a container, given its pod's annotations; AdmissionError to refuse it."""
 
     @abstractmethod
     def encode_pod(self, uses: PodUses, handover: Handover) -> dict[str, str]:
-        """The annotations by which the vendor's device plugin learns what a pod was given."""
+        """The annotations that tell the vendor's device plugin which devices a pod was given."""
 
     @abstractmethod
     def decode_pod(self, pod: Pod) -> PodUses | None:
-        """What the pod's annotations say it was given; nothing if they say nothing; DecodeError if unreadable."""
+        """The devices that the pod's annotations record; None without a record, DecodeError if it cannot be decoded."""
 
 
 def limit(container: Container, name: str) -> str | int | float | None:
@@ -350,7 +352,7 @@ def limit(container: Container, name: str) -> str | int | float | None:
 def whole_number(
     container: Container, name: str, unit: str = "", bounds: tuple[int, int] | None = (0, LARGEST_AMOUNT)
 ) -> int | None:
-    """A container's quantity of a device resource as a number that fits device plugins; nothing if not given."""
+    """A container's quantity of a device resource as a whole number within bounds; None if it is not given."""
     quantity = limit(container, name)
     if quantity is None:
         return None
@@ -377,7 +379,7 @@ def uuid_lists(annotations: Mapping[str, str], use: str, refuse: str) -> tuple[f
 
 
 def type_allowed(type_: str, annotations: Mapping[str, str], use: str, refuse: str) -> bool:
-    """Whether the usual pair of annotations that name card types by a part of their name lets a type pass."""
+    """Whether the usual pair of annotations, which name card types by substrings, allows a type."""
     shown = type_.upper()
     wanted = words(annotations.get(use, "").upper())
     if wanted and not any(word in shown for word in wanted):

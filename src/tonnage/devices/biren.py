@@ -1,6 +1,7 @@
 """Biren GPUs."""
 
-from tonnage.devices.plain import SlotVendor
+from tonnage.devices._plain import SlotVendor
+from tonnage.devices.entry import CountKeys, Section, VendorEntry
 
 
 class Biren(SlotVendor):
@@ -8,3 +9,9 @@ class Biren(SlotVendor):
 
     def __init__(self, *, count_resource: str = "birentech.com/gpu") -> None:
         super().__init__(name="Biren", count_resource=count_resource, word="biren", policy="birentech.com")
+
+
+ENTRY = VendorEntry(
+    sections=(Section("biren", CountKeys, lambda section: [Biren(count_resource=section.resource_count_name)]),),
+    usual=lambda flags: [Biren()],
+)

@@ -1,7 +1,8 @@
-"""Cambricon MLUs, which register nothing: their number and memory follow from what the node offers."""
+"""Cambricon MLUs, which register nothing: their number and memory follow from the node's capacity."""
 
+from tonnage.devices._plain import CapacityVendor
 from tonnage.devices.base import WHOLE_CARD, Handover, PodUses
-from tonnage.devices.plain import CapacityVendor
+from tonnage.devices.entry import CardKeys, Flags, Section, VendorEntry, from_flags
 
 MEMORY_UNIT = 256
 """MiB in one unit of memory."""
@@ -38,3 +39,19 @@ class Cambricon(CapacityVendor):
             "CAMBRICON_DSMLU_ASSIGNED": "false",
             "CAMBRICON_DSMLU_PROFILE": f"{index}_{first.cores}_{first.memory // MEMORY_UNIT}",
         }
+
+
+def _usual(flags: Flags) -> list[Cambricon]:
+    names = from_flags(
+        flags,
+        count_resource="cambricon_mlu_name",
+        memory_resource="cambricon_mlu_memory",
+        cores_resource="cambricon_mlu_cores",
+    )
+    return [Cambricon(**names)]
+
+
+ENTRY = VendorEntry(
+    sections=(Section("cambricon", CardKeys, lambda section: [Cambricon(**section.resources)]),),
+    usual=_usual,
+)

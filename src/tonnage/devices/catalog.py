@@ -1,38 +1,51 @@
-"""The vendors that Tonnage knows, in the order in which they are asked."""
+"""The catalog of vendors: the entries of all vendors' files, in the order in which vendors are asked.
 
-from tonnage.devices import ascend, iluvatar
-from tonnage.devices.amd import Amd
+A new vendor is a file in this folder with an `ENTRY`, and its line here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tonnage.devices import (
+    amd,
+    ascend,
+    biren,
+    cambricon,
+    enflame,
+    hygon,
+    iluvatar,
+    kunlun,
+    metax,
+    mthreads,
+    neuron,
+    nvidia,
+    vastai,
+)
 from tonnage.devices.base import Vendor
-from tonnage.devices.biren import Biren
-from tonnage.devices.cambricon import Cambricon
-from tonnage.devices.enflame import Enflame, EnflameSliced
-from tonnage.devices.hygon import Hygon
-from tonnage.devices.kunlun import Kunlun, KunlunShared
-from tonnage.devices.metax import Metax, MetaxShared
-from tonnage.devices.mthreads import Mthreads
-from tonnage.devices.neuron import Neuron
-from tonnage.devices.nvidia import Nvidia
-from tonnage.devices.vastai import Vastai
+from tonnage.devices.entry import AnySection, VendorEntry
+
+ENTRIES: tuple[VendorEntry, ...] = (
+    nvidia.ENTRY,
+    cambricon.ENTRY,
+    hygon.ENTRY,
+    iluvatar.ENTRY,
+    ascend.ENTRY,
+    metax.ENTRY,
+    enflame.ENTRY,
+    mthreads.ENTRY,
+    kunlun.ENTRY,
+    neuron.ENTRY,
+    amd.ENTRY,
+    vastai.ENTRY,
+    biren.ENTRY,
+)
 
 
-def default_vendors() -> tuple[Vendor, ...]:
-    """Every vendor with the names and defaults that its device plugin comes with."""
-    return (
-        Nvidia(),
-        Cambricon(),
-        Hygon(),
-        iluvatar.IluvatarLegacy(),
-        *(iluvatar.Iluvatar(chip) for chip in iluvatar.CHIPS),
-        *(ascend.Ascend(chip) for chip in ascend.CHIPS),
-        Metax(),
-        MetaxShared(),
-        Enflame(),
-        EnflameSliced(),
-        Mthreads(),
-        Kunlun(),
-        KunlunShared(),
-        Neuron(),
-        Amd(),
-        Vastai(),
-        Biren(),
-    )
+def default_vendors(flags: Mapping[str, Any] = {}) -> tuple[Vendor, ...]:
+    """Every vendor with the names and defaults that its device plugin comes with, unless flags give others."""
+    return tuple(vendor for entry in ENTRIES for vendor in entry.usual(flags))
+
+
+def sections() -> dict[str, AnySection]:
+    """The sections of HAMi's device configuration by name, in the order in which their vendors are asked."""
+    return {section.name: section for entry in ENTRIES for section in entry.sections}

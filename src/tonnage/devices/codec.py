@@ -1,7 +1,7 @@
-"""The forms in which vendors' devices travel: node registrations, pod records and node capacity.
+"""Codecs for the devices in node registrations, pod records and node capacity.
 
-Reading is strict. Whatever the text, it either gives devices or raises `DecodeError`, which says where the text is
-wrong and what was expected there. Writing a record and reading it back gives the same record.
+Decoding is strict: a text either gives devices or raises `DecodeError`, which says where the text is wrong and what was
+expected there. Encoding a record and decoding it gives the same record.
 """
 
 import re
@@ -29,7 +29,7 @@ from tonnage.model.wire import MalformedError, WireError, decode
 T = TypeVar("T")
 
 SHARING_MODE = "hami-core"
-"""How a card is shared if its registration is too old to say."""
+"""The mode of a card whose registration is too old to have one."""
 
 _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -48,12 +48,12 @@ _POD_FIELDS = ("id", "type", "memory", "cores")
 
 
 def boolean(text: str) -> bool | None:
-    """A truth value as Go writes it; nothing if it is none."""
+    """A boolean as Go writes it; None if the text is none."""
     return _BOOLEANS.get(text)
 
 
 def decode_json(text: str, kind: type[T], element: str, form: str = "") -> T:
-    """Typed data from an annotation that holds a JSON list of such elements, or JSON of another form."""
+    """Typed data from an annotation that holds a JSON list of elements, or JSON of another form."""
     try:
         return decode(text.encode("utf-8", "surrogatepass"), kind)
     except WireError as error:
@@ -88,7 +88,7 @@ def _number(text: str, position: str, least: int = 0) -> int:
 
 
 def check_identifier(text: str, position: str) -> None:
-    """Refuse an id that could not be written into a pod's record."""
+    """Raise DecodeError for an id that a pod's record could not hold."""
     if not _IDENTIFIER.fullmatch(text):
         expected = "an id without blanks, commas, colons, semicolons and brackets"
         raise DecodeError(f"{_shown(text)} cannot name a device", position, expected)
@@ -150,7 +150,7 @@ def _decode_node_segment(segment: str, index: int) -> Device:
 
 
 def encode_node(devices: Sequence[Device]) -> str:
-    """A registration as delimited text, which has no place for MIG profiles and vendors' own facts."""
+    """A registration as delimited text, which cannot hold MIG profiles and custom facts."""
     return "".join(
         f"{d.uuid},{d.count},{d.memory},{d.cores},{d.type},{d.numa},{str(d.healthy).lower()},{d.index},{d.mode}:"
         for d in devices
@@ -179,7 +179,7 @@ class _Profile(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Registered(msgspec.Struct, gc=False, frozen=True):
-    """A device as plugins write it since 2.8, where whatever is zero, false or empty is left out."""
+    """A device as plugins write it since HAMi 2.8: fields that are zero, false or empty are left out."""
 
     uuid: str = msgspec.field(name="id")
     index: _Amount = 0
@@ -223,7 +223,7 @@ def _decode_node_json(text: str) -> list[Device]:
 
 
 def decode_pod(text: str) -> PodUses:
-    """What each container of a pod was given; placeholders and empty slots are containers without devices."""
+    """The devices of each container of a pod; a placeholder or an empty slot is a container without devices."""
     containers = text.strip().split(";")
     if not containers[-1]:
         containers.pop()
@@ -237,7 +237,7 @@ def _decode_container(text: str, container: str) -> ContainerUses:
 
 
 def _decode_use(segment: str, whole: str) -> DeviceUse | None:
-    """One device, or nothing for the placeholder by which old schedulers marked a container without devices."""
+    """One device; None for the placeholder that old schedulers wrote for a container without devices."""
     fields = segment.split(",")
     if len(fields) < len(_POD_FIELDS):
         expected = f"{len(_POD_FIELDS)} fields: {', '.join(_POD_FIELDS)}"
@@ -255,7 +255,7 @@ def _decode_use(segment: str, whole: str) -> DeviceUse | None:
 def encode_pod(uses: PodUses, type_: str, types: Mapping[str, str] = {}) -> str:
     """A pod's record: every device ends with a colon, every container with a semicolon.
 
-    `types` are those of single devices that stand in place of the common one, as far as a record can hold them.
+    `types` replace the common type for single devices, unless a record cannot hold them.
     """
     written = {uuid: name for uuid, name in types.items() if name.strip() and not _DELIMITER.search(name)}
     return "".join(
@@ -268,7 +268,7 @@ def encode_pod(uses: PodUses, type_: str, types: Mapping[str, str] = {}) -> str:
 
 
 def counted_cards(node: Node, resource: str) -> int:
-    """How many cards a node that registers none says it has."""
+    """Number of cards in the capacity of a node that registers none."""
     number = capacity(node, resource)
     _check_length(number)
     return number
@@ -285,7 +285,7 @@ def capacity_devices(
     type_: str,
     cores_of_card: int = WHOLE_CARD,
 ) -> list[Device]:
-    """The cards of a node that registers none but offers so many cores to the card, and memory in units of MiB."""
+    """The cards of a node that registers none: their number follows from cores, their memory is shared evenly."""
     total = capacity(node, cores)
     number = total // cores_of_card
     _check_length(number)
@@ -313,7 +313,7 @@ def _capacity_field(resource: str) -> str:
 
 
 def capacity(node: Node, resource: str) -> int:
-    """What a node has of a resource that counts cards, cores or units of memory."""
+    """A node's capacity of a resource that counts cards, cores or units of memory."""
     quantity = (node.status.capacity or {}).get(resource, 0)
     try:
         amount = exact(quantity)

@@ -1,10 +1,11 @@
-"""Enflame GCUs: whole ones, which register nothing, and those that DRS cuts into instances of fixed profiles."""
+"""Enflame GCUs: whole cards, which register nothing, and cards that DRS cuts into instances of fixed profiles."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from tonnage.devices._plain import PlainVendor, WholeVendor
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     MIG_MODE,
@@ -20,11 +21,12 @@ from tonnage.devices.base import (
     MigProfile,
     PodUses,
     RequestError,
+    Vendor,
     limit,
     whole_number,
 )
 from tonnage.devices.codec import decode_json
-from tonnage.devices.plain import PlainVendor, WholeVendor
+from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 from tonnage.model.wire import encode
@@ -33,16 +35,16 @@ REGISTER = "enflame.com/gcu-drs-capacity"
 USE_UUID = "enflame.com/use-gpuuuid"
 REFUSE_UUID = "enflame.com/nouse-gpuuuid"
 MINOR = "minor"
-"""The fact by which a card tells the number of its device file."""
+"""The custom fact that is the number of a card's device file."""
 GIB = 1024
 LARGEST_IN_GIB = 256
-"""Memory up to this is asked for in GiB, more in MiB."""
+"""A request for memory up to this number counts in GiB, a larger one in MiB."""
 _PROFILE = re.compile(r"([1-9][0-9]{0,2})g\.([1-9][0-9]{0,5})gb", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Enflame(WholeVendor):
-    """GCUs that are given out whole."""
+    """GCUs that are allocated whole."""
 
     stem = "GCU"
     card_memory = 100
@@ -64,14 +66,14 @@ class _Card(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Capacity(msgspec.Struct, gc=False, frozen=True):
-    """What a node tells of its cards: how many slices each has, and the profiles that they can be cut into."""
+    """A node's registration: the number of slices of each card, and the profiles that cards can be cut into."""
 
     devices: list[_Card] = []
     profiles: dict[str, str] = {}
 
 
 class _Assigned(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """What the device plugin is told about a container."""
+    """One container in the annotation for the device plugin."""
 
     allocated: bool
     request: int
@@ -145,7 +147,7 @@ class EnflameSliced(PlainVendor):
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
     ) -> DeviceUse | None:
-        """The smallest profile that will do; the device plugin finds its place on the card."""
+        """The smallest profile that satisfies the request; the device plugin chooses its placement on the card."""
         for profile in device.profiles:
             if request.slices:
                 will_do = profile.slices == request.slices
@@ -157,7 +159,7 @@ class EnflameSliced(PlainVendor):
         return None
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
-        """What is asked for stands in limits and requests alike."""
+        """The requested resources are written to both limits and requests."""
         names = (self.count_resource,) if request.slices else (self.memory_resource, self.cores_resource)
         parts = {"limits": container.resources.limits or {}, "requests": container.resources.requests or {}}
         return tuple(
@@ -192,7 +194,7 @@ class EnflameSliced(PlainVendor):
 
 
 def _profiles(told: Mapping[str, str]) -> tuple[MigProfile, ...]:
-    """The profiles from the smallest to the largest; those that cannot be read are left out."""
+    """The profiles from the smallest to the largest, without names that cannot be parsed."""
     found = [(match, name) for name in told if (match := _PROFILE.fullmatch(name.strip().lower())) is not None]
     if not found:
         raise DecodeError("there is no profile that can be read", "profiles", "profiles such as 1g.6gb")
@@ -209,3 +211,61 @@ def _number(text: str | int, position: str) -> int:
     if not _NUMBER.fullmatch(digits):
         raise DecodeError(f"{digits[:40]!r} is not such a number", position, "a whole number, 0 or more")
     return int(digits)
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """Whole GCUs, and GCUs cut by DRS; HAMi before 2.10 shared the latter, under the last two names."""
+
+    resource_gcu: Name = msgspec.field(default="", name="resourceNameGCU")
+    resource_sliced: Name = msgspec.field(default="", name="resourceNameDRSGCU")
+    resource_memory: Name = msgspec.field(default="", name="resourceNameGCUMemory")
+    resource_core: Name = msgspec.field(default="", name="resourceNameGCUCore")
+    resource_shared: Name = msgspec.field(default="", name="resourceNameVGCU")
+    resource_percentage: Name = msgspec.field(default="", name="resourceNameVGCUPercentage")
+
+
+def _warnings(section: _Keys) -> Iterator[str]:
+    if section.resource_percentage:
+        yield (
+            "resourceNameVGCUPercentage: Tonnage does not know the shared GCUs of before HAMi 2.10; "
+            "resourceNameVGCU is read as resourceNameDRSGCU, as HAMi does since"
+        )
+
+
+def _configured(section: _Keys) -> Iterator[Vendor]:
+    if section.resource_gcu:
+        yield Enflame(count_resource=section.resource_gcu)
+    # As in HAMi, the defaults apply to names that the section leaves out.
+    names = {
+        "count_resource": section.resource_sliced or section.resource_shared,
+        "memory_resource": section.resource_memory,
+        "cores_resource": section.resource_core,
+    }
+    yield EnflameSliced(**{key: name for key, name in names.items() if name})
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    yield Enflame(**from_flags(flags, count_resource="enflame_gcu_resource_name"))
+    # HAMi before 2.10 named the counting resource by the second flag.
+    drs, shared = "enflame_drs_gcu_resource_name", "enflame_vgcu_resource_name"
+    names = from_flags(
+        flags,
+        count_resource=drs if flags.get(drs) else shared,
+        memory_resource="enflame_gcu_memory_resource_name",
+        cores_resource="enflame_gcu_core_resource_name",
+    )
+    yield EnflameSliced(**names)
+
+
+ENTRY = VendorEntry(
+    sections=(
+        Section(
+            "enflame",
+            _Keys,
+            _configured,
+            any_of=("resource_gcu", "resource_sliced", "resource_shared"),
+            warnings=_warnings,
+        ),
+    ),
+    usual=_usual,
+)

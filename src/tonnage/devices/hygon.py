@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from tonnage.devices._plain import PlainVendor
 from tonnage.devices.base import WHOLE_CARD, type_allowed
-from tonnage.devices.plain import PlainVendor
+from tonnage.devices.entry import Amount, CardKeys, Flags, Section, VendorEntry, from_flags
 
 USE_TYPE = "hygon.com/use-dcutype"
 REFUSE_TYPE = "hygon.com/nouse-dcutype"
@@ -37,3 +38,19 @@ class Hygon(PlainVendor):
 
     def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
         return type_allowed(type_, annotations, USE_TYPE, REFUSE_TYPE)
+
+
+class _Keys(CardKeys, frozen=True, rename="camel"):
+    memory_factor: Amount = 1
+
+
+def _configured(section: _Keys) -> list[Hygon]:
+    return [Hygon(**section.resources, memory_factor=section.memory_factor)]
+
+
+def _usual(flags: Flags) -> list[Hygon]:
+    names = from_flags(flags, count_resource="dcu_name", memory_resource="dcu_memory", cores_resource="dcu_cores")
+    return [Hygon(**names)]
+
+
+ENTRY = VendorEntry(sections=(Section("hygon", _Keys, _configured),), usual=_usual)

@@ -1,18 +1,21 @@
-"""Iluvatar GPUs in both generations: one kind derived from what the node offers, and one kind per chip."""
+"""Iluvatar GPUs of both generations: one vendor that reads the node's capacity, and one vendor per chip."""
 
-from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses
-from tonnage.devices.plain import CapacityVendor, PlainVendor
+from collections.abc import Iterator, Sequence
+
+from tonnage.devices._plain import CapacityVendor, PlainVendor
+from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses, Vendor
+from tonnage.devices.entry import CardKeys, Flags, ListSection, Section, SectionKeys, VendorEntry, Word, from_flags
 from tonnage.model.pod import Container
 
 MEMORY_UNIT = 256
 """MiB in one unit of memory."""
 CHIPS = ("MR-V100", "MR-V50", "BI-V100", "BI-V150")
 CONTAINER_NAME = "SOL_CONTINER_NAME"
-"""The environment variable by which the driver tells containers apart, misspelt as the driver has it."""
+"""The environment variable by which the driver tells containers apart, misspelt as in the driver."""
 
 
 def _whole_cards(container: Container, cores_resource: str, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
-    """Several cards are always whole ones; a request beside the limit must stay equal to it."""
+    """Several cards are always whole cards; a request next to the limit must stay equal to it."""
     if request.count == 1 or not cores_resource:
         return ()
     fields = ("limits", "requests") if cores_resource in (container.resources.requests or {}) else ("limits",)
@@ -20,7 +23,7 @@ def _whole_cards(container: Container, cores_resource: str, request: DeviceReque
 
 
 class IluvatarLegacy(CapacityVendor):
-    """Iluvatar GPUs before HAMi 2.7.1, whatever their chip."""
+    """Iluvatar GPUs of any chip, as HAMi before 2.7.1 treats them."""
 
     stem = "iluvatar"
     first = 1
@@ -59,6 +62,8 @@ class IluvatarLegacy(CapacityVendor):
 class Iluvatar(PlainVendor):
     """Iluvatar GPUs of one chip, as registered since HAMi 2.7.1."""
 
+    enabled_by = "enable_iluvatar"
+
     def __init__(
         self,
         chip: str,
@@ -86,3 +91,32 @@ class Iluvatar(PlainVendor):
         if named or not container.name:
             return changes
         return (*changes, AdmissionChange("env", CONTAINER_NAME, container.name))
+
+
+class _ChipKeys(CardKeys, frozen=True, rename="camel"):
+    common_word: str = ""
+    chip_name: Word = ""
+
+
+def _configured(chips: Sequence[_ChipKeys], common: SectionKeys) -> list[Iluvatar]:
+    return [Iluvatar(chip.common_word, **chip.resources) for chip in chips]
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    names = from_flags(
+        flags, count_resource="iluvatar_name", memory_resource="iluvatar_memory", cores_resource="iluvatar_cores"
+    )
+    yield IluvatarLegacy(**names)
+    for chip in CHIPS:
+        yield Iluvatar(chip)
+
+
+ENTRY = VendorEntry(
+    sections=(
+        Section("iluvatar", CardKeys, lambda section: [IluvatarLegacy(**section.resources)]),
+        ListSection(
+            "iluvatars", _ChipKeys, _configured, needed=("common_word", "resource_count_name"), common=SectionKeys
+        ),
+    ),
+    usual=_usual,
+)

@@ -1,16 +1,17 @@
 """Kunlun XPUs, whole or as vXPUs of a quarter, a half or all of a card.
 
-Eight cards make two halves of four. Cards are linked to all others of their half and to their counterpart in the other
-one, and only sets of cards that are linked to each other are given out.
+Eight cards make two halves of four. A card is linked to the other cards of its half and to its counterpart in the other
+half. Only sets of cards that are linked to each other are allocated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, limit
-from tonnage.devices.plain import PlainVendor, WholeVendor
-from tonnage.devices.sets import by_index
+from tonnage.devices._plain import PlainVendor, WholeVendor
+from tonnage.devices._sets import by_index
+from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, Vendor, limit
+from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 
@@ -18,16 +19,16 @@ CARD_MEMORY = 98304
 PARTS = (24576, 49152, CARD_MEMORY)
 """MiB of the vXPUs that a card can be cut into."""
 COUNTS = (1, 2, 4, 8)
-"""Numbers of cards that can be linked to each other."""
+"""The sizes of sets of linked cards."""
 HALF = 4
 TIGHTEST = {1: (1, 3, 2, 4), 2: (2, 3, 4), 4: (4,)}
-"""For each number of cards, how many a half should have free, the best first; a single card leaves pairs alone."""
+"""Preferred numbers of free cards in a half, by requested cards, best first; a single card does not split a pair."""
 QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
-"""Two cards of each half that are linked."""
+"""Sets of two cards of each half that are linked."""
 
 
 class Kunlun(WholeVendor):
-    """XPUs that are given out whole."""
+    """XPUs that are allocated whole."""
 
     has_set_rules = True
     stem = "kunlun"
@@ -65,7 +66,7 @@ class Kunlun(WholeVendor):
 
 
 class KunlunShared(PlainVendor):
-    """vXPUs: parts of cards, all parts of one card being of the same size."""
+    """vXPUs: parts of cards. All parts of one card have the same size."""
 
     has_set_rules = True
     is_choosy = True
@@ -145,7 +146,7 @@ def linked(count: int, candidates: Sequence[Device]) -> list[int]:
 
 
 def _of_one_half(count: int, free: Sequence[int]) -> Sequence[int]:
-    """Cards of the half in which they leave the least that is of use."""
+    """Cards of the half whose free cards match the request most tightly."""
     halves = [index for index in free if index < HALF], [index for index in free if index >= HALF]
     for size in TIGHTEST[count]:
         for half in halves:
@@ -155,10 +156,36 @@ def _of_one_half(count: int, free: Sequence[int]) -> Sequence[int]:
 
 
 def _across(count: int, free: Sequence[int]) -> Sequence[int]:
-    """Counterparts of both halves; of two pairs rather such that leave another pair."""
+    """Counterparts of both halves; for two pairs, preferably a set that leaves another pair free."""
     pairs = [(index, index + HALF) for index in free if index + HALF in free]
     if count == 2:
         return pairs[0] if pairs else ()
     quads = [quad for quad in QUADS if set(quad) <= {*free}] if count == HALF else []
     leaving_a_pair = [quad for quad in quads if any(not {*pair} & {*quad} for pair in pairs)]
     return next(iter(leaving_a_pair or quads), ())
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """Whole XPUs, and vXPUs under names with a `V`."""
+
+    resource_count_name: Name = ""
+    resource_v_count_name: Name = ""
+    resource_v_memory_name: Name = ""
+
+
+def _configured(section: _Keys) -> Iterator[Vendor]:
+    if section.resource_count_name:
+        yield Kunlun(count_resource=section.resource_count_name)
+    if section.resource_v_count_name:
+        yield KunlunShared(count_resource=section.resource_v_count_name, memory_resource=section.resource_v_memory_name)
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    yield Kunlun(**from_flags(flags, count_resource="kunlun_name"))
+    yield KunlunShared(**from_flags(flags, count_resource="kunlun_vcount", memory_resource="kunlun_vmemory"))
+
+
+ENTRY = VendorEntry(
+    sections=(Section("kunlun", _Keys, _configured, any_of=("resource_count_name", "resource_v_count_name")),),
+    usual=_usual,
+)

@@ -1,15 +1,17 @@
-"""MetaX GPUs: whole ones, which register nothing, and sGPUs, which share cards under rules of their own.
+"""MetaX GPUs: whole cards, which register nothing, and sGPUs, which share cards under rules of their own.
 
-All sGPUs of one card have the same QoS policy. Pods may be of the class `online` or `offline`: they are kept apart from
-pods without a class, and offline ones do not join online ones, which would suspend them.
+All sGPUs of one card have the same QoS policy. A pod may have the class `online` or `offline`. Such pods share no card
+with pods without a class, and an offline pod does not join online pods, which would suspend it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated
 
 import msgspec
 
+from tonnage.devices._plain import PlainVendor, WholeVendor
+from tonnage.devices._sets import smallest_group
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     MOST_DEVICES,
@@ -24,11 +26,11 @@ from tonnage.devices.base import (
     Handover,
     PodUses,
     RequestError,
+    Vendor,
     limit,
 )
 from tonnage.devices.codec import check_identifier, decode_json
-from tonnage.devices.plain import PlainVendor, WholeVendor
-from tonnage.devices.sets import smallest_group
+from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 from tonnage.model.quantity import QuantityError, exact
@@ -46,12 +48,12 @@ BEST_EFFORT = "best-effort"
 POLICIES = (BEST_EFFORT, "fixed-share", "burst-share")
 ONLINE, OFFLINE = "online", "offline"
 ZONE = "LinkZone"
-"""The fact by which a card tells with which others it is linked; 0 if with none."""
+"""The custom fact that names a card's zone of linked cards; 0 if it is linked with none."""
 GIB, MIB = 1024, 2**20
 
 
 class Metax(WholeVendor):
-    """MetaX GPUs that are given out whole."""
+    """MetaX GPUs that are allocated whole."""
 
     scores_nodes = True
     stem = "metax"
@@ -67,7 +69,7 @@ class Metax(WholeVendor):
         )
 
     def node_score(self, node: Node, cards: int, spreads: bool) -> int:
-        """How little taking so many cards spoils the links of the rest, or how well so many would be linked."""
+        """2000 minus the loss of links among the other cards, or under `spread` minus the score of that many cards."""
         told = node.annotations.get(SCORES if spreads else LOSSES)
         return 0 if told is None else _BEST - _by_count(told).get(cards, 0)
 
@@ -77,7 +79,7 @@ _Worth = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
 
 @lru_cache(maxsize=4096)
 def _by_count(text: str) -> dict[int, int]:
-    """Numbers by the number of cards; none if the node tells nothing that can be read."""
+    """The values by number of cards; empty if the node's annotation cannot be decoded."""
     try:
         return decode(text.encode("utf-8", "surrogatepass"), dict[int, _Worth])
     except WireError:
@@ -88,7 +90,7 @@ _Amount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
 class _Registered(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """A card as MetaX's device plugin writes it; what is zero or false is left out."""
+    """A card as MetaX's device plugin writes it: fields that are zero or false are left out."""
 
     uuid: str
     total_dev_count: _Amount = 0
@@ -100,7 +102,7 @@ class _Registered(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
 
 class _Given(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What MetaX's device plugin is told about one card of a container."""
+    """One card of a container in the annotation for MetaX's device plugin."""
 
     uuid: str
     compute: int = 0
@@ -141,7 +143,7 @@ class MetaxShared(PlainVendor):
         return msgspec.structs.replace(request, cores=0)
 
     def memory(self, container: Container) -> int | None:
-        """A bare number is in GiB; one with a unit is what it says."""
+        """A number without a unit counts in GiB."""
         quantity = limit(container, self.memory_resource)
         if quantity is None or not any(letter.isalpha() for letter in str(quantity)):
             return super().memory(container)
@@ -223,3 +225,51 @@ class MetaxShared(PlainVendor):
             "metax-tech.com/gpu-devices-allocated": encode(given).decode(),
             "metax-tech.com/predicate-time": handover.nanoseconds,
         }
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    """Whole GPUs, and sGPUs under names with a `V`."""
+
+    resource_count_name: Name = ""
+    resource_v_count_name: Name = ""
+    resource_v_memory_name: Name = ""
+    resource_v_core_name: Name = ""
+    sgpu_topology_aware: bool = False
+
+
+def _warnings(section: _Keys) -> Iterator[str]:
+    if section.sgpu_topology_aware:
+        yield "sgpuTopologyAware: Tonnage does not score nodes by the links of sGPUs yet"
+
+
+def _configured(section: _Keys) -> Iterator[Vendor]:
+    if section.resource_count_name:
+        yield Metax(count_resource=section.resource_count_name)
+    if section.resource_v_count_name:
+        yield MetaxShared(
+            count_resource=section.resource_v_count_name,
+            memory_resource=section.resource_v_memory_name,
+            cores_resource=section.resource_v_core_name,
+        )
+
+
+def _usual(flags: Flags) -> Iterator[Vendor]:
+    yield Metax(**from_flags(flags, count_resource="metax_name"))
+    names = from_flags(
+        flags, count_resource="metax_vcount", memory_resource="metax_vmemory", cores_resource="metax_vcore"
+    )
+    yield MetaxShared(**names)
+
+
+ENTRY = VendorEntry(
+    sections=(
+        Section(
+            "metax",
+            _Keys,
+            _configured,
+            any_of=("resource_count_name", "resource_v_count_name"),
+            warnings=_warnings,
+        ),
+    ),
+    usual=_usual,
+)

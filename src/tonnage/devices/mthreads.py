@@ -1,11 +1,16 @@
-"""Moore Threads GPUs, which register nothing: their number and memory follow from what the node offers.
+"""Moore Threads GPUs, which register nothing: their number and memory follow from the node's capacity.
 
-Compute comes in sixteenths of a card. Counts of memory and compute are for all cards of a container together.
+Compute counts in sixteenths of a card. A container requests memory and compute for all its cards together.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
+import msgspec
+
+from tonnage.devices._plain import CapacityVendor
 from tonnage.devices.base import (
+    LARGEST_AMOUNT,
     WHOLE_CARD,
     AdmissionChange,
     AdmissionError,
@@ -15,14 +20,14 @@ from tonnage.devices.base import (
     limit,
     whole_number,
 )
-from tonnage.devices.plain import CapacityVendor
+from tonnage.devices.entry import CardKeys, Flags, Section, VendorEntry, from_flags
 from tonnage.model.pod import Container
 
 MEMORY_UNIT = 512
 """MiB in one unit of memory."""
 CORES_OF_CARD = 16
 MEMORY_OF_CARDS = (96,)
-"""Units of memory that whole cards have, unless told otherwise."""
+"""The default sizes of whole cards, in units of memory."""
 
 
 class Mthreads(CapacityVendor):
@@ -40,7 +45,7 @@ class Mthreads(CapacityVendor):
         cores_resource: str = "mthreads.com/sgpu-core",
         memory_of_cards: Sequence[int] = MEMORY_OF_CARDS,
     ) -> None:
-        """`memory_of_cards` are the sizes of cards in units of memory; whole cards are asked for by the first."""
+        """`memory_of_cards` lists the sizes of cards in units of memory; a request for whole cards uses the first."""
         super().__init__(
             name="Mthreads",
             count_resource=count_resource,
@@ -72,7 +77,7 @@ class Mthreads(CapacityVendor):
         whole = {self.cores_resource: CORES_OF_CARD, self.memory_resource: self.memory_of_cards[0]}
         changes = [AdmissionChange("limits", name, str(request.count * each)) for name, each in whole.items() if name]
         requested = container.resources.requests or {}
-        # A request beside the limit must stay equal to it.
+        # A request next to the limit must stay equal to it.
         changes += [
             AdmissionChange("requests", change.key, change.value) for change in changes if change.key in requested
         ]
@@ -81,7 +86,7 @@ class Mthreads(CapacityVendor):
         return tuple(changes)
 
     def _check_part(self, container: Container, units: int) -> None:
-        """The driver cuts cards into powers of two, or leaves them whole."""
+        """Refuse sizes other than powers of two and whole cards, the only ones that the driver supports."""
         parts = {2**power for power in range(1, max(self.memory_of_cards).bit_length())} | {*self.memory_of_cards}
         if units not in parts:
             shown = ", ".join(str(part) for part in sorted(parts))
@@ -94,3 +99,23 @@ class Mthreads(CapacityVendor):
             "mthreads.com/predicate-time": handover.nanoseconds,
             "mthreads.com/predicate-node": handover.node,
         }
+
+
+class _Keys(CardKeys, frozen=True, rename="camel"):
+    memory_per_card: list[Annotated[int, msgspec.Meta(ge=1, le=LARGEST_AMOUNT // MEMORY_UNIT)]] = msgspec.field(
+        default_factory=list
+    )
+
+
+def _configured(section: _Keys) -> list[Mthreads]:
+    return [Mthreads(**section.resources, memory_of_cards=section.memory_per_card)]
+
+
+def _usual(flags: Flags) -> list[Mthreads]:
+    names = from_flags(
+        flags, count_resource="mthreads_name", memory_resource="mthreads_memory", cores_resource="mthreads_cores"
+    )
+    return [Mthreads(**names)]
+
+
+ENTRY = VendorEntry(sections=(Section("mthreads", _Keys, _configured),), usual=_usual)

@@ -1,11 +1,13 @@
-"""AWS Neuron devices, which register nothing, given out whole or by the core.
+"""AWS Neuron devices, which register nothing and are allocated whole or by the core.
 
-Compute is a set of cores: each bit of a number stands for one core, in what a device has as in what a container holds.
+Compute is a set of cores, written as a number in which each bit stands for one core.
 """
 
 from collections.abc import Mapping, Sequence
 
 from tonnage.devices import codec
+from tonnage.devices._plain import PlainVendor
+from tonnage.devices._sets import by_index
 from tonnage.devices.base import (
     WHOLE_CARD,
     Device,
@@ -16,19 +18,18 @@ from tonnage.devices.base import (
     limit,
     whole_number,
 )
-from tonnage.devices.plain import PlainVendor
-from tonnage.devices.sets import by_index
+from tonnage.devices.entry import Name, Section, SectionKeys, VendorEntry
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 NODE_TYPE = "AWSNodeType"
-"""The fact by which a device tells the type of its node."""
+"""The custom fact that is the instance type of a device's node."""
 USUAL_CORES = 2
-"""Cores of a device, where only a number of cores is known."""
+"""Cores of a device whose node does not state them."""
 MOST_CORES = 16
 BLOCKS = (4, 8, 16)
-"""Numbers of neighbouring devices that are linked, except on inference nodes, where all neighbours are."""
+"""The sizes of blocks of linked neighbours; on inference nodes all neighbours are linked."""
 
 
 class Neuron(PlainVendor):
@@ -79,7 +80,7 @@ class Neuron(PlainVendor):
         ]
 
     def compute_given(self, asked: int, free: int) -> int:
-        """A single core is the first free one."""
+        """A request for one core gets the first free core."""
         return free & -free if asked == 1 else asked
 
     def is_particular(self, request: DeviceRequest) -> bool:
@@ -123,3 +124,15 @@ class Neuron(PlainVendor):
             "aws.amazon.com/predicate-node": handover.node,
         }
         return told | {"NEURON_RESOURCE_TYPE": self.cores_resource} if by_core else told
+
+
+class _Keys(SectionKeys, frozen=True, rename="camel"):
+    resource_count_name: Name = ""
+    resource_core_name: Name = ""
+
+
+def _configured(section: _Keys) -> list[Neuron]:
+    return [Neuron(count_resource=section.resource_count_name, cores_resource=section.resource_core_name)]
+
+
+ENTRY = VendorEntry(sections=(Section("awsneuron", _Keys, _configured),), usual=lambda flags: [Neuron()])

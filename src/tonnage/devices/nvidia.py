@@ -1,11 +1,12 @@
-"""NVIDIA GPUs, shared, exclusive or cut into MIG instances."""
+"""NVIDIA GPUs: shared, exclusive or cut into MIG instances."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
 
 import msgspec
 
-from tonnage.devices import kai, mig
+from tonnage.devices import _kai, _mig
+from tonnage.devices._plain import PlainVendor, named, plain_cards, refusing_nonsense
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
     PERCENTAGE_UNSET,
@@ -26,7 +27,18 @@ from tonnage.devices.base import (
     words,
 )
 from tonnage.devices.codec import boolean, decode_json
-from tonnage.devices.plain import PlainVendor, named, plain_cards, refusing_nonsense
+from tonnage.devices.entry import (
+    Amount,
+    CardKeys,
+    Flags,
+    Name,
+    Scale,
+    Section,
+    SectionKeys,
+    VendorEntry,
+    Word,
+    from_flags,
+)
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 
@@ -35,11 +47,10 @@ HANDSHAKE = "hami.io/node-handshake"
 CORDON = "hami.io/device-cordon"
 SCORES = "hami.io/node-nvidia-score"
 MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
-HANDSHAKE = "hami.io/node-handshake"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 UNKNOWN_MEMORY = 100
-"""What a plain card is taken to have where no label says it, so that fractions of it can be counted."""
+"""MiB that a plain card is assumed to have if no label states it, so that its fractions can be counted."""
 
 USE_TYPE = "nvidia.com/use-gputype"
 REFUSE_TYPE = "nvidia.com/nouse-gputype"
@@ -92,7 +103,7 @@ class Nvidia(PlainVendor):
         self.priority_resource = priority_resource
         self.side_resources = named(memory_resource, percentage_resource, cores_resource, priority_resource)
         self.register_annotations = (REGISTER, CORDON, SCORES)
-        self.sharing_annotations = kai.ANNOTATIONS
+        self.sharing_annotations = _kai.ANNOTATIONS
         self.policy_annotations = (USE_TYPE, REFUSE_TYPE, USE_UUID, REFUSE_UUID, ONE_NUMA, MODE)
         self.default_memory = default_memory
         self.default_count = default_count
@@ -118,7 +129,7 @@ class Nvidia(PlainVendor):
         return DeviceRequest(self.name, count, memory, percentage, self.default_cores if cores is None else cores)
 
     def _count(self, container: Container) -> int:
-        """Number of cards; one that only says how much of a card it needs gets the default number."""
+        """Number of cards; a container that requests only memory or compute gets the default number."""
         count = whole_number(container, self.count_resource)
         if count is not None:
             return count
@@ -129,10 +140,10 @@ class Nvidia(PlainVendor):
         return whole_number(container, self.percentage_resource, "percent", bounds=None)
 
     def shared_request(self, pod: Pod) -> tuple[int, DeviceRequest] | None:
-        return kai.shared_request(pod, self.name)
+        return _kai.shared_request(pod, self.name)
 
     def groups(self, pod: Pod) -> tuple[CardGroup, ...]:
-        return kai.groups(pod)
+        return _kai.groups(pod)
 
     def plain_devices(self, node: Node, count: int) -> list[Device]:
         if any(key in node.annotations for key in (*self.register_annotations, HANDSHAKE)):
@@ -161,7 +172,7 @@ class Nvidia(PlainVendor):
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
     ) -> DeviceUse | None:
-        chosen = mig.choose(device.profiles, request.memory_on(device.memory), taken)
+        chosen = _mig.choose(device.profiles, request.memory_on(device.memory), taken)
         if chosen is None:
             return None
         profile, placement = chosen
@@ -198,7 +209,7 @@ class Nvidia(PlainVendor):
         return tuple(changes)
 
     def _is_exclusive(self, container: Container) -> bool:
-        """Whether the container takes whole cards without saying so by cores."""
+        """Whether the container takes whole cards although it requests no cores."""
         if not self.cores_resource or limit(container, self.cores_resource) is not None:
             return False
         percentage = self._percentage(container)
@@ -207,10 +218,94 @@ class Nvidia(PlainVendor):
         return limit(container, self.memory_resource) is None
 
     def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
-        instances = mig.encode_allocations(uses)
+        instances = _mig.encode_allocations(uses)
         return {MIG_ALLOCATIONS: instances} if instances else {}
 
     def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
         uses = super().read_uses(text, annotations)
         instances = annotations.get(MIG_ALLOCATIONS, "")
-        return mig.with_allocations(uses, instances) if instances.strip() else uses
+        return _mig.with_allocations(uses, instances) if instances.strip() else uses
+
+
+class _MigInstance(SectionKeys, frozen=True, rename="camel"):
+    name: str = ""
+    memory: Amount = 0
+    core: Amount = 0
+    count: Amount = 0
+
+
+class _MigGeometries(SectionKeys, frozen=True, rename="camel"):
+    """The geometries into which HAMi 2.5 to 2.9 cuts cards of some models."""
+
+    models: list[str] = msgspec.field(default_factory=list)
+    allowed_geometries: list[list[_MigInstance]] = msgspec.field(default_factory=list)
+
+
+class _MigProfiles(SectionKeys, frozen=True, rename="camel"):
+    """The profiles into which HAMi since 2.10 may cut cards of some models."""
+
+    models: list[str] = msgspec.field(default_factory=list)
+    profiles: list[str] = msgspec.field(default_factory=list)
+
+
+class _Keys(CardKeys, frozen=True, rename="camel"):
+    resource_memory_percentage_name: Name = ""
+    resource_priority_name: Name = ""
+    overwrite_env: bool = False
+    default_memory: Amount = 0
+    default_cores: Annotated[int, msgspec.Meta(ge=0, le=WHOLE_CARD)] = 0
+    default_count: Amount = msgspec.field(default=0, name="defaultGPUNum")
+    memory_factor: Amount = 1
+    gpu_core_policy: Literal["", "default", "force", "disable"] = ""
+    runtime_class_name: str = ""
+    # Only the device plugin reads these.
+    device_split_count: Amount = 0
+    device_memory_scaling: Scale = 1
+    device_core_scaling: Scale = 1
+    pre_configured_device_memory: Amount = 0
+    enable_numa_topology: bool = False
+    lib_cuda_log_level: Word = ""
+    disable_core_limit: bool = False
+    mig_profile_allowlist: list[_MigProfiles] = msgspec.field(default_factory=list)
+    known_mig_geometries: list[_MigGeometries] = msgspec.field(default_factory=list)
+
+
+def _warnings(section: _Keys) -> Iterator[str]:
+    if not section.default_count:
+        yield "nvidia: without defaultGPUNum, containers that give memory or compute but no count get no card"
+
+
+def _configured(section: _Keys) -> list[Nvidia]:
+    return [
+        Nvidia(
+            **section.resources,
+            percentage_resource=section.resource_memory_percentage_name,
+            priority_resource=section.resource_priority_name,
+            default_memory=section.default_memory,
+            default_cores=section.default_cores,
+            default_count=section.default_count,
+            memory_factor=section.memory_factor,
+            overwrite_env=section.overwrite_env,
+            core_policy=section.gpu_core_policy,
+            runtime_class=section.runtime_class_name,
+        )
+    ]
+
+
+def _usual(flags: Flags) -> list[Nvidia]:
+    arguments = from_flags(
+        flags,
+        count_resource="resource_name",
+        memory_resource="resource_mem",
+        percentage_resource="resource_mem_percentage",
+        cores_resource="resource_cores",
+        priority_resource="resource_priority",
+        default_memory="default_mem",
+        default_cores="default_cores",
+        default_count="default_gpu",
+        overwrite_env="overwrite_env",
+    )
+    return [Nvidia(**arguments)]
+
+
+ENTRY = VendorEntry(sections=(Section("nvidia", _Keys, _configured, warnings=_warnings),), usual=_usual)

@@ -1,15 +1,16 @@
-"""Vastai accelerators, as whole cards or as dies of cards."""
+"""Vastai accelerators, registered as whole cards or as dies of cards."""
 
 from collections.abc import Mapping, Sequence
 
+from tonnage.devices._plain import SlotVendor
+from tonnage.devices._sets import fewest_groups
 from tonnage.devices.base import Device, DeviceRequest
-from tonnage.devices.plain import SlotVendor
-from tonnage.devices.sets import fewest_groups
+from tonnage.devices.entry import CountKeys, Section, VendorEntry
 
 STRATEGY = "DeviceStrategy"
-"""The fact by which a device says whether it is a card or one `die` of a card."""
+"""The custom fact that says whether a device is a card or one `die` of a card."""
 CARD = "AIC"
-"""The fact by which a die says of which card it is."""
+"""The custom fact that names the card of a die."""
 
 
 class Vastai(SlotVendor):
@@ -27,3 +28,9 @@ class Vastai(SlotVendor):
         if request.count == 1 or any(dict(device.custom).get(STRATEGY) != "die" for device in candidates):
             return None
         return fewest_groups(request.count, candidates, CARD)
+
+
+ENTRY = VendorEntry(
+    sections=(Section("vastai", CountKeys, lambda section: [Vastai(count_resource=section.resource_count_name)]),),
+    usual=lambda flags: [Vastai()],
+)

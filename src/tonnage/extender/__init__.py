@@ -1,1 +1,1 @@
-"""Door one: webhook and scheduler extender beside a cluster's kube-scheduler, compatible with HAMi."""
+"""`tonnage extender`: HAMi-compatible webhook and scheduler extender beside the cluster's kube-scheduler."""

@@ -1,7 +1,7 @@
-"""The extender over HTTP: what kube-scheduler and the API server ask, and the answers.
+"""HTTP routes of `tonnage extender`: the requests of kube-scheduler and of the API server's webhook.
 
-A request that cannot be read is answered with a sentence in its `Error`, as kube-scheduler expects; it shows in the
-pod's events.
+A request that cannot be read is answered with a sentence in `Error`, as kube-scheduler expects; it shows in the pod's
+Events.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from starlette.routing import Route
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.extender.binding import Binder
 from tonnage.extender.forwarding import FORWARDED
-from tonnage.extender.observer import Recorder
 from tonnage.extender.preemption import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
+from tonnage.extender.recorder import ExtenderRecorder
 from tonnage.extender.replicas import NobodyLeadsError, Replicas
 from tonnage.extender.reservations import Filtered, Reservations
 from tonnage.extender.webhook.review import ReviewError
@@ -29,18 +29,18 @@ from tonnage.model.wire import WireError, encode
 log = logging.getLogger(__name__)
 
 LARGEST_BODY = 256 * 2**20
-"""Whole nodes of a large cluster come to some fifty megabytes."""
+"""The whole nodes of a large cluster take about 50 MB."""
 SYNC_SECONDS = 25.0
-"""How long a question waits for the first complete picture: kube-scheduler gives its extender 30 seconds."""
+"""How long a request waits for the informer's first sync: kube-scheduler gives its extender 30 seconds."""
 _JSON = "application/json"
 _ALWAYS_SCORED = 100
-"""Below so many nodes kube-scheduler looks at all of them."""
+"""With so many nodes or fewer, kube-scheduler looks at all of them."""
 
 Review = Callable[[bytes], bytes]
 
 
 class Extender:
-    """Answers questions about one cluster."""
+    """Answers requests about one cluster."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Extender:
         binder: Binder,
         synced: asyncio.Event,
         clock: Callable[[], float],
-        recorder: Recorder,
+        recorder: ExtenderRecorder,
         review: Review,
         decides: bool = True,
-        asked: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
+        on_filtered: Callable[[FilterArgs, Filtered], None] = lambda args, filtered: None,
         replicas: Replicas | None = None,
     ) -> None:
         self._session = session
@@ -62,11 +62,11 @@ class Extender:
         self._clock = clock
         self._recorder = recorder
         self._review = review
-        self._said_sampling = False
+        self._logged_sampling = False
         self._decides = decides
-        """Whether `filter` decides; else kube-scheduler does, and `bind` chooses the cards."""
-        self._asked = asked
-        """Told of every answer to filter before it is sent."""
+        """Whether `filter` decides; otherwise kube-scheduler does, and `bind` chooses the cards."""
+        self._on_filtered = on_filtered
+        """Called with every answer to `filter` before it is sent."""
         self._replicas = replicas
 
     def app(self) -> Starlette:
@@ -87,21 +87,21 @@ class Extender:
         async def answer(body: bytes) -> object:
             args = read(body, FilterArgs)
             if not await self._is_synced():
-                return FilterResult(error="the picture of the cluster is not complete yet")
-            self._look_for_sampling(args)
+                return FilterResult(error="the informer has not synced yet")
+            self._log_sampling(args)
             started = self._clock()
             filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
             self._recorder.filtered(args, filtered, self._clock() - started)
-            self._asked(args, filtered)
+            self._on_filtered(args, filtered)
             return filtered.result
 
         return await self._answer(request, answer, lambda text: FilterResult(error=text))
 
-    def _look_for_sampling(self, args: FilterArgs) -> None:
-        """Say once that kube-scheduler stops looking after a part of the nodes, which a packing policy suffers from."""
+    def _log_sampling(self, args: FilterArgs) -> None:
+        """Log once that kube-scheduler samples nodes, which harms a packing policy."""
         nodes, names = len(self._session.cluster.nodes), len(args.node_names or ())
-        if not self._said_sampling and names and names == _sample_of(nodes):
-            self._said_sampling = True
+        if not self._logged_sampling and names and names == _sample_of(nodes):
+            self._logged_sampling = True
             log.warning(
                 "kube-scheduler sends %d of %d nodes, as many as it stops at by default; set percentageOfNodesToScore: "
                 "100 in its configuration, or pods are packed onto a rotating sample of the nodes",
@@ -130,7 +130,7 @@ class Extender:
             if not args.name or not args.node:
                 return BindResult("the request names no pod or no node")
             if not await self._is_synced():
-                return BindResult("the picture of the cluster is not complete yet")
+                return BindResult("the informer has not synced yet")
             started = self._clock()
             try:
                 decision = await self._binder.bind(args)
@@ -157,7 +157,7 @@ class Extender:
     async def readyz(self, request: Request) -> Response:
         if self._synced.is_set():
             return PlainTextResponse("ok")
-        return PlainTextResponse("the picture of the cluster is not complete yet", 503)
+        return PlainTextResponse("the informer has not synced yet", 503)
 
     async def _is_synced(self) -> bool:
         if self._synced.is_set():
@@ -197,7 +197,7 @@ class Extender:
 
 
 def _sample_of(nodes: int) -> int | None:
-    """How many fitting nodes kube-scheduler stops at unless it is told otherwise; nothing if it looks at all."""
+    """The number of feasible nodes at which kube-scheduler stops by default; None if it looks at all nodes."""
     if nodes <= _ALWAYS_SCORED:
         return None
     percent = max(50 - nodes // 125, 5)
@@ -205,7 +205,7 @@ def _sample_of(nodes: int) -> int | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body; nothing if it is too large."""
+    """The body; None if it is too large."""
     parts: list[bytes] = []
     size = 0
     try:

@@ -1,7 +1,8 @@
 """The flags of `tonnage extender`: those of every HAMi version since 2.4 by the same names, and our own.
 
-Flags that name resources and give defaults were removed from HAMi when the device configuration came; they are still
-taken as long as there is no such file. Flags that make no sense here are taken and named in a warning.
+Underscores, as HAMi and klog write them, are hidden spellings. HAMi removed the flags that name resources and give
+defaults when the device configuration came; the extender reads them as long as there is no such file. Flags without
+effect are accepted; their help says so, and so does a warning when one is given.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tonnage.extender.options import DeviceFlags, ExtenderOptions, flag
 from tonnage.plugins.gpus.gpupolicy import POLICIES, is_policy
@@ -17,6 +19,15 @@ from tonnage.server.flagvalues import address, duration, labels, truth
 R = TypeVar("R")
 Decorator = Callable[[Callable[..., R]], Callable[..., R]]
 
+_HAMI_ONLY = {
+    "node_label_selector": "all nodes are looked at",
+    "kube_qps": "requests are not throttled yet",
+    "kube_burst": "requests are not throttled yet",
+    "kube_timeout": "requests have time-outs of their own",
+    "node_lock_timeout": "a lock is taken over as soon as its pod is done or gone",
+    "profiling": "no profiles are served",
+}
+"""HAMi's flags that are shown and have no effect, each with the reason."""
 _KLOG_SWITCHES = (
     "--add_dir_header", "--alsologtostderr", "--legacy_stderr_threshold_behavior", "--logtostderr", "--one_output",
     "--skip_headers", "--skip_log_headers",
@@ -52,14 +63,16 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
     values = {name: given.pop(name) for name in ExtenderOptions.__struct_fields__ if name in given}
     devices = {name: given.pop(name) for name in DeviceFlags.__struct_fields__}
     if bool(values["cert_file"]) != bool(values["key_file"]):
-        raise click.UsageError("--cert_file and --key_file belong together; give both, or neither for plain HTTP")
+        raise click.UsageError("--cert-file and --key-file belong together; give both, or neither for plain HTTP")
     lease = ("leader_elect_resource_name", "leader_elect_resource_namespace")
     if values["leader_elect"] and not all(values[name] for name in lease):
         raise click.UsageError(
             f"--leader-elect needs {flag(lease[0])} and {flag(lease[1])}: "
             f"those of the lease in the leaderElection of kube-scheduler's configuration"
         )
-    warnings = []
+    warnings = [
+        f"{flag(name)} has no effect: {why}" for name, why in _HAMI_ONLY.items() if _is_given(name, values[name])
+    ]
     for why, flags in _WITHOUT_EFFECT.items():
         used = [name for name in flags if given.pop(_parameter(name)) is not None]
         if used:
@@ -67,16 +80,17 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
     return ExtenderOptions(device_flags=DeviceFlags(**devices), warnings=tuple(warnings), **values)
 
 
+def _is_given(name: str, value: object) -> bool:
+    """Whether the command line has the flag; a switch that is given as off asks for nothing."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE and value is not False
+
+
 def _options() -> Iterator[Decorator[Any]]:
-    yield _value(
-        "http_bind",
-        address,
-        "127.0.0.1:8080",
-        "Where to listen for kube-scheduler and the webhook.",
-        spellings=("--http_bind", "--http-bind"),
-    )
-    yield _text("cert_file", "The TLS certificate; with the key, HTTPS.", spellings=("--cert_file", "--cert-file"))
-    yield _text("key_file", "The TLS key.", spellings=("--key_file", "--key-file"))
+    where = "Where to listen for kube-scheduler and the webhook."
+    yield _value("http_bind", address, "127.0.0.1:8080", where, aliases=("--http_bind",))
+    yield _text("cert_file", "The TLS certificate; with the key, HTTPS.", aliases=("--cert_file",))
+    yield _text("key_file", "The TLS key.", aliases=("--key_file",))
     yield _text("scheduler_name", "The scheduler that pods with devices are given by the webhook.")
     yield _switch("force_overwrite_default_scheduler", True, "Whether pods of default-scheduler are taken over.")
     yield _choice(
@@ -104,21 +118,24 @@ def _options() -> Iterator[Decorator[Any]]:
     yield _switch("enable_iluvatar", False, "Whether Iluvatar's chips are used.")
     yield click.option(
         "--node-label-selector", "node_label_selector", multiple=True, metavar="KEY=VALUE,...",
-        callback=_parsed(lambda texts: labels(",".join(texts))), help="Only nodes with these labels are looked at.",
+        callback=_parsed(lambda texts: labels(",".join(texts))), help=_without_effect("node_label_selector"),
     )  # fmt: skip
-    yield _text("kubeconfig", "How to reach the cluster from outside.")
-    yield _number("kube_qps", float, 5.0, "Requests to the API server per second, on average.")
-    yield _number("kube_burst", int, 10, "Requests to the API server at once.")
-    yield _number("kube_timeout", int, 0, "Seconds until a request to the API server is given up; 0: never.")
-    yield _value("node_lock_timeout", duration, "5m", "When a lock on a node is taken for forgotten.")
+    yield _text(
+        "kubeconfig",
+        "How to reach the cluster; else $KUBECONFIG, the pod's service account, or ~/.kube/config.",
+    )
+    yield _number("kube_qps", float, 5.0, _without_effect("kube_qps"))
+    yield _number("kube_burst", int, 10, _without_effect("kube_burst"))
+    yield _number("kube_timeout", int, 0, _without_effect("kube_timeout"))
+    yield _value("node_lock_timeout", duration, "5m", _without_effect("node_lock_timeout"))
     yield _value("node_lock_retry_timeout", duration, "28s", "How long a pod waits for others on its node.")
-    yield _value("reservation_timeout", duration, "60s", "When devices that were promised but not bound are freed.")
+    yield _value("reservation_timeout", duration, "60s", "When devices that are reserved and not bound are freed.")
     yield _switch("leader_elect", False, "Whether only the replica whose kube-scheduler leads decides.")
     yield _text("leader_elect_resource_name", "The lease of kube-scheduler.")
     yield _text("leader_elect_resource_namespace", "The namespace of that lease.")
     yield _value("metrics_bind_address", address, ":9395", "Where to serve metrics.")
     yield _switch("legacy_metrics", False, "Whether metrics have their names before HAMi 2.9, too.")
-    yield _switch("profiling", False, "Whether profiles are served.")
+    yield _switch("profiling", False, _without_effect("profiling"))
     yield _switch("debug", False, "Whether to log more.")
 
 
@@ -146,8 +163,25 @@ def _parameter(name: str) -> str:
     return "without_effect_" + name.strip("-").replace("-", "_")
 
 
-def _text(name: str, help_: str, spellings: tuple[str, ...] = ()) -> Decorator[Any]:
-    return click.option(*(spellings or (flag(name),)), name, default="", metavar="TEXT", help=help_)
+def _without_effect(name: str) -> str:
+    return f"No effect: {_HAMI_ONLY[name]}."
+
+
+class _Aliased(click.Option):
+    """An option whose help shows its first spelling only."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        names, words = record
+        for alias in self.opts[1:]:
+            names = names.replace(f", {alias}", "")
+        return names, words
+
+
+def _text(name: str, help_: str, aliases: tuple[str, ...] = ()) -> Decorator[Any]:
+    return click.option(flag(name), *aliases, name, cls=_Aliased, default="", metavar="TEXT", help=help_)
 
 
 def _number(name: str, kind: type, default: float, help_: str) -> Decorator[Any]:
@@ -168,10 +202,10 @@ def _switch(name: str, default: bool, help_: str) -> Decorator[Any]:
 
 
 def _value(
-    name: str, parse: Callable[[str], object], default: str | None, help_: str, spellings: tuple[str, ...] = ()
+    name: str, parse: Callable[[str], object], default: str | None, help_: str, aliases: tuple[str, ...] = ()
 ) -> Decorator[Any]:
     return click.option(
-        *(spellings or (flag(name),)), name, callback=_parsed(parse), default=default, show_default=bool(default),
+        flag(name), *aliases, name, cls=_Aliased, callback=_parsed(parse), default=default, show_default=bool(default),
         metavar=parse.__name__.strip("_").upper(), help=help_,
     )  # fmt: skip
 

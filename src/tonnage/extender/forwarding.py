@@ -1,7 +1,7 @@
-"""Handing a question on to the replica that leads.
+"""Forwarder: sends a request on to the replica that leads.
 
-Replicas share one certificate, that of the webhook, which is not made out to their addresses. So the other side is
-trusted if it shows a certificate that ours, or whoever signed ours as far as the file says, vouches for.
+Replicas share one certificate, the webhook's, which does not name their addresses. So a replica trusts another
+whose certificate is the same or is signed by one in the certificate file, and does not check the host name.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 FORWARDED = "X-Tonnage-Forwarded"
-"""The header of a question that comes from another replica; it is not handed on again."""
+"""The header of a request from another replica, which is not forwarded again."""
 _SECONDS = 29.0
 """kube-scheduler gives its extender 30 seconds."""
 _CONNECT = 3.0
@@ -23,7 +23,7 @@ class ForwardError(Exception):
 
 
 class Forwarder:
-    """Connections to the replica that leads, on the port on which this one listens."""
+    """Connections to the leader, on the port on which this replica listens."""
 
     def __init__(self, host: str, port: int, certificate: str = "") -> None:
         self._host = host
@@ -31,7 +31,7 @@ class Forwarder:
         self._certificate = certificate
         self._session: aiohttp.ClientSession | None = None
         self.forwarded = 0
-        """How many questions were answered by the leader."""
+        """How many requests the leader has answered."""
 
     async def ask(self, address: str, path: str, body: bytes) -> bytes:
         """The answer of the replica at an address; ForwardError if there is none."""
@@ -43,7 +43,7 @@ class Forwarder:
             async with self._session.post(url, data=body, headers=headers) as answer:
                 content = await answer.read()
         except _NETWORK as error:
-            # The certificate on disk may be a new one.
+            # The certificate on disk may have been renewed.
             await self.close()
             raise ForwardError(f"{url}: {error or type(error).__name__}") from error
         if answer.status != 200:

@@ -1,8 +1,8 @@
-"""The handshake with device plugins: ask a silent one, write it off, take it back.
+"""Handshakes: HAMi's handshake with device plugins, which finds plugins that are gone.
 
-A plugin that takes part writes `Reported …` with its registration; the scheduler answers `Requesting_<time>`. One that
-does not report again within a minute, and whose cards the kubelet no longer offers, is written off by
-`Deleted_<time>`. A plugin that never wrote a handshake is asked only if the kubelet does not offer its cards.
+A plugin that takes part writes `Reported …` with its registration; the scheduler answers `Requesting_<time>`. If the
+plugin does not report again within a minute, and the kubelet no longer offers its cards, the scheduler writes it off
+with `Deleted_<time>`. A plugin that never wrote a handshake is asked only if the kubelet does not offer its cards.
 """
 
 import asyncio
@@ -22,23 +22,23 @@ from tonnage.model.node import Node
 log = logging.getLogger(__name__)
 
 REQUESTING = "Requesting"
-ASKED, WRITTEN_OFF, NOT_WRITTEN = "asked", "written off", "not written"
+ASKED, WRITTEN_OFF, NOT_WRITTEN = "asked", "written_off", "not_written"
 ANSWER_SECONDS = 60.0
-"""How long a plugin has to answer, and how long a plugin that was written off is left alone."""
+"""Seconds that a plugin has to answer, and for which a plugin that was written off is left alone."""
 PERIOD = 15.0
 AT_ONCE = 8
-"""Writes that may be on their way together."""
+"""Concurrent writes."""
 _SLICE = 8
-"""Nodes that each writer looks at in one go, so that all of them together take no more than some milliseconds."""
+"""Nodes that a writer checks in one go, so that all writers together take some milliseconds at most."""
 _PAUSE = 0.5
-"""Seconds in which changes of nodes are collected."""
+"""Seconds for which changes of nodes are collected."""
 _NOT_FOUND = 404
 _STAMP = re.compile(r"_(\d{4})([-.])(\d\d)\2(\d\d) (\d\d):(\d\d):(\d\d)$", re.ASCII)
 _QUARTER, _SKEW, _FARTHEST_ZONE = 900.0, 60.0, 14 * 3600.0
 
 
 def due(node: Node, vendor: Vendor, now: float) -> str:
-    """What the node's handshake with the vendor's plugin must be changed to; empty if nothing would change by it."""
+    """The new value of the node's handshake with the vendor's plugin; empty if it needs no change."""
     if not vendor.handshake_annotation or vendor.register_annotations[0] not in node.annotations:
         return ""
     said = node.annotations.get(vendor.handshake_annotation, "")
@@ -62,16 +62,16 @@ def _registers(node: Node, vendor: Vendor) -> bool:
 
 
 def _stamp(node: Node, vendor: Vendor, now: float) -> str:
-    """The time in UTC, in the layout of HAMi 2.4 or of those after it."""
+    """The time in UTC, in the layout of HAMi 2.4 or of later versions."""
     oldest = is_of_first_form(node.annotations[vendor.register_annotations[0]])
     return datetime.fromtimestamp(int(now), UTC).strftime("%Y.%m.%d %H:%M:%S" if oldest else "%Y-%m-%d %H:%M:%S")
 
 
 def _is_over(said: str, now: float) -> bool:
-    """Whether the time that an answer may take has passed since the stamp; never if there is no stamp to be read.
+    """Whether 60 seconds have passed since the stamp; never if there is no readable stamp.
 
-    Schedulers have written stamps in the local time of their container. As offsets from UTC are whole quarters of an
-    hour, a stamp within a day's zones is read as the latest quarter that makes sense.
+    Some schedulers write stamps in the local time of their container. Offsets from UTC are whole quarters of an
+    hour, so the age of a stamp that is off by no more than the farthest time zone is taken modulo 15 minutes.
     """
     found = _STAMP.search(said)
     if found is None:
@@ -87,7 +87,7 @@ def _is_over(said: str, now: float) -> bool:
 
 
 class Handshakes:
-    """Keeps the handshakes of all nodes going for as long as `run` runs."""
+    """Keeps the handshakes of all nodes going while `run` runs."""
 
     def __init__(
         self,
@@ -101,35 +101,35 @@ class Handshakes:
         self.writes = 0
         """How many writes were made."""
         self.outcomes: Counter[str] = Counter()
-        """Handshakes by what was written in them."""
+        """Handshakes, by what was written."""
         self._client = client
         self._cluster = cluster
         self._vendors = [vendor for vendor in cluster.vendors if vendor.handshake_annotation]
         self._now = now
         """Seconds since 1970."""
         self._draw = draw
-        """A random number from 0 up to 1, so that several processes do not look at the same time."""
+        """A random number from 0 up to 1, so that several processes do not check at the same time."""
         self._at_once = at_once
         self._may_write = may_write
-        """Of several replicas only one does."""
+        """Whether this replica leads; only the leader writes."""
         self._changed: set[str] = set()
         self._news = asyncio.Event()
         self._sent: dict[str, tuple[dict[str, str], float]] = {}
-        """Per node, what it said when it was written to, and when that was."""
+        """By node, the handshakes before the last write, and the time of the write."""
         self._failing: set[str] = set()
 
     def seen(self, names: Iterable[str]) -> None:
-        """Nodes have changed."""
+        """Take note of changed nodes."""
         self._changed.update(names)
         self._news.set()
 
     async def run(self) -> None:
-        """Look at every node now and then, and soon at those that change, until cancelled."""
+        """Check every node about every 15 seconds, and changed nodes within half a second, until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             self._news.clear()
             self._changed.clear()
-            await self.look(list(self._cluster.nodes))
+            await self.check(list(self._cluster.nodes))
             until = clock() + PERIOD * (0.75 + 0.5 * self._draw())
             while clock() < until:
                 try:
@@ -140,31 +140,31 @@ class Handshakes:
                     break
                 names, self._changed = self._changed, set()
                 self._news.clear()
-                await self.look(names)
+                await self.check(names)
 
-    async def look(self, names: Iterable[str]) -> None:
-        """Write to those of the nodes whose handshake is due."""
+    async def check(self, names: Iterable[str]) -> None:
+        """Write the handshakes that are due on these nodes."""
         for name in [name for name in self._sent if name not in self._cluster.nodes]:
             del self._sent[name]
         self._failing &= self._cluster.nodes.keys()
-        waiting = deque(names if self._may_write() else ())
+        queue = deque(names if self._may_write() else ())
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self._at_once, len(waiting))):
-                tasks.create_task(self._serve(waiting))
+            for _ in range(min(self._at_once, len(queue))):
+                tasks.create_task(self._work(queue))
 
-    async def _serve(self, waiting: deque[str]) -> None:
-        looked = 0
-        while waiting:
-            looked += 1
-            state = self._cluster.nodes.get(waiting.popleft())
+    async def _work(self, queue: deque[str]) -> None:
+        checked = 0
+        while queue:
+            checked += 1
+            state = self._cluster.nodes.get(queue.popleft())
             notes = self._due(state.node) if state is not None else {}
             if state is not None and notes:
                 await self._write(state.node, notes)
-            elif not looked % _SLICE:
+            elif not checked % _SLICE:
                 await asyncio.sleep(0)
 
     def _due(self, node: Node) -> dict[str, str]:
-        """The annotations to write; none of those that were written just now and that the watch has yet to show."""
+        """The annotations to write, except those that were just written and that the watch has not shown yet."""
         now = self._now()
         before, written = self._sent.pop(node.name, ({}, 0.0))
         before = {key: said for key, said in before.items() if said == node.annotations.get(key, "")}

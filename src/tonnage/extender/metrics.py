@@ -1,37 +1,42 @@
-"""Metrics of the extender for Prometheus: what it is asked, what it does and how long it takes."""
+"""The extender's Prometheus metrics: requests, reservations, binds, and their durations."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from prometheus_client import Counter, Histogram
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
+from tonnage.extender import handshake
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.replicas import Replicas
 from tonnage.extender.requeue import PLACED
 from tonnage.extender.reservations import Reservations
-from tonnage.extender.timings import Timings
-from tonnage.extender.workmetrics import ExtenderWork
 from tonnage.framework.session import Session
 from tonnage.kube.informer import ClusterInformer
+from tonnage.observability import catalog
+from tonnage.observability.catalog import read
 from tonnage.observability.fragmentmetrics import FragmentMetrics
-from tonnage.observability.metrics import PACKED, PATH, SECONDS, ServerMetrics
-from tonnage.observability.workmetrics import gauge
+from tonnage.observability.metrics import PACKED, PATH, ServerMetrics
+from tonnage.observability.timings import BindTimings
+from tonnage.observability.workmetrics import bind_metrics, informer_metrics, plugin_metrics, zeros
 
-_FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+VERBS = ("filter", "prioritize", "preempt", "bind", "webhook")
+"""The requests that are timed, each at a path of its own."""
+HANDSHAKES = (handshake.ASKED, handshake.WRITTEN_OFF, handshake.NOT_WRITTEN)
 
 
 class ExtenderParts(Protocol):
-    """The parts of a running extender that metrics look at."""
+    """The parts of a running extender that metrics read."""
 
     cluster: Cluster
     informer: ClusterInformer
@@ -44,50 +49,31 @@ class ExtenderParts(Protocol):
 
 
 class ExtenderMetrics(ServerMetrics):
-    """Everything that is counted about an extender."""
+    """All metrics of an extender."""
 
     def __init__(self) -> None:
         super().__init__()
         registry = self.registry
-        self.filter_seconds = Histogram(
-            "tonnage_filter_seconds", "Time to decide a filter request.", buckets=_FAST, registry=registry
-        )
-        self.bind_seconds = Histogram(
-            "tonnage_bind_seconds",
-            "Time to bind a pod, waiting for its node included.",
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.timings = Timings(registry)
-        self.device_plugin_failures = Counter(
-            "tonnage_device_plugin_failures", "Pods whose device plugin could not hand out devices.", registry=registry
-        )
-        self.decisions = Counter(
-            "tonnage_decisions", "Answers to kube-scheduler.", ("verb", "outcome"), registry=registry
-        )
-        self.wake_writes = Counter(
-            "tonnage_wake_writes",
-            "Writes that call waiting pods, by what became of them.",
-            ("outcome",),
-            registry=registry,
-        )
-        self.pods_woken = Counter(
-            "tonnage_pods_woken", "Waiting pods that were called and then placed.", registry=registry
-        )
+        self.filter_seconds = catalog.histogram("tonnage_filter_duration_seconds", registry)
+        self.bind_seconds = catalog.histogram("tonnage_bind_duration_seconds", registry)
+        self.timings = RequestTimings(registry)
+        self.device_plugin_failures = catalog.counter("tonnage_device_plugin_failures_total", registry)
+        self.decisions = catalog.counter("tonnage_decisions_total", registry)
+        self.requeue_writes = catalog.counter("tonnage_requeue_writes_total", registry)
+        self.pods_requeued = catalog.counter("tonnage_pods_requeued_total", registry)
 
-    def call(self, outcome: str) -> None:
-        """Count what became of the call of a waiting pod."""
+    def requeued(self, outcome: str) -> None:
+        """Count the write that requeues a pod, or the placement of a requeued pod."""
         if outcome == PLACED:
-            self.pods_woken.inc()
+            self.pods_requeued.inc()
         else:
-            self.wake_writes.labels(outcome).inc()
+            self.requeue_writes.labels(outcome).inc()
 
     def app(self, parts: ExtenderParts, legacy: bool = False) -> Starlette:
-        """Serves the metrics of an extender; with HAMi's old names too, if wished."""
+        """The application that serves the metrics, with HAMi's old names too if `legacy` is set."""
         state = ExtenderState(parts)
         self.prepare = state.prepare
         self.registry.register(state)
-        self.registry.register(ExtenderWork(parts))
         self.timings.attach(parts)
 
         async def metrics(request: Request) -> Response:
@@ -96,17 +82,60 @@ class ExtenderMetrics(ServerMetrics):
         return Starlette(routes=[Route(PATH, metrics)], middleware=[PACKED])
 
 
-class ExtenderState(Collector):
-    """Who leads, and how much of the free cards is of use."""
+class RequestTimings(BindTimings):
+    """Durations of requests, beside those of binds and the watch."""
 
-    def __init__(self, parts: ExtenderParts) -> None:
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
+        self.request_seconds = catalog.histogram("tonnage_request_duration_seconds", registry)
+        super().__init__(registry, clock)
+
+    def timed(self, app: ASGIApp) -> ASGIApp:
+        """The application with every request timed."""
+        observers = {f"/{verb}": self.request_seconds.labels(verb).observe for verb in VERBS}
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            observe = observers.get(scope.get("path", ""))
+            if observe is None:
+                await app(scope, receive, send)
+                return
+            begun = self._clock()
+            try:
+                await app(scope, receive, send)
+            finally:
+                observe(self._clock() - begun)
+
+        return answer
+
+
+class ExtenderState(Collector):
+    """Gauges and counters that are read at a scrape."""
+
+    def __init__(self, parts: ExtenderParts, clock: Callable[[], float] = time.monotonic) -> None:
         self._parts = parts
+        self._clock = clock
+        """The clock of reservations."""
         self._fragments = FragmentMetrics(parts.cluster, parts.reservations.plugins)
         self.prepare = self._fragments.prepare
 
     def collect(self) -> Iterator[Metric]:
-        replicas = self._parts.replicas
-        yield gauge("tonnage_leading", "1 while this replica leads.", float(replicas is None or replicas.leads))
-        forwarded = 0 if replicas is None else replicas.forwarder.forwarded
-        yield CounterMetricFamily("tonnage_forwarded", "Requests that another replica answered.", forwarded)
+        parts, binder = self._parts, self._parts.binder
+        yield from self._replicas()
+        yield from self._reservations()
+        yield from bind_metrics(parts.handovers, binder.in_flight, binder.conflicts, binder.locks)
+        yield read("tonnage_bind_writes_queued", binder.behind)
+        yield from informer_metrics(parts.cluster, parts.informer, self._clock())
+        yield read("tonnage_handshakes_total", zeros(HANDSHAKES) | parts.handshakes.outcomes)
+        yield from plugin_metrics(parts.reservations.plugins, parts.session.failures)
         yield from self._fragments.collect()
+
+    def _replicas(self) -> Iterator[Metric]:
+        replicas = self._parts.replicas
+        yield read("tonnage_leader", float(replicas is None or replicas.leads))
+        yield read("tonnage_requests_forwarded_total", 0 if replicas is None else replicas.forwarder.forwarded)
+
+    def _reservations(self) -> Iterator[Metric]:
+        reservations = self._parts.reservations
+        yield read("tonnage_reservations", {state.value: count for state, count in reservations.count().items()})
+        ages = {state.value: age for state, age in reservations.oldest(self._clock()).items()}
+        yield read("tonnage_reservation_oldest_age_seconds", ages)
+        yield read("tonnage_reservations_expired_total", reservations.expired)

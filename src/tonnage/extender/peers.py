@@ -1,8 +1,7 @@
-"""The pods of the replicas: their addresses, and the label that says which of them leads.
+"""Peers: the pods of the extender's replicas, with their addresses and the label that says which of them leads.
 
-The label is HAMi's. Here it is a promise, too: a replica calls itself leader before it writes anything, and follower
-only when none of its writes is on its way any more. So one that comes to lead need not wait for a leader that has said
-so.
+The label is HAMi's. Here it also carries a guarantee: a replica labels itself leader before it writes anything, and
+follower only when all its writes have ended. So a new leader need not wait for an old one that is labelled follower.
 """
 
 from typing import TypeVar
@@ -54,11 +53,11 @@ class Peer(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where it can be reached; empty if it has no address yet."""
+        """The pod's IP; empty if it has none yet."""
         return self.status.pod_ip or ""
 
     def is_called(self, host: str) -> bool:
-        """Whether programs in the pod find that name as their host's."""
+        """Whether that is the host name inside the pod."""
         return host in (self.name, self.spec.hostname) or (bool(self.spec.host_network) and host == self.spec.node_name)
 
 
@@ -89,9 +88,9 @@ class Peers:
             raise
 
     async def label(self, peer: Peer, role: str) -> None:
-        """Say which role a pod has; KubeError if it cannot be said, or if the pod has changed since it was read.
+        """Write the role of a pod; KubeError if that fails, or if the pod has changed since it was read.
 
-        So a word that is held up on its way never takes back one that was said after it.
+        So a delayed write never overwrites a later one.
         """
         if peer.role != role:
             body = {"metadata": {"labels": {ROLE: role}, "resourceVersion": peer.metadata.resource_version}}

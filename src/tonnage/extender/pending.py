@@ -1,8 +1,10 @@
-"""Who found no node, and who of them would find one now. No I/O, and no clock but the one that is handed in.
+"""PendingPods: the pods that `filter` turned down, and the trials that find which of them would fit now.
 
-Those who wait are tried in their order on what is free, on trial, so that one free share goes to one pod. Who fits and
-is not asked about by itself is to be called; it holds its place in later trials until it comes or does not. Pods that
-fit alike are tried once, so that thousands of them cost as much as a few.
+A trial places the pending pods in their order on what is free, in a Statement that is undone afterwards, so that one
+free share goes to one pod. The extender requeues a pending pod that would fit now and that kube-scheduler does not ask
+about by itself; later trials hold the pod's place until kube-scheduler asks about it or 5 seconds have passed. Pods of
+one class in one namespace are tried as a group, so that thousands of them cost as much as a few. This module does no
+I/O and knows no clock but the one that it is given.
 """
 
 import copy
@@ -20,21 +22,21 @@ from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
-BEAT = 0.2
-"""Seconds between trials: what changes meanwhile is looked at together."""
+INTERVAL = 0.2
+"""Seconds between trials; changes in between share one trial."""
+SHORT_INTERVAL = 0.02
+"""Seconds until an unfinished trial goes on, if it has found a pod that fits; otherwise it goes on after INTERVAL."""
+TRIAL_SECONDS = 0.005
+"""How long a trial may take before it stops, to go on later."""
 GRACE = 0.15
-"""How long a pod that fits is left to kube-scheduler, which mostly asks about it by itself."""
-PATIENCE = 5.0
-"""How long a pod that was called holds its place, and the least time between two calls of one pod."""
-LONGEST_PAUSE = 300.0
-"""A pod that is called and does not come, though there is room, is called half as often each time, down to this."""
-BUDGET = 0.005
-"""Seconds after which a trial stops, to be gone on with later."""
-BREATH = 0.02
-"""Seconds after which it is gone on with, if it has found somebody; else at the next beat."""
-MOST_CALLED = 128
-"""Pods that are called and have not come yet."""
-_UNSEEN = 60.0
+"""How long kube-scheduler has to ask about a fitting pod by itself, as it mostly does, before the pod is requeued."""
+HOLD_SECONDS = 5.0
+"""How long trials hold the place of a requeued pod, and the shortest time between two requeues of one pod."""
+LONGEST_BACKOFF = 300.0
+"""The backoff of a pod doubles up to this if kube-scheduler ignores its requeues while there is room for it."""
+MOST_REQUEUED = 128
+"""The number of requeued pods that trials hold places for."""
+_UNSEEN_SECONDS = 60.0
 """How long a pod is remembered that the watch does not show."""
 _MOST_OFFERS = 64
 
@@ -42,62 +44,61 @@ Names = tuple[str, ...]
 
 
 class FitKey(NamedTuple):
-    """What makes pods fit alike."""
+    """What the pods of a group have in common, so that if one does not fit none does."""
 
     namespace: str
-    kind: Hashable
-    """Their class."""
+    pod_class: Hashable
     offer: int
-    """Which nodes kube-scheduler would have taken for them."""
+    """The identity of the list of nodes that kube-scheduler asked about."""
 
 
 class PendingGroup:
-    """Waiting pods that fit alike."""
+    """Pending pods that are tried alike."""
 
-    __slots__ = ("alike", "looked", "marked", "names", "nodes", "pods")
+    __slots__ = ("fitting", "key", "last_trial", "names", "nodes", "pods")
 
-    def __init__(self, alike: FitKey, names: Names | None) -> None:
-        self.alike = alike
+    def __init__(self, key: FitKey, names: Names | None) -> None:
+        self.key = key
         self.names = names
-        """The nodes that kube-scheduler would have taken; nothing if that was all."""
+        """The nodes that kube-scheduler asked about; None if it asked about all."""
         self.pods: list[PendingPod] = []
-        """In the order in which they are served."""
-        self.marked: set[PendingPod] = set()
-        """Those that fitted when they were last looked at."""
-        self.looked = 0
-        """The last trial in which they had their turn."""
+        """By scheduling order."""
+        self.fitting: set[PendingPod] = set()
+        """Pods that fitted when they were last tried."""
+        self.last_trial = 0
+        """The number of the last trial that reached the group."""
         self.nodes: tuple[int, Array | None] = -1, None
-        """The nodes as a column, and the layout that it is of."""
+        """The layout of the cluster's columns, and `names` as a mask in that layout."""
 
 
 class PendingPod:
-    """A pod that waits."""
+    """A pod that found no node."""
 
-    __slots__ = ("called", "group", "key", "noticed", "order", "place", "since", "uid", "vain")
+    __slots__ = ("fits_since", "group", "ignored", "key", "order", "place", "requeued", "since", "uid")
 
     def __init__(self, task: Task, group: PendingGroup, now: float) -> None:
         self.key, self.uid, self.order = task.key, task.uid, task.order
         self.group = group
         self.since = now
-        self.noticed: float | None = None
-        """Since when it has been seen to fit."""
-        self.called = -inf
-        self.vain = 0
-        """How often it was called for room that is still there, and did not come."""
+        self.fits_since: float | None = None
+        self.requeued = -inf
+        """When the pod was last requeued."""
+        self.ignored = 0
+        """Requeues in a row after which kube-scheduler did not ask, though there was still room."""
         self.place: Decision | None = None
-        """What it was called for, until it comes."""
+        """The place that trials hold for the requeued pod."""
 
     def __lt__(self, other: "PendingPod") -> bool:
         return self.order < other.order
 
     @property
-    def may_be_called(self) -> float:
-        """From when on it may be called again."""
-        return self.called + min(PATIENCE * 2.0 ** min(self.vain, 10), LONGEST_PAUSE)
+    def backoff_until(self) -> float:
+        """When the pod may be requeued again."""
+        return self.requeued + min(HOLD_SECONDS * 2.0 ** min(self.ignored, 10), LONGEST_BACKOFF)
 
 
 class PendingPods:
-    """The pods that wait."""
+    """Pods that found no node, grouped by what they need."""
 
     def __init__(self, session: Session, reservations: Reservations, clock: Callable[[], float]) -> None:
         self._session = session
@@ -106,82 +107,82 @@ class PendingPods:
         self._clock = clock
         self._pods: dict[str, PendingPod] = {}
         self._groups: dict[FitKey, PendingGroup] = {}
-        self._called: dict[str, PendingPod] = {}
-        """Pods that were called and hold a place in trials."""
+        self._requeued: dict[str, PendingPod] = {}
+        """Requeued pods for which trials hold places."""
         self._offers: dict[Names, Names] = {}
         """Lists of nodes, so that thousands of pods share one."""
-        self._seen: tuple[object, ...] = ()
-        """What the last trial was about."""
+        self._tried_state: tuple[object, ...] = ()
+        """The state of the cluster after the last trial."""
         self._due = inf
-        """When the next trial has something to do although nothing has changed."""
-        self._looks = 0
+        """When the next trial has something to do even if the cluster has not changed."""
+        self._trials = 0
         """How many trials there were."""
-        self._begun = 0
-        """The trial since which nothing has changed."""
+        self._first_trial = 0
+        """The number of the first trial since the cluster last changed."""
         self.is_unfinished = False
-        """Whether the last trial took too long to be finished."""
-        self._noticed: set[PendingGroup] = set()
-        """Groups with pods that fit and that kube-scheduler still has time to ask about."""
-        self.pause = BEAT
+        """Whether the last trial ran out of time."""
+        self._in_grace: set[PendingGroup] = set()
+        """Groups with fitting pods that kube-scheduler still has time to ask about."""
+        self.pause = INTERVAL
         """Seconds until the next trial."""
-        self._lost: list[str] = []
-        """Pods that the watch does not show after all."""
+        self._vanished: list[str] = []
+        """Pods that the watch did not show in time."""
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    # -- who waits
+    # -- which pods are pending
 
-    def asked(self, args: FilterArgs, filtered: Filtered) -> bool:
-        """Take note of an answer to kube-scheduler; whether a pod that was called has got its place by it."""
+    def filtered(self, args: FilterArgs, filtered: Filtered) -> bool:
+        """Take note of an answer to `filter`; whether it placed a requeued pod."""
         pod, result = args.pod, filtered.result
         if pod is None or args.node_names is None:
             return False
         before = self.forget(pod.key)
         if result.error or result.node_names:
-            return before is not None and before.called >= before.since and not result.error
+            return before is not None and before.requeued >= before.since and not result.error
         task = filtered.decision.task if filtered.decision is not None else make_task(pod, self._cluster.vendors)
         if task.demands:
-            entered = self._enter(task, self._shared(args.node_names))
-            if before is not None and before.uid == entered.uid:
-                entered.called = before.called
+            added = self._add(task, self._shared(args.node_names))
+            if before is not None and before.uid == added.uid:
+                added.requeued = before.requeued
         return False
 
     def adopt(self, scheduler: str) -> None:
-        """Take over pods that wait since before this process came to decide: those of a scheduler, or of all."""
+        """Add the pods that were pending before this process came to decide, of one scheduler or of all."""
         for task in self._cluster.waiting.values():
             is_ours = not scheduler or task.pod.spec.schedulerName == scheduler
             if task.demands and is_ours and task.key not in self._pods:
-                self._enter(task, None)
+                self._add(task, None)
 
     def forget(self, key: str) -> PendingPod | None:
-        """A pod does not wait any more: it is placed, bound or gone."""
+        """Remove a pod that is placed, bound or gone."""
         pod = self._pods.pop(key, None)
         if pod is None:
             return None
         group = pod.group
         del group.pods[bisect_left(group.pods, pod)]
-        group.marked.discard(pod)
+        group.fitting.discard(pod)
         if not group.pods:
-            del self._groups[group.alike]
-            self._noticed.discard(group)
-        self._called.pop(key, None)
+            del self._groups[group.key]
+            self._in_grace.discard(group)
+        self._requeued.pop(key, None)
         return pod
 
     def forget_all(self) -> None:
-        """Somebody else decides now."""
-        for known in (self._pods, self._groups, self._called, self._noticed):
+        """Remove all pods: another process decides from now on."""
+        for known in (self._pods, self._groups, self._requeued, self._in_grace):
             known.clear()
 
-    def stir(self) -> None:
-        """Something changed that the columns do not show, such as a quota."""
-        self._seen = ()
+    def invalidate(self) -> None:
+        """Try all pods again: something changed that the columns do not show, such as a quota."""
+        self._tried_state = ()
 
-    def _enter(self, task: Task, names: Names | None) -> PendingPod:
-        alike = FitKey(task.namespace, self._session.class_key(task), id(names))
-        group = self._groups.get(alike)
+    def _add(self, task: Task, names: Names | None) -> PendingPod:
+        key = FitKey(task.namespace, self._session.class_key(task), id(names))
+        group = self._groups.get(key)
         if group is None:
-            group = self._groups[alike] = PendingGroup(alike, names)
+            group = self._groups[key] = PendingGroup(key, names)
         now = self._clock()
         pod = self._pods[task.key] = PendingPod(task, group, now)
         insort(group.pods, pod)
@@ -196,73 +197,73 @@ class PendingPods:
         offer = tuple(names)
         return self._offers.setdefault(offer, offer)
 
-    # -- who is called
+    # -- which pods are requeued
 
-    def look(self, now: float) -> list[Task]:
-        """The pods to call now."""
-        changed = self._seen != self._what_counts()
-        if not self._pods or not (changed or self.is_unfinished or now >= self._due):
+    def to_requeue(self, now: float) -> list[Task]:
+        """Run a trial if there is something to try; the pods to requeue now."""
+        has_changed = self._tried_state != self._state()
+        if not self._pods or not (has_changed or self.is_unfinished or now >= self._due):
             return []
         self._cluster.settle()
-        if changed or not self.is_unfinished:
-            self._begun, self._due = self._looks + 1, inf
-        called: list[Task] = []
+        if has_changed or not self.is_unfinished:
+            self._first_trial, self._due = self._trials + 1, inf
+        requeued: list[Task] = []
         with Statement(self._session) as trial:
-            self._keep_places(trial, now)
+            self._hold_places(trial, now)
             held = len(trial)
             for pod, decision in self._fitting(now):
                 trial.take(decision)
-                pod.group.marked.add(pod)
-                pod.noticed = now if pod.noticed is None else pod.noticed
-                if now - pod.noticed < GRACE:
-                    self._due = min(self._due, pod.noticed + GRACE)
-                    self._noticed.add(pod.group)
-                elif len(self._called) < MOST_CALLED:
-                    self._call(pod, decision, now)
-                    called.append(decision.task)
-            self.pause = BREATH if self.is_unfinished and len(trial) > held else BEAT
-        self._seen = self._what_counts()
-        while self._lost:
-            self.forget(self._lost.pop())
-        return called
+                pod.group.fitting.add(pod)
+                pod.fits_since = now if pod.fits_since is None else pod.fits_since
+                if now - pod.fits_since < GRACE:
+                    self._due = min(self._due, pod.fits_since + GRACE)
+                    self._in_grace.add(pod.group)
+                elif len(self._requeued) < MOST_REQUEUED:
+                    self._requeue(pod, decision, now)
+                    requeued.append(decision.task)
+            self.pause = SHORT_INTERVAL if self.is_unfinished and len(trial) > held else INTERVAL
+        self._tried_state = self._state()
+        while self._vanished:
+            self.forget(self._vanished.pop())
+        return requeued
 
-    def _call(self, pod: PendingPod, decision: Decision, now: float) -> None:
-        pod.called, pod.place = now, decision
-        pod.vain += 1
-        self._called[pod.key] = pod
-        self._due = min(self._due, now + PATIENCE)
+    def _requeue(self, pod: PendingPod, decision: Decision, now: float) -> None:
+        pod.requeued, pod.place = now, decision
+        pod.ignored += 1
+        self._requeued[pod.key] = pod
+        self._due = min(self._due, now + HOLD_SECONDS)
 
-    def _what_counts(self) -> tuple[object, ...]:
+    def _state(self) -> tuple[object, ...]:
         columns = self._cluster.columns
         return columns.clock, columns.layout, self._reservations.silent
 
-    def _keep_places(self, trial: Statement, now: float) -> None:
-        """Hold for pods that were called what they were called for, so that nobody else is called for it."""
-        for pod in list(self._called.values()):
+    def _hold_places(self, trial: Statement, now: float) -> None:
+        """Occupy the places of requeued pods, so that no other pod is requeued for them."""
+        for pod in list(self._requeued.values()):
             task, place = self._task(pod, now), pod.place
-            if now - pod.called >= PATIENCE or place is None or place.node not in self._cluster.nodes:
-                del self._called[pod.key]
+            if now - pod.requeued >= HOLD_SECONDS or place is None or place.node not in self._cluster.nodes:
+                del self._requeued[pod.key]
                 pod.place = None
             elif task is not None:
                 held = copy.copy(place)
                 held.task = task
                 trial.take(held)
-                self._due = min(self._due, pod.called + PATIENCE)
+                self._due = min(self._due, pod.requeued + HOLD_SECONDS)
 
     def _fitting(self, now: float) -> Iterator[tuple[PendingPod, Decision]]:
-        """Pods that fit beside those before them; who asks for the next one has placed the last."""
+        """Pods that fit beside the pods before them: the caller places each pod before it asks for the next."""
         started, nowhere = self._clock(), set[Hashable]()
-        heap = self._in_turn()
+        heap = self._first_pods()
         heapq.heapify(heap)
-        self._looks += 1
+        self._trials += 1
         self.is_unfinished = False
         while heap:
-            self.is_unfinished = self._clock() - started >= BUDGET
+            self.is_unfinished = self._clock() - started >= TRIAL_SECONDS
             if self.is_unfinished:
                 return
-            turn, pod, number, place, group = heap[0]
-            group.looked = self._looks
-            self._noticed.discard(group)
+            turn, pod, number, position, group = heap[0]
+            group.last_trial = self._trials
+            self._in_grace.discard(group)
             task = self._task(pod, now) if pod.place is None else None
             if task is not None:
                 decision = self._decide(task, group, nowhere)
@@ -270,45 +271,45 @@ class PendingPods:
                     self._refuse(pod)
                     heapq.heappop(heap)
                     continue
-                if now >= pod.may_be_called:
+                if now >= pod.backoff_until:
                     yield pod, decision
                 else:
-                    self._due = min(self._due, pod.may_be_called)
-            if place + 1 < len(group.pods):
-                heapq.heapreplace(heap, (turn, group.pods[place + 1], number, place + 1, group))
+                    self._due = min(self._due, pod.backoff_until)
+            if position + 1 < len(group.pods):
+                heapq.heapreplace(heap, (turn, group.pods[position + 1], number, position + 1, group))
             else:
                 heapq.heappop(heap)
 
-    def _in_turn(self) -> list[tuple[int, PendingPod, int, int, PendingGroup]]:
-        """The first pod of each group that is to be looked at; where the last trial was not finished it goes on."""
+    def _first_pods(self) -> list[tuple[int, PendingPod, int, int, PendingGroup]]:
+        """The first pod of each group to try; after an unfinished trial only groups that it did not reach."""
         if not self.is_unfinished:
             return [(0, group.pods[0], number, 0, group) for number, group in enumerate(self._groups.values())]
         return [
-            (0 if group in self._noticed else group.looked, group.pods[0], number, 0, group)
+            (0 if group in self._in_grace else group.last_trial, group.pods[0], number, 0, group)
             for number, group in enumerate(self._groups.values())
-            if group.looked < self._begun or group in self._noticed
+            if group.last_trial < self._first_trial or group in self._in_grace
         ]
 
     def _task(self, pod: PendingPod, now: float) -> Task | None:
-        """The pod as it is now; nothing if the watch has not shown it yet."""
+        """The pod as it is now; None if the watch has not shown it yet."""
         task = self._cluster.waiting.get(pod.key)
         if task is not None and task.uid == pod.uid:
             return task
-        if now - pod.since < _UNSEEN:
-            self._due = min(self._due, now + BEAT)
+        if now - pod.since < _UNSEEN_SECONDS:
+            self._due = min(self._due, now + INTERVAL)
         else:
-            self._lost.append(pod.key)
+            self._vanished.append(pod.key)
         return None
 
     def _refuse(self, refused: PendingPod) -> None:
-        """There is no room for a pod, nor for those of its group after it: what they fitted for before is gone."""
-        for pod in [pod for pod in refused.group.marked if not pod < refused]:
-            pod.noticed, pod.vain = None, 0
-            refused.group.marked.discard(pod)
+        """Reset a pod that has no room, and the pods of its group after it: what they fitted into before is gone."""
+        for pod in [pod for pod in refused.group.fitting if not pod < refused]:
+            pod.fits_since, pod.ignored = None, 0
+            refused.group.fitting.discard(pod)
 
     def _decide(self, task: Task, group: PendingGroup, nowhere: set[Hashable]) -> Decision | None:
-        """Where the pod would go; nothing if it does not fit."""
-        kind = group.alike[:2]
+        """The pod's place; None if it does not fit."""
+        kind = group.key[:2]
         if kind in nowhere:
             return None
         fits = self._session.fitting(task)
@@ -322,7 +323,7 @@ class PendingPods:
         return decision if decision.node is not None else None
 
     def _among(self, group: PendingGroup) -> Array | None:
-        """The nodes that the group's pods may get; nothing if that is all."""
+        """The nodes that the group's pods may get; None if that is all."""
         layout = self._cluster.columns.layout
         if group.names is not None and group.nodes[0] != layout:
             group.nodes = layout, self._cluster.mask(group.names)

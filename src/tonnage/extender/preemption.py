@@ -1,8 +1,8 @@
-"""Preempt: correct what kube-scheduler proposes.
+"""The preempt verb: checks the victims that kube-scheduler proposes.
 
-kube-scheduler proposes, for each node, pods that it would stop for a pod. It knows nothing of cards, so a node stays in
-its proposal only if the pod fits on the cards there once those pods have left. It proposes nothing for a pod that lacks
-nothing but devices, because those are `ignoredByScheduler`; making room for such pods is the batch scheduler's work.
+kube-scheduler proposes victims for a preemptor, by node. It knows nothing of cards, so a node stays in the proposal
+only if the preemptor fits on its cards once the victims have left. It proposes nothing for a pod that lacks only
+devices, because these are `ignoredByScheduler`; only `tonnage scheduler` preempts for such pods.
 """
 
 import msgspec
@@ -20,21 +20,21 @@ class MetaPod(msgspec.Struct, gc=False, frozen=True):
 
 
 class MetaVictims(msgspec.Struct, gc=False, frozen=True):
-    """The pods that would be stopped on a node."""
+    """The victims on a node, by UID."""
 
     pods: list[MetaPod] | None = msgspec.field(default=None, name="Pods")
     violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class NodeVictims(msgspec.Struct, gc=False, frozen=True):
-    """The same with whole pods."""
+    """The victims on a node, as whole pods."""
 
     pods: list[Pod] | None = msgspec.field(default=None, name="Pods")
     violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class PreemptArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
-    """A pod, and what kube-scheduler would stop for it, by node."""
+    """A preemptor, and the victims that kube-scheduler proposes, by node."""
 
     pod: Pod | None = None
     node_name_to_victims: dict[str, NodeVictims] | None = None
@@ -42,13 +42,13 @@ class PreemptArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
 
 
 class PreemptResult(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
-    """The nodes on which the pod would then fit."""
+    """The nodes on which the preemptor would fit without the victims."""
 
     node_name_to_meta_victims: dict[str, MetaVictims] = {}
 
 
 def preempt(session: Session, args: PreemptArgs) -> PreemptResult:
-    """The proposals that would help; nothing changes."""
+    """The proposals that would help; the cluster does not change."""
     proposed = dict(args.node_name_to_meta_victims or {})
     for node, victims in (args.node_name_to_victims or {}).items():
         pods = [MetaPod(pod.metadata.uid or "") for pod in victims.pods or ()]

@@ -1,7 +1,7 @@
-"""What kube-scheduler and its extender say to each other, in JSON.
+"""The extender protocol of kube-scheduler: arguments and results of filter, prioritize and bind, in JSON.
 
-Kubernetes' types have no names of their own for JSON, so keys are capitalised; readers there take any case, so any case
-is taken here, and capitalised keys are written.
+Kubernetes' types of the protocol have no JSON names, so their keys are capitalised. Go reads keys in any case, and so
+does this module; it writes capitalised keys.
 """
 
 from typing import Any, TypeVar
@@ -16,13 +16,13 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class NodeItems(msgspec.Struct, gc=False, frozen=True):
-    """A list of whole nodes; each is handed back as it came."""
+    """A list of whole nodes; each is returned as it came."""
 
     items: list[msgspec.Raw] | None = None
 
 
 class FilterArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
-    """A pod, and the nodes that kube-scheduler's own rules let it on: by name, or whole."""
+    """A pod, and the nodes that passed kube-scheduler's own filters: by name, or whole."""
 
     pod: Pod | None = None
     nodes: NodeItems | None = None
@@ -30,7 +30,7 @@ class FilterArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
 
 
 class FilterResult(msgspec.Struct, gc=False, rename="pascal"):
-    """The nodes that are left, and why others are not."""
+    """The nodes that pass, and the reason for each that does not."""
 
     nodes: NodeItems | None = None
     node_names: list[str] | None = None
@@ -40,7 +40,7 @@ class FilterResult(msgspec.Struct, gc=False, rename="pascal"):
 
 
 class HostPriority(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
-    """How good a node is, from 0 to 10."""
+    """The score of a node, from 0 to 10."""
 
     host: str
     score: int
@@ -52,7 +52,7 @@ class BindArgs(
     frozen=True,
     rename={"uid": "PodUID"} | {"name": "PodName", "namespace": "PodNamespace", "node": "Node"},
 ):
-    """The pod that is to be bound, and where."""
+    """The pod to bind, and its node."""
 
     name: str = ""
     namespace: str = ""
@@ -71,20 +71,20 @@ class BindResult(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
 
 
 def read(body: bytes, kind: type[T]) -> T:
-    """Arguments in JSON, whatever the case of their keys; WireError if that is not what they are."""
+    """Decode arguments with keys in any case; WireError if they are not of that type."""
     check_text(body)
     try:
         found = decode(body, kind)
         if any(getattr(found, field) for field in kind.__struct_fields__):
             return found
     except WireError:
-        # It may be readable once its keys are recognised; if not, that says what is wrong.
+        # It may be readable with other cases of keys; if not, the second attempt says what is wrong.
         pass
     return convert(_recased(decode(body, dict[str, Any]), kind), kind)
 
 
 def node_of(item: msgspec.Raw) -> Node:
-    """A node that came whole."""
+    """Decode a whole node."""
     return decode(item, Node)
 
 

@@ -1,8 +1,8 @@
-"""Replicas: which of them leads, how one takes over, and who answers a question.
+"""The replicas of the extender: which of them leads, how one takes over, and which answers a request.
 
-kube-scheduler asks the extender beside it, so an extender leads while its own kube-scheduler holds the Lease. One that
-comes to lead waits until nobody who led before writes any more, lists the cluster afresh, and only then decides. One
-that is asked while another leads hands the question on.
+kube-scheduler calls the extender beside it, so an extender leads while its own kube-scheduler holds the Lease. A
+replica that is to lead waits until no previous leader writes, lists the cluster afresh, and only then decides. A
+replica that is called while another leads forwards the request.
 """
 
 import asyncio
@@ -23,50 +23,50 @@ from tonnage.kube.leaderelection.leasefollower import LeaseFollower, LeaseTerm
 log = logging.getLogger(__name__)
 
 PATIENCE = 25.0
-"""How long a question waits until somebody leads: kube-scheduler gives its extender 30 seconds."""
-_LOOK = 3
-"""How long a look may take, as a multiple of the time between two."""
+"""Seconds that a request waits until a replica leads: kube-scheduler gives its extender 30."""
+_READ_PERIODS = 3
+"""How long a read of the Lease may take, in retry periods."""
 _FRESH = 0.1
-"""A look that is not older than that many seconds is news enough for a question."""
+"""A request relies on a read of the Lease that is not older than that many seconds."""
 _PAUSE = 0.5
 _RESIGN_SECONDS = 2.0
 
 
-class Election(msgspec.Struct, frozen=True, kw_only=True):
-    """By which Lease replicas agree, and who this one is."""
+class SchedulerLeaseConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """kube-scheduler's Lease, by which replicas agree who leads, and how they find each other."""
 
     lease_namespace: str
     lease_name: str
     host: str
-    """What the kube-scheduler beside this replica calls its host."""
+    """The host in the identity of the kube-scheduler beside this replica."""
     pod_namespace: str
     pod: str
     port: int
-    """Where all replicas listen."""
+    """The port on which all replicas listen."""
     certificate: str = ""
 
 
 class NobodyLeadsError(Exception):
-    """Nobody can answer a question now, and why."""
+    """No replica can answer a request now; the message says why."""
 
 
 class Replicas:
-    """One replica among others, for as long as `run` runs."""
+    """One replica among others, while `run` runs."""
 
     def __init__(
-        self, client: Client, election: Election, clock: Callable[[], float], callbacks: LeaderCallbacks
+        self, client: Client, config: SchedulerLeaseConfig, clock: Callable[[], float], callbacks: LeaderCallbacks
     ) -> None:
-        self._lease = LeaseStore(client, election.lease_namespace, election.lease_name)
+        self._lease = LeaseStore(client, config.lease_namespace, config.lease_name)
         self._clock = clock
         self._callbacks = callbacks
-        self._follower = LeaseFollower(election.host)
-        self._peers = Peers(client, election.pod_namespace, election.pod)
-        self.forwarder = Forwarder(election.host, election.port, election.certificate)
+        self._follower = LeaseFollower(config.host)
+        self._peers = Peers(client, config.pod_namespace, config.pod)
+        self.forwarder = Forwarder(config.host, config.port, config.certificate)
         self._address: tuple[LeaseTerm, str] | None = None
-        self._turning: asyncio.Task[None] | None = None
+        self._role_change: asyncio.Task[None] | None = None
         self._term: LeaseTerm | None = None
-        self._look_now = asyncio.Event()
-        self._news = asyncio.Event()
+        self._read_now = asyncio.Event()
+        self._observed = asyncio.Event()
         self._trouble = ""
 
     @property
@@ -76,30 +76,30 @@ class Replicas:
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this replica may still write, and the least for which a write is begun."""
-        return self._follower.may_write(self._clock()), self._follower.period
+        return self._follower.may_write(self._clock()), self._follower.retry_period
 
-    # -- following the Lease
+    # -- the Lease
 
     async def run(self) -> None:
-        """Follow the Lease until cancelled."""
+        """Read the Lease again and again, and change roles with it, until cancelled."""
         try:
             while True:
-                if not await self._look():
-                    # Whoever waits for a look must not make us ask without a pause.
-                    await asyncio.sleep(self._follower.period)
+                if not await self._read_lease():
+                    # Requests that wait for a read must not make the replica read without a pause.
+                    await asyncio.sleep(self._follower.retry_period)
                     continue
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._follower.period):
-                        await self._look_now.wait()
+                    async with asyncio.timeout(self._follower.retry_period):
+                        await self._read_now.wait()
         finally:
-            if self._turning is not None:
-                self._turning.cancel()
-                await asyncio.gather(self._turning, return_exceptions=True)
+            if self._role_change is not None:
+                self._role_change.cancel()
+                await asyncio.gather(self._role_change, return_exceptions=True)
             await self._resign()
             await self.forwarder.close()
 
     async def _resign(self) -> None:
-        """Say that the end has come, as long as that is quick, so that nobody has to wait for it."""
+        """Label this replica's pod a follower, if that is quick, so that the next leader need not wait."""
         self._follower.resign()
         if self._callbacks.is_idle():
             with suppress(KubeError, TimeoutError):
@@ -108,35 +108,37 @@ class Replicas:
                     if own is not None:
                         await self._peers.label(own, FOLLOWER)
 
-    async def _look(self) -> bool:
-        """Look at the Lease and do what follows from it; whether it could be seen."""
-        self._look_now.clear()
+    async def _read_lease(self) -> bool:
+        """Read the Lease and change roles if it has another term; False if it could not be read."""
+        self._read_now.clear()
         asked = self._clock()
         try:
-            seconds = max(1.0, _LOOK * self._follower.period)
+            seconds = max(1.0, _READ_PERIODS * self._follower.retry_period)
             lease = (await self._lease.read(seconds)).lease
         except KubeError as error:
-            self._complain(f"the lease cannot be looked at: {error}")
+            self._report(f"the lease cannot be looked at: {error}")
         else:
-            self._complain("")
+            self._report("")
             self._follower.observe(lease, asked, self._clock())
             if self._follower.term != self._term:
-                self._turn(self._follower.term)
-        self._tell()
+                self._change_role(self._follower.term)
+        self._notify()
         return not self._trouble
 
-    def _turn(self, term: LeaseTerm) -> None:
-        """Another term has begun."""
+    def _change_role(self, term: LeaseTerm) -> None:
+        """Stop leading, and take over or step down for a new term."""
         self._term = term
-        self._callbacks.cease()
-        if self._turning is not None:
-            self._turning.cancel()
+        self._callbacks.on_stopped_leading()
+        if self._role_change is not None:
+            self._role_change.cancel()
         own = self._follower.is_own
         log.info("the lease is held by %s", f"{term.holder}, beside this replica" if own else term.holder or "nobody")
-        self._turning = asyncio.create_task(self._insist(lambda: self._take_over(term) if own else self._step_down()))
+        self._role_change = asyncio.create_task(
+            self._retry(lambda: self._take_over(term) if own else self._step_down())
+        )
 
-    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it, and try again after a mistake of ours."""
+    async def _retry(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a role change, and again after an unexpected error."""
         while True:
             try:
                 return await work()
@@ -146,42 +148,42 @@ class Replicas:
 
     async def _take_over(self, term: LeaseTerm) -> None:
         started = self._clock()
-        # Were it still called leader from an earlier term, calling it so again would not be a change of the pod.
+        # If the pod still had the leader label of an earlier term, setting it again would not change the pod.
         await self._step_down()
-        await self._until_clear()
+        await self._until_previous_stopped()
         await self._callbacks.prepare()
-        await self._say(LEADER)
+        await self._label_self(LEADER)
         others = await self._others()
-        # Whoever has come to lead meanwhile, and has read that we do not, is seen now.
-        await self._look_after(self._clock())
-        if not self._follower.lead(term):
+        # This read shows a replica that has started to lead meanwhile because it saw the follower label.
+        await self._until_read_after(self._clock())
+        if not self._follower.start_leading(term):
             return
         log.info("this replica leads, %.1f s after its kube-scheduler was seen to", self._clock() - started)
-        self._callbacks.begin()
-        self._tell()
+        self._callbacks.on_started_leading()
+        self._notify()
         for peer in others:
             if peer.role == LEADER:
                 with suppress(KubeError):
                     await self._peers.label(peer, FOLLOWER)
 
-    async def _until_clear(self) -> None:
-        """Wait until nobody who led before writes any more."""
-        while (wait := self._follower.clear - self._clock()) > 0:
+    async def _until_previous_stopped(self) -> None:
+        """Wait until no previous leader writes any more."""
+        while (wait := self._follower.clear_at - self._clock()) > 0:
             if await self._have_stepped_down():
                 return
-            await asyncio.sleep(min(wait, self._follower.period))
+            await asyncio.sleep(min(wait, self._follower.retry_period))
 
     async def _have_stepped_down(self) -> bool:
-        """Whether all others say that they do not lead; not if it is not known who led before, or where it is."""
+        """Whether all other replicas are labelled followers; False if the previous leader or its pod is unknown."""
         others = await self._others()
-        before = self._follower.before
+        before = self._follower.previous_host
         is_heard = bool(before) and any(peer.is_called(before) for peer in others)
         return is_heard and not any(peer.role == LEADER for peer in others)
 
     async def _step_down(self) -> None:
         while not self._callbacks.is_idle():
             await asyncio.sleep(0.05)
-        await self._say(FOLLOWER)
+        await self._label_self(FOLLOWER)
 
     async def _others(self) -> list[Peer]:
         """The pods of the other replicas; none if they cannot be read."""
@@ -191,7 +193,7 @@ class Replicas:
             log.warning("the other replicas' pods cannot be read: %s", error)
             return []
 
-    async def _say(self, role: str) -> None:
+    async def _label_self(self, role: str) -> None:
         """Label the pod of this replica, however long it takes."""
         trouble = ""
         while True:
@@ -208,18 +210,18 @@ class Replicas:
                     log.warning("the pod %s cannot be labelled %s: %s", self._peers.name, role, error)
                 await asyncio.sleep(_PAUSE)
 
-    # -- questions
+    # -- requests
 
     async def answer_elsewhere(self, path: str, body: bytes, was_forwarded: bool) -> bytes | None:
-        """The leader's answer; nothing if this replica leads, NobodyLeadsError if nobody does."""
+        """The leader's answer; None if this replica leads, NobodyLeadsError if no replica does."""
         if self.leads:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
-                # A kube-scheduler may ask before we have noticed that it leads.
-                await self._look_after(self._clock() - _FRESH)
+                # kube-scheduler may call before this replica has read that it leads.
+                await self._until_read_after(self._clock() - _FRESH)
                 while not self.leads and (self._follower.is_own or not self._follower.leader):
-                    await self._news.wait()
+                    await self._observed.wait()
         except TimeoutError:
             raise NobodyLeadsError(self._why_not()) from None
         if self.leads:
@@ -228,11 +230,11 @@ class Replicas:
             raise NobodyLeadsError(f"this replica leads no longer, {self._follower.leader} does")
         return await self._forward(path, body)
 
-    async def _look_after(self, moment: float) -> None:
-        """Wait until there was a look at the Lease that was begun after a moment."""
-        while self._follower.asked <= moment:
-            self._look_now.set()
-            await self._news.wait()
+    async def _until_read_after(self, moment: float) -> None:
+        """Wait for a read of the Lease that was begun after a moment."""
+        while self._follower.asked_at <= moment:
+            self._read_now.set()
+            await self._observed.wait()
 
     async def _forward(self, path: str, body: bytes) -> bytes:
         try:
@@ -257,16 +259,16 @@ class Replicas:
             return self._trouble
         if not self._follower.leader:
             return f"no kube-scheduler holds the lease {self._lease}"
-        if self._follower.left(self._clock()) > 0:
+        if self._follower.time_left(self._clock()) > 0:
             return "this replica is still taking over"
         return "the lease was not seen renewed in time, so nothing is decided"
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+    def _notify(self) -> None:
+        self._observed.set()
+        self._observed = asyncio.Event()
 
-    def _complain(self, trouble: str) -> None:
-        """Say once what is wrong."""
+    def _report(self, trouble: str) -> None:
+        """Log a failure once, not at each retry."""
         if trouble and trouble != self._trouble:
             log.warning("%s", trouble)
         self._trouble = trouble

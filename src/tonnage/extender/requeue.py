@@ -1,9 +1,9 @@
-"""Pods that found no node are asked about again as soon as there is room for them.
+"""Requeue: makes kube-scheduler ask about a pending pod again as soon as there is room for it.
 
-kube-scheduler puts a pod that its extender turned down aside until something happens that it can see. It cannot see
-cards, quotas on them or places that were kept for others, and it may ask again before the watch has shown here what it
-has seen there; then it leaves the pod aside for up to five minutes. A pod that is changed is taken out again, so who
-is to be called gets an annotation. Nothing is done while nobody waits.
+kube-scheduler sets a pod that its extender turned down aside until it sees an event that may help. It does not see
+cards, quotas on them or reservations, and it may ask again before our watch has shown what its own has; then the pod
+stays unschedulable for up to five minutes. An update of the pod moves it back to kube-scheduler's active queue, so the
+extender requeues a pod by writing an annotation. Nothing runs while no pod is pending.
 """
 
 import asyncio
@@ -17,94 +17,94 @@ from tonnage.extender.reservations import Filtered
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change
+from tonnage.model.annotations import REQUEUED
 from tonnage.model.timestamp import rfc3339
 
 log = logging.getLogger(__name__)
 
-WOKEN = "tonnage.io/woken"
-"""The annotation of a pod that was called: when that was last."""
+
 _AT_ONCE = 4
-"""Writes that may be on their way together."""
+"""Concurrent writes."""
 _GONE = (404, 409)
-"""There is no such pod, or it is another one of the same name."""
+"""The pod does not exist, or another pod has its name."""
 
 WRITTEN, GONE, FAILED, PLACED = "written", "gone", "failed", "placed"
-"""What becomes of calls: of the write; and that a called pod gets a place when kube-scheduler asks next."""
+"""Outcomes: three of the write, and PLACED if a requeued pod gets a place when kube-scheduler asks next."""
 
 
 class Requeue:
-    """Calls pods while `run` runs."""
+    """Requeues pods while `run` runs."""
 
     def __init__(
         self,
         client: Client,
-        waiting: PendingPods,
+        pending: PendingPods,
         now: Callable[[], float],
         clock: Callable[[], float],
         count: Callable[[str], None] = lambda outcome: None,
     ) -> None:
         self._client = client
-        self.waiting = waiting
+        self.pending = pending
         self._now = now
         """Seconds since 1970, for what is written."""
         self._clock = clock
         """Seconds that never go back."""
         self._count = count
-        """Told what becomes of each call."""
-        self._someone = asyncio.Event()
-        """Set while pods wait."""
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        """Called with each outcome."""
+        self._has_pods = asyncio.Event()
+        """Set while pods are pending."""
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def begin(self, scheduler: str) -> None:
-        """Deciding is up to this process from now on: pods that wait already are its own."""
-        self.waiting.adopt(scheduler)
-        self._notice()
+        """Adopt the pods that are pending already: this process decides from now on."""
+        self.pending.adopt(scheduler)
+        self._update()
 
     def end(self) -> None:
-        """Deciding, and so calling, is up to another process from now on."""
-        self.waiting.forget_all()
-        self._notice()
+        """Forget all pods: another process decides, and requeues, from now on."""
+        self.pending.forget_all()
+        self._update()
 
-    def asked(self, args: FilterArgs, filtered: Filtered) -> None:
-        """Take note of an answer to kube-scheduler."""
-        if self.waiting.asked(args, filtered):
+    def filtered(self, args: FilterArgs, filtered: Filtered) -> None:
+        """Take note of an answer to `filter`."""
+        if self.pending.filtered(args, filtered):
             self._count(PLACED)
-        self._notice()
+        self._update()
 
     def seen(self, change: Change) -> None:
-        """Take note of what the API server shows of a pod."""
+        """Take note of a change of a pod that the watch shows."""
         pod = change.object
-        if self.waiting and (change.is_gone or (pod is not None and pod.node is not None)):
-            self.waiting.forget(change.key)
-            self._notice()
+        if self.pending and (change.is_gone or (pod is not None and pod.node is not None)):
+            self.pending.forget(change.key)
+            self._update()
 
-    def _notice(self) -> None:
-        if self.waiting:
-            self._someone.set()
+    def _update(self) -> None:
+        if self.pending:
+            self._has_pods.set()
         else:
-            self._someone.clear()
+            self._has_pods.clear()
 
     async def run(self) -> None:
-        """Call who is to be called, until cancelled."""
+        """Requeue pods until cancelled."""
         async with asyncio.TaskGroup() as writes:
             while True:
-                await self._someone.wait()
-                await asyncio.sleep(self.waiting.pause)
-                for task in self._look():
-                    writes.create_task(self._call(task))
+                await self._has_pods.wait()
+                await asyncio.sleep(self.pending.pause)
+                for task in self._to_requeue():
+                    writes.create_task(self._requeue(task))
 
-    def _look(self) -> list[Task]:
+    def _to_requeue(self) -> list[Task]:
         try:
-            return self.waiting.look(self._clock())
+            return self.pending.to_requeue(self._clock())
         except Exception:
-            # A mistake of ours about those who wait must not end all that is decided.
+            # A bug in a trial must not end the extender.
             log.exception("it cannot be found out who is to be called")
             return []
 
-    async def _call(self, task: Task) -> None:
-        body = {"metadata": {"uid": task.uid, "annotations": {WOKEN: rfc3339(self._now())}}}
+    async def _requeue(self, task: Task) -> None:
+        body = {"metadata": {"uid": task.uid, "annotations": {REQUEUED: rfc3339(self._now())}}}
         path = f"/api/v1/namespaces/{task.namespace}/pods/{task.name}"
-        async with self._turns:
+        async with self._slots:
             try:
                 await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
             except KubeError as error:

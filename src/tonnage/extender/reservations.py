@@ -1,7 +1,7 @@
-"""Filter, prioritize and the decision part of bind: which node and cards a pod gets, and for how long they are kept.
+"""Reservations: the places that `filter` decides, and how long they are kept; `prioritize` and decisions of `bind`.
 
-A decision in `filter` is kept as a reservation until its pod is bound, deleted or filtered again, or until it expires.
-While a bind is on its way the reservation stays, whatever the clock says. Nothing here does I/O or tells the time.
+A reservation lasts until its pod is bound, deleted or filtered again, or until it expires. While a bind is in progress
+the reservation does not expire. Nothing here does I/O or reads a clock.
 """
 
 import copy
@@ -10,51 +10,40 @@ from enum import Enum
 
 import msgspec
 
-from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
+from tonnage.framework.decider import Survey
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
-from tonnage.framework.session import Session, Survey
+from tonnage.framework.reasons import is_resolvable
+from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError
 
 RESERVATION_SECONDS = 60.0
 UNSEEN_SECONDS = 10.0
-"""How long a place is kept for a pod that the watch does not show: it may be gone, and nobody would tell."""
+"""How long a place is kept for a pod that the watch has not shown: it may be gone, and the watch would not say so."""
 HIGHEST = 10
-"""The best score that the protocol carries."""
+"""The highest score of the protocol."""
 UNKNOWN_NODE = "NodeUnknown"
 SILENT_PLUGIN = "DevicePluginSilent"
-UNRESOLVABLE = frozenset(
-    (
-        "InvalidRequest",
-        "NodeUnregistered",
-        "CardNotHealth",
-        "CardCordoned",
-        "CardTypeMismatch",
-        "CardUuidMismatch",
-        "NodeInsufficientDevice",
-    )
-)
-"""Reasons that stay when other pods go, so that preemption does not help."""
 
 
 class ReservationState(Enum):
-    """How far a reservation has come."""
+    """The progress of a reservation."""
 
     HELD = "held"
-    """Decided; expires if nobody binds it."""
+    """Decided; expires if the pod is not bound."""
     BINDING = "binding"
-    """A bind is on its way, or its outcome is not known."""
+    """A bind is in progress, or its outcome is unknown."""
     BOUND = "bound"
-    """The API server said yes; the watch has not shown it yet."""
+    """The API server accepted the Binding; the watch has not shown it yet."""
 
 
 class Reservation:
-    """A place that is kept for a pod."""
+    """A place that is reserved for a pod."""
 
     __slots__ = ("decided", "decision", "state", "was_known")
 
@@ -63,7 +52,7 @@ class Reservation:
         self.decided = decided
         self.state = ReservationState.HELD
         self.was_known = was_known
-        """Whether the watch had shown the pod by then."""
+        """Whether the watch had shown the pod when the place was decided."""
 
     @property
     def task(self) -> Task:
@@ -76,14 +65,14 @@ class Reservation:
 
 
 class Filtered(msgspec.Struct):
-    """The answer to a filter call, and what was decided on the way."""
+    """The answer to a filter call, and the decision behind it, if there was one."""
 
     result: FilterResult
     decision: Decision | None = None
 
 
 class Reservations:
-    """Decisions on one cluster, as kube-scheduler asks for them."""
+    """Places on one cluster that are reserved as kube-scheduler asks about pods."""
 
     def __init__(self, session: Session, plugins: Sequence[Plugin], timeout: float = RESERVATION_SECONDS) -> None:
         self._session = session
@@ -93,14 +82,14 @@ class Reservations:
         self._unseen_timeout = min(timeout, UNSEEN_SECONDS)
         self._reservations: dict[str, Reservation] = {}
         self.silent: set[str] = set()
-        """Nodes whose device plugin has not answered for too long: nothing new goes there."""
+        """Nodes whose device plugin has not answered for too long: they get no new pods."""
         self.expired = 0
-        """How many places were given up because nobody bound them in time."""
+        """How many reservations expired."""
 
     # -- filter
 
     def filter(self, args: FilterArgs, now: float) -> Filtered:
-        """Decide, keep the place, and return its node as the only one."""
+        """Decide, reserve the place, and return its node as the only one."""
         checked = self._check(args)
         if not isinstance(checked, Task):
             return Filtered(checked)
@@ -116,24 +105,24 @@ class Reservations:
         return Filtered(FilterResult(node_names=[decision.node]), decision)
 
     def _among(self, names: Sequence[str]) -> Array | None:
-        """The nodes to decide among; nothing if that is all of them, as it mostly is: then there is less to do."""
+        """The nodes to decide among; None if that is all of them, as in most calls: that is faster."""
         if self.silent:
             names = [name for name in names if name not in self.silent]
         return None if self.is_all(names) else self._cluster.mask(names)
 
     def is_all(self, names: Sequence[str]) -> bool:
-        """Whether those are all nodes that there are."""
+        """Whether these are all nodes of the cluster."""
         return len(names) == len(self._cluster.nodes) and self._cluster.nodes.keys() == set(names)
 
     def feasible(self, args: FilterArgs) -> Filtered:
-        """Return all nodes that fit, and keep nothing."""
+        """Return all nodes that fit, and reserve nothing."""
         checked = self._check(args)
         if not isinstance(checked, Task):
             return Filtered(checked)
         return Filtered(self._failed(checked, args.node_names or []))
 
     def prioritize(self, args: FilterArgs) -> list[HostPriority]:
-        """How good each node is, as whole numbers from 0 to 10: the best gets 10, the worst 0."""
+        """Scores of the nodes from 0 to 10: the best gets 10, the worst 0."""
         if args.pod is None:
             return []
         task = make_task(args.pod, self._cluster.vendors)
@@ -145,7 +134,7 @@ class Reservations:
         return [HostPriority(name, scaled.get(name, 0)) for name in names]
 
     def _check(self, args: FilterArgs) -> Task | FilterResult:
-        """The pod to decide about; or the answer, if nothing needs to be decided."""
+        """The pod to decide about, or the answer if there is nothing to decide."""
         if args.pod is None:
             return FilterResult(error="the request holds no Pod")
         task = make_task(args.pod, self._cluster.vendors)
@@ -159,7 +148,7 @@ class Reservations:
         return task
 
     def _failed(self, task: Task, names: Sequence[str]) -> FilterResult:
-        """All nodes that fit, and the bare reason of each that does not."""
+        """All nodes that fit, and the reason's name for each that does not."""
         survey = self._session.survey(task, self._cluster.mask(names))
         reasons = {name: reason for name, (_, reason) in survey.reasons.items()}
         reasons |= {name: UNKNOWN_NODE for name in names if name not in self._cluster.nodes}
@@ -168,9 +157,9 @@ class Reservations:
         return _result(FilterResult(node_names=fitting), reasons)
 
     def _simulated(self, task: Task, nodes: NodeItems) -> FilterResult:
-        """The answer about nodes that came whole, as the cluster autoscaler asks: nothing is kept.
+        """The answer about whole nodes, as the cluster autoscaler asks; reserves nothing.
 
-        A node that is known is taken as it is; one that is not, as an empty one.
+        A known node counts with its pods, an unknown one as empty.
         """
         items, readable = nodes.items or [], {}
         reasons: dict[str, str] = {}
@@ -185,7 +174,7 @@ class Reservations:
             if node.name not in self._cluster.nodes:
                 world.upsert_node(node)
         known = self._session.survey(task, self._cluster.mask(readable))
-        # Plugins keep to the cluster that they were last opened for, so other ones are opened for this.
+        # A plugin belongs to the cluster that it was last opened for, so copies are opened for this one.
         with Session(world, [copy.copy(plugin) for plugin in self.plugins]) as empty:
             new: Survey = empty.survey(task, world.mask(world.nodes))
         for survey in (known, new):
@@ -196,7 +185,7 @@ class Reservations:
     # -- reservations
 
     def reservation(self, key: str, uid: str | None) -> Reservation | None:
-        """The place kept for a pod; nothing if there is none any more."""
+        """The reservation of a pod; None if there is none any more."""
         found = self._reservations.get(key)
         if found is None:
             return None
@@ -205,15 +194,15 @@ class Reservations:
             # The pod is bound or gone.
             del self._reservations[key]
             return None
-        # Another pod of the same name has no place here, but whoever has one keeps it.
+        # Another pod of the same name has no reservation here, and the one that has it keeps it.
         return None if uid and found.task.uid and uid != found.task.uid else found
 
     def decide_on(self, pod: Pod, node: str, now: float) -> Decision:
-        """Decide anew for a pod whose node is given, and keep the place."""
+        """Decide for a pod whose node is given, and reserve the place."""
         return self._place(make_task(pod, self._cluster.vendors), self._cluster.mask([node]), now)
 
     def _place(self, task: Task, among: Array | None, now: float) -> Decision:
-        """Decide and keep the place; one that was kept before is given up."""
+        """Decide and reserve the place; an earlier reservation of the pod ends."""
         was_known = self._is_known(task)
         decision = self._session.place(task, among)
         self._reservations.pop(task.key, None)
@@ -232,16 +221,12 @@ class Reservations:
         return waiting is not None and waiting.uid == task.uid
 
     def _forget(self, key: str) -> None:
-        """A pod that the watch has not shown may be gone already, and nobody would tell: it does not wait here."""
+        """Remove a pending pod that the watch has not shown: it may be gone, and the watch would not say so."""
         if key in self._cluster.waiting:
             self._cluster.remove_pod(key)
 
-    def preflight(self, kept: Reservation) -> str:
-        """Why a place can no longer be taken, because its node or cards have changed; empty if it can."""
-        return preflight(self._cluster, kept.decision)
-
     def release(self, key: str) -> None:
-        """Give a place up: the bind was refused for certain."""
+        """Release a place, after a bind that certainly failed."""
         kept = self._reservations.get(key)
         if kept is not None:
             was_known = self._is_known(kept.task)
@@ -251,7 +236,7 @@ class Reservations:
                 self._forget(key)
 
     def expire(self, now: float) -> list[Reservation]:
-        """Give up places that nobody bound in time; the result are those."""
+        """Release the places that were not bound in time, and return them."""
         expired: list[Reservation] = []
         for key in list(self._reservations):
             found = self.reservation(key, None)
@@ -264,19 +249,19 @@ class Reservations:
         return expired
 
     def kept(self) -> list[Reservation]:
-        """All places that are kept."""
+        """All reservations."""
         found = [self.reservation(key, None) for key in list(self._reservations)]
         return [one for one in found if one is not None]
 
     def count(self) -> dict[ReservationState, int]:
-        """How many places are kept, by state."""
+        """The number of reservations, by state."""
         counts = dict.fromkeys(ReservationState, 0)
         for one in self.kept():
             counts[one.state] += 1
         return counts
 
     def oldest(self, now: float) -> dict[ReservationState, float]:
-        """How many seconds ago the oldest place that is kept was decided, by state; 0 if there is none."""
+        """The age in seconds of the oldest reservation, by state; 0 if there is none."""
         ages = dict.fromkeys(ReservationState, 0.0)
         for one in self.kept():
             ages[one.state] = max(ages[one.state], now - one.decided)
@@ -284,7 +269,7 @@ class Reservations:
 
 
 def _result(result: FilterResult, reasons: dict[str, str]) -> FilterResult:
-    result.failed_nodes = {name: reason for name, reason in reasons.items() if reason not in UNRESOLVABLE}
-    unresolvable = {name: reason for name, reason in reasons.items() if reason in UNRESOLVABLE}
+    result.failed_nodes = {name: reason for name, reason in reasons.items() if is_resolvable(reason)}
+    unresolvable = {name: reason for name, reason in reasons.items() if not is_resolvable(reason)}
     result.failed_and_unresolvable_nodes = unresolvable
     return result

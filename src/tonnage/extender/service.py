@@ -1,4 +1,4 @@
-"""Everything that runs for one cluster: the live picture, the decisions on it, and the small work beside them."""
+"""ExtenderService: everything that runs in `tonnage extender`: informer, reservations, binds, handshakes, requeue."""
 
 import asyncio
 import gc
@@ -7,22 +7,25 @@ import math
 import time
 from collections.abc import Sequence
 
+from tonnage.binder.binder import TURN_SECONDS
 from tonnage.binder.handover import BIND_PHASE, FAILED, HandoverQueue
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.extender.app import Extender, Review
-from tonnage.extender.binding import TURN_SECONDS, Binder
+from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
-from tonnage.extender.observer import Recorder
 from tonnage.extender.pending import PendingPods
-from tonnage.extender.replicas import Election, Replicas
+from tonnage.extender.recorder import ExtenderRecorder
+from tonnage.extender.replicas import Replicas, SchedulerLeaseConfig
 from tonnage.extender.requeue import Requeue
 from tonnage.extender.reservations import RESERVATION_SECONDS, Reservations
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import BATCH_PREDICATE, PREDICATE
 from tonnage.framework.session import Session
 from tonnage.kube.client import Client
-from tonnage.kube.informer import NODES, PODS, QUOTAS, ClusterInformer, FollowedKind
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import NODES, PODS, QUOTAS, WatchedKind
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.leaderelection.lease import since_boot
@@ -32,22 +35,26 @@ from tonnage.plugins.filters.noderesources import NodeResources
 
 log = logging.getLogger(__name__)
 
-_BEAT = 1.0
+_HOUSEKEEPING_SECONDS = 1.0
 KUBE_SCHEDULERS_OWN = ("nodeselection", "predicates")
-"""Plugins whose rules kube-scheduler has applied, to a newer picture than ours, before it asks its extender."""
+"""Plugins whose rules kube-scheduler applies itself, to a newer state than ours, before it asks its extender."""
 
 
 def without_kube_schedulers_own(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """The plugins, those that repeat kube-scheduler's rules about nodes kept from doing so.
+    """The plugins without the rules about nodes that kube-scheduler applies itself.
 
-    Resources that count cards are `ignoredByScheduler`, so how many the kubelet offers is looked at here.
+    Resources that count cards are `ignoredByScheduler`, so the check of how many the kubelet offers stays.
     """
-    for plugin in plugins:
-        if isinstance(plugin, NodeResources):
-            plugin.only_cards = True
-        elif plugin.name in KUBE_SCHEDULERS_OWN:
-            plugin.switched_off |= {"batch predicate", "predicate"}
-    return list(plugins)
+    return [_beside_kube_scheduler(plugin) for plugin in plugins]
+
+
+def _beside_kube_scheduler(plugin: Plugin) -> Plugin:
+    if isinstance(plugin, NodeResources):
+        return NodeResources(plugin.args, only_cards=True)
+    if plugin.name in KUBE_SCHEDULERS_OWN:
+        off = plugin.options.switched_off | {BATCH_PREDICATE.name, PREDICATE.name}
+        return plugin.with_options(switched_off=off)
+    return plugin
 
 
 class ExtenderService:
@@ -59,19 +66,19 @@ class ExtenderService:
         vendors: Sequence[Vendor],
         plugins: Sequence[Plugin],
         backoff: Backoff,
-        recorder: Recorder,
+        recorder: ExtenderRecorder,
         review: Review,
         decides: bool = True,
         reservation_seconds: float = RESERVATION_SECONDS,
         turn_seconds: float = TURN_SECONDS,
-        election: Election | None = None,
+        election: SchedulerLeaseConfig | None = None,
         scheduler_name: str = "",
     ) -> None:
         self._recorder = recorder
         self._scheduler_name = scheduler_name
         self._failed: set[str] = set()
         self._failing: set[str] = set()
-        """Plugins of which it was said that they fail."""
+        """Plugins whose failure was logged."""
         self.cluster = Cluster(vendors)
         self.informer = ClusterInformer(client, self.cluster, backoff)
         self.handovers = HandoverQueue(time.monotonic)
@@ -79,7 +86,7 @@ class ExtenderService:
         self.session = Session(self.cluster, kept)
         self.reservations = Reservations(self.session, kept, reservation_seconds)
         self.replicas: Replicas | None = None
-        """This one among others; nothing if there are no others."""
+        """Leader election among several replicas; None if there is only one."""
         self.overlaps: Overlaps | None = None
         if election is not None:
             callbacks = LeaderCallbacks(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
@@ -90,11 +97,14 @@ class ExtenderService:
             client, self.cluster, self.reservations, self.handovers, time.time, time.monotonic, turn_seconds, fence
         )
         self.handshakes = Handshakes(client, self.cluster, time.time, backoff.draw, may_write=self._leads)
-        waiting = PendingPods(self.session, self.reservations, time.monotonic)
-        self.requeue = Requeue(client, waiting, time.time, time.monotonic, recorder.called)
+        pending = PendingPods(self.session, self.reservations, time.monotonic)
+        self.requeue = Requeue(client, pending, time.time, time.monotonic, recorder.requeued)
         self.ready = asyncio.Event()
-        """Set once the picture is complete and nothing that takes long is left to do for it."""
-        self.informer.listeners += [self.binder.node_locks.seen, self._seen]
+        """Set once the informer has synced and the cluster state has settled."""
+        self.binder.node_locks.listen(self.informer)
+        self.informer.add_listener([PODS], self._pods_seen)
+        self.informer.add_listener([NODES], self._nodes_seen)
+        self.informer.add_listener([QUOTAS], self._quotas_seen)
         self.extender = Extender(
             self.session,
             self.reservations,
@@ -104,7 +114,7 @@ class ExtenderService:
             recorder,
             review,
             decides,
-            self.requeue.asked,
+            self.requeue.filtered,
             self.replicas,
         )
 
@@ -114,18 +124,18 @@ class ExtenderService:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.informer.run())
                 tasks.create_task(self._settle())
-                tasks.create_task(self._beat())
-                tasks.create_task(self._shake_hands())
+                tasks.create_task(self._housekeep())
+                tasks.create_task(self._handshake())
                 if self.replicas is not None and self.overlaps is not None:
                     tasks.create_task(self.replicas.run())
                     tasks.create_task(self.overlaps.run())
-                tasks.create_task(self._wake())
+                tasks.create_task(self._requeue())
         finally:
             await self.binder.close()
             self.session.close()
 
     async def _settle(self) -> None:
-        """Once the picture is complete, what it is made of need not be looked at for garbage any more."""
+        """Wait for the informer, then exempt the objects of the cluster from garbage collection."""
         await self.informer.synced.wait()
         self.cluster.settle()
         gc.collect()
@@ -133,55 +143,55 @@ class ExtenderService:
         self.ready.set()
         if self.overlaps is not None:
             self.overlaps.is_settled = True
-        log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+        log.info("synced: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
 
     def _leads(self) -> bool:
         return self.replicas is None or self.replicas.leads
 
     async def _prepare(self) -> None:
-        """Get to know what whoever led before has written last."""
+        """Read what the last leader wrote before it stopped."""
         await self.ready.wait()
         await self.informer.refresh()
 
     def _begin(self) -> None:
-        """Decide from now on."""
+        """Take over deciding."""
         self.requeue.begin(self._scheduler_name)
 
     def _cease(self) -> None:
-        """Another may give these places to others now."""
+        """Give up all places: another replica may give them to other pods now."""
         self.requeue.end()
         self.reservations.expire(math.inf)
 
-    async def _shake_hands(self) -> None:
+    async def _handshake(self) -> None:
         await self.ready.wait()
         await self.handshakes.run()
 
-    async def _wake(self) -> None:
-        """Only who decides calls waiting pods: `begin` when this process comes to decide, `end` when it ceases to."""
+    async def _requeue(self) -> None:
+        """Requeue pods while this process decides: from `_begin` to `_cease`, or always if it is the only replica."""
         await self.ready.wait()
         if self.replicas is None:
             self._begin()
         await self.requeue.run()
 
-    async def _beat(self) -> None:
+    async def _housekeep(self) -> None:
         while True:
-            await asyncio.sleep(_BEAT)
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             for expired in self.reservations.expire(time.monotonic()):
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
             self.reservations.silent = self.handovers.silent()
-            self._look_for_failing_plugins()
+            self._log_failing_plugins()
             # This session never ends; nobody asks what it has concluded.
-            self.session.start_anew()
+            self.session.reset()
 
-    def _look_for_failing_plugins(self) -> None:
-        """Say once of each plugin that it fails; decisions are made without its answer, and it is counted."""
+    def _log_failing_plugins(self) -> None:
+        """Log once that a plugin fails; decisions go on without its answer, and each failure is counted."""
         for name in self.session.failures.keys() - self._failing:
             self._failing.add(name)
             problems = [problem for problem in self.session.problems() if problem.object == f"Plugin/{name}"]
             log.warning("plugin %s fails: %s", name, "; ".join(f"{one.field}: {one.message}" for one in problems))
 
-    def _look_for_failure(self, change: Change) -> None:
-        """Tell once of a pod whose device plugin failed; the kubelet ends it, and what it held is free."""
+    def _record_plugin_failure(self, change: Change) -> None:
+        """Record once that a pod's device plugin failed; the kubelet ends the pod, and its devices are free."""
         pod = change.object
         if change.is_gone or pod is None or pod.annotations.get(BIND_PHASE) != FAILED:
             self._failed.discard(change.key)
@@ -191,17 +201,18 @@ class ExtenderService:
                 return
             self._recorder.plugin_failed(pod)
 
-    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
-        if kind is PODS:
-            for change in changes:
-                self.handovers.seen(change.key, change.object, change.is_gone)
-                self._look_for_failure(change)
-                if change.is_gone:
-                    self._recorder.gone(change.key)
-                self.requeue.seen(change)
-            if self.overlaps is not None:
-                self.overlaps.seen(changes)
-        elif kind is NODES:
-            self.handshakes.seen(change.key for change in changes)
-        elif kind is QUOTAS:
-            self.requeue.waiting.stir()
+    def _pods_seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.handovers.seen(change.key, change.object, change.is_gone)
+            self._record_plugin_failure(change)
+            if change.is_gone:
+                self._recorder.gone(change.key)
+            self.requeue.seen(change)
+        if self.overlaps is not None:
+            self.overlaps.seen(changes)
+
+    def _nodes_seen(self, _nodes: WatchedKind, changes: Sequence[Change]) -> None:
+        self.handshakes.seen(change.key for change in changes)
+
+    def _quotas_seen(self, _quotas: WatchedKind, _changes: Sequence[Change]) -> None:
+        self.requeue.pending.invalidate()

@@ -1,1 +1,1 @@
-"""Session, extension points, classes of identical pods, and the decision record."""
+"""Framework: sessions, extension points, pod classes, statements, decisions and the registry of reasons."""

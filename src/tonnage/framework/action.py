@@ -1,4 +1,4 @@
-"""What an action is: a name, and what it does with a session."""
+"""Action: the base class of the steps of a scheduling cycle."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -13,4 +13,4 @@ class Action(ABC):
 
     @abstractmethod
     def run(self, session: Session) -> None:
-        """Place or evict pods, and keep what was concluded about each in `session.decisions`."""
+        """Place or evict pods, and record the decision about each in `session.decisions`."""

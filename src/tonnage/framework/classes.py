@@ -1,8 +1,8 @@
-"""Classes of pods that no plugin can tell apart, and the plugins' joint answer for each of them.
+"""Pod classes: pods that no plugin can tell apart, and the plugins' joint answer for each class.
 
-For a class there is one column of verdicts and one of scores over all nodes. They are computed from nothing once;
-afterwards only the rows that changed since are asked about again. Answers that depend on more than the pod's class and
-a node's row are the expensive kind: they are asked for anew whenever anything changed.
+A class has one column of verdicts and one of scores over all nodes. They are computed in full once; afterwards only for
+rows that changed. Answers that depend on more than the pod's class and a node's row are expensive: they are computed in
+full whenever anything changed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,14 +18,14 @@ from tonnage.model.wire import comparable
 
 FITS = 0
 MAYBE = 255
-"""The answer of a predicate that must look at the node more closely before it can say yes."""
+"""A predicate's answer for a node that it must check more closely before it can say yes."""
 _MOST_CLASSES = 128
 _MOST_VERDICTS = 256
 _NOTHING = np.float64(-np.inf)
 
 
 def everything(task: Task) -> Hashable:
-    """All that is in a pod but its name and age, for functions that do not say what they depend on."""
+    """The key of callbacks that declare none: everything in a pod but its name and age."""
     metadata = task.pod.metadata
     return comparable((metadata.namespace, metadata.labels, metadata.annotations, task.pod.spec))
 
@@ -55,13 +55,13 @@ class PredicateFunction:
         self.fits = fits
         self.fresh = fresh
         self.verdicts = np.zeros(256, np.uint8)
-        """The verdict that each code stands for; a code without a reason means that the node fits."""
+        """The verdict of each code; a code without a reason means that the node fits."""
         self.numbered = 1
-        """How many of the reasons have verdicts."""
+        """How many of the reasons have a verdict."""
 
 
 class Verdicts:
-    """Small numbers for every reason of every predicate: 0 fits, and one per reason or need for a closer look."""
+    """The verdicts of all predicates as small numbers: 0 for fits, one per reason, one per predicate's *maybe*."""
 
     def __init__(self, predicates: Sequence[PredicateFunction]) -> None:
         self.meanings: list[tuple[PredicateFunction, int] | None] = [None]
@@ -72,7 +72,7 @@ class Verdicts:
                 self._add(function, MAYBE)
 
     def number(self, function: PredicateFunction) -> None:
-        """Give numbers to reasons that a predicate has come to use; the last ones share one if there are too many."""
+        """Number the new reasons of a predicate; once the numbers run out, reasons share the first."""
         for code in range(function.numbered, len(function.reasons)):
             self._add(function, code)
             self.rejects[function.verdicts[code]] = True
@@ -93,16 +93,16 @@ class ClassFit:
 
     def __init__(self, verdicts: Array, counts: Array, totals: Array, floor: np.float64 = _NOTHING) -> None:
         self.verdicts = verdicts
-        """Per node 0 if the pods fit there, else what the first predicate that objects says."""
+        """Per node 0 if the pods fit there, else the verdict of the first predicate that rejects it."""
         self.counts = counts
         """How many nodes have each verdict."""
         self.totals = totals
         """The sum of scores where the pods fit or may fit, minus infinity elsewhere."""
         self.floor = floor
-        """The lowest of the best totals when they were last looked for: a good guess where to look again."""
+        """The lowest of the best totals of the last search, a good guess where the next one may stop."""
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
-        """Take over what a closer look at one node found."""
+        """Record the verdict of a closer look at one node."""
         verdict = int(function.verdicts[code])
         self.counts[self.verdicts[row]] -= 1
         self.counts[verdict] += 1
@@ -113,7 +113,7 @@ class ClassFit:
     def best(self, most: int, among: Array | None = None, scores: Array | None = None) -> list[int]:
         """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones.
 
-        `among` of all rows only those, with more scores on top of the totals.
+        With `among` only those rows, by totals plus `scores`.
         """
         if among is not None:
             totals = self.totals if scores is None else self.totals + scores
@@ -142,7 +142,7 @@ class ClassFit:
 
 
 def _highest(left: Array, most: int) -> list[int]:
-    """Rows with the highest totals; uses the array up."""
+    """Rows with the highest totals; overwrites the array."""
     rows: list[int] = []
     while len(rows) < min(most, len(left)):
         row = int(left.argmax())
@@ -156,8 +156,8 @@ def _highest(left: Array, most: int) -> list[int]:
 class PodClass:
     """The plugins' joint answer for the pods of one class.
 
-    What depends on the class and a node's row is kept and brought up to date row by row. On top of it comes what
-    depends on more than that: functions that are asked afresh, and scores that are fitted to those of all other nodes.
+    Answers that depend on the class and a node's row alone are kept and updated row by row. Late answers, which depend
+    on more, come on top: those of functions with `fresh`, and scores that are reduced over all nodes.
     """
 
     __slots__ = ("_kept", "_known", "_late_scores", "extras", "now", "scores", "used", "version")
@@ -167,18 +167,18 @@ class PodClass:
         self.scores = scores
         self.version = -1
         self.used = 0
-        """When the class was last asked for, to forget the ones that are not."""
+        """The number of its last use, to evict idle classes."""
         self.now: ClassFit
-        """Everything together: what a decision looks at."""
+        """The joint answer, late answers included."""
         self._kept: ClassFit
-        """Without what comes on top; the same object if nothing does."""
+        """The joint answer without late answers; the same object if there are none."""
         self._late_scores: dict[int, Array | None] = {}
-        """What became of the scores that are known only once all other nodes are."""
+        """The late scores by number of the function."""
         self.extras: dict[int, Array] = {}
-        """What a predicate wants to remember beside its codes, such as the codes of a node's cards."""
+        """What predicates remember beside their codes, such as the codes of a node's cards."""
 
     def refresh(self, task: Task, nodes: Nodes) -> None:
-        """Ask all plugins about the nodes that changed and take over what they say."""
+        """Call all plugins for the nodes that changed and update the joint answer."""
         self._refresh_kept(task, nodes)
         if self._known.late:
             self._add_late(task, self.now.floor if self.version >= 0 else _NOTHING)
@@ -186,7 +186,7 @@ class PodClass:
             self.now = self._kept
 
     def refresh_late(self, task: Task) -> None:
-        """Ask for another pod of the class what a class cannot keep, although no node changed."""
+        """Compute the late answers for another pod of the class, although no node changed."""
         self._add_late(task, self.now.floor)
 
     def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
@@ -218,7 +218,7 @@ class PodClass:
     def _totals(self, task: Task, nodes: Nodes, verdicts: Array | None) -> Array | np.float64:
         """The sum of scores of nodes; minus infinity where the pods do not fit.
 
-        Scores are asked for only if any of the nodes will do: most nodes of a full cluster never will.
+        Scores are computed only if any of the nodes fits: in a full cluster most do not.
         """
         known, scores = self._known, self.scores
         rejected = None if verdicts is None else known.verdicts.rejects.take(verdicts)
@@ -234,12 +234,12 @@ class PodClass:
         return totals
 
     def _add_late(self, task: Task, floor: np.float64) -> None:
-        """Lay on top what depends on more than the class and a node's row."""
+        """Add the late answers to the kept ones."""
         known, kept, nodes = self._known, self._kept, self._known.all_nodes
         verdicts, totals = kept.verdicts, kept.totals
         found = self._ask(task, nodes, known.fresh_predicates) if known.fresh_predicates else None
         if found is not None:
-            # What was said before counts, unless that was only a maybe.
+            # An earlier rejection stands; an earlier maybe does not.
             verdicts = np.where((found != FITS) & ~known.verdicts.rejects.take(verdicts), found, verdicts)
             totals = np.where(known.verdicts.rejects.take(verdicts), _NOTHING, totals)
         for number, function in known.late_scorers:
@@ -257,7 +257,7 @@ class PodClass:
             self.now = kept
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
-        """Take over what a closer look at one node found."""
+        """Record the verdict of a closer look at one node."""
         self.now.settle_row(row, function, code)
         if self.now is not self._kept and not function.fresh:
             self._kept.settle_row(row, function, code)
@@ -270,7 +270,7 @@ class PodClass:
             column = self._late_scores.get(number) if function.late else self.scores.by_function[number]
             if column is not None:
                 result.append((function.plugin, column.take(where).tolist()))
-            # A plugin's functions are added up, so that one that says nothing need not be heard beside another.
+            # The scores of a plugin's functions are added up, so zeros beside another function change nothing.
             elif function.alike or not result or result[-1][0] != function.plugin:
                 result.append((function.plugin, [function.alike] * count))
         return result
@@ -304,20 +304,20 @@ class PodClass:
 
 
 class Classes:
-    """The classes in use and the functions whose answers they join."""
+    """The pod classes in use, and the callbacks whose answers they join."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.predicates: list[PredicateFunction] = []
         self.scorers: list[ScoreFunction] = []
         self.kept_predicates: list[PredicateFunction] = []
-        """Those whose answers are kept, the last one first."""
+        """The predicates whose answers are kept, the last one first."""
         self.fresh_predicates: list[PredicateFunction] = []
         self.late_scorers: list[tuple[int, ScoreFunction]] = []
         self.late = False
-        """Whether there is anything that a class cannot keep."""
+        """Whether there are late answers."""
         self.every_pod = False
-        """Whether there is anything that tells pods of one class apart."""
+        """Whether a function tells pods of one class apart."""
         self.verdicts: Verdicts
         self.all_nodes: Nodes
         """Every node; the same as long as rows stay where they are."""
@@ -329,7 +329,7 @@ class Classes:
         self._asked = 0
 
     def close_registration(self) -> None:
-        """No functions are added from here on."""
+        """Prepare for decisions: no callbacks are added from here on."""
         self.verdicts = Verdicts(self.predicates)
         self.kept_predicates = [f for f in reversed(self.predicates) if not f.fresh]
         self.fresh_predicates = [f for f in reversed(self.predicates) if f.fresh]
@@ -340,7 +340,7 @@ class Classes:
         self._score_keys = list(dict.fromkeys([f.key for f in self.scorers if not f.fresh]))
 
     def key(self, task: Task) -> tuple[Hashable, ...]:
-        """What makes the class of a pod."""
+        """The key of a pod's class."""
         return tuple([key(task) for key in self._keys])
 
     def current(self, task: Task) -> PodClass:
@@ -355,7 +355,7 @@ class Classes:
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= _MOST_CLASSES:
-                self._forget_the_idle()
+                self._drop_idle()
             scores = self._scores.setdefault(tuple([key(task) for key in self._score_keys]), Scores(self.scorers))
             kept = self._kept[key] = PodClass(self, scores)
             kept.refresh(task, Nodes(columns))
@@ -368,8 +368,8 @@ class Classes:
         kept.used = self._asked
         return kept
 
-    def _forget_the_idle(self) -> None:
-        """Drop the half of the classes that was not asked for the longest time."""
+    def _drop_idle(self) -> None:
+        """Drop the half of the classes that was idle the longest."""
         by_use = sorted(self._kept, key=lambda key: self._kept[key].used)
         for key in by_use[: len(by_use) // 2]:
             del self._kept[key]

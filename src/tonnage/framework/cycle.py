@@ -1,4 +1,4 @@
-"""One scheduling cycle: the actions run one after another, and the document that says what came of it."""
+"""Scheduling cycle: runs the actions one after another and puts the results into one document."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from tonnage.model.problem import Problem
 
 
 class CycleDocument(msgspec.Struct, frozen=True):
-    """What one cycle did, for the outside."""
+    """The results of one cycle, as they are printed and served."""
 
     decisions: list[DecisionRecord]
     evictions: list[Eviction]
@@ -34,7 +34,7 @@ class CycleDocument(msgspec.Struct, frozen=True):
 
 @contextmanager
 def acting(session: Session, action: Action) -> Iterator[None]:
-    """What is evicted meanwhile is that action's doing."""
+    """Mark evictions of the `with` block as the action's."""
     known = len(session.evictions)
     yield
     evictions = [msgspec.structs.replace(eviction, action=action.name) for eviction in session.evictions[known:]]
@@ -42,7 +42,7 @@ def acting(session: Session, action: Action) -> Iterator[None]:
 
 
 def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
-    """Run the actions; the result is what was decided about every pod that waited and was not passed over."""
+    """Run the actions; the result is a decision about every waiting pod that was not passed over."""
     for action in actions:
         with acting(session, action):
             action.run(session)
@@ -55,10 +55,10 @@ def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
 
 
 def document(session: Session, decisions: Sequence[Decision], read_problems: Sequence[Problem] = ()) -> CycleDocument:
-    """The document of a cycle, with the problems met while reading its objects in front."""
+    """The document of a cycle; the problems met while reading its objects come first."""
     problems = [*read_problems, *session.cluster.problems(), *session.problems()]
     records = [decision.record() for decision in decisions]
-    jobs, queues = _waiting_jobs(session), session.queue_records()
+    jobs, queues = _waiting_jobs(session), session.queues.records()
     return CycleDocument(records, session.evictions, jobs, queues, problems, session.stale)
 
 

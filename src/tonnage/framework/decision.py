@@ -1,10 +1,11 @@
-"""The decision record: where a pod went or why it waits, the same for every door.
+"""Decision: where a pod goes or why it waits, and the records of a cycle in the form that is printed and served.
 
-Counts and scores are captured when the decision is made; names and sentences are put together when somebody reads
-them, so that a decision costs little while nobody does.
+Counts and scores are captured when the decision is made. Names and sentences are put together only when they are read,
+which keeps a decision cheap.
 """
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,23 +14,27 @@ from tonnage.cluster.cluster import Grant
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 
-PLACED = "placed"
-UNSCHEDULABLE = "unschedulable"
-WAITING = "waiting"
-
 MOST_SCORES = 10
 """How many nodes a decision keeps scores of, the chosen one included."""
 
 
+class DecisionOutcome(StrEnum):
+    """The outcome of a decision, as the record says it; `PodStatus` is the status of a pod in its job."""
+
+    PLACED = "placed"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING = "waiting"
+
+
 class Reason(msgspec.Struct, gc=False, frozen=True):
-    """Why not, as a name that programs compare and a sentence that people read."""
+    """Why not: a name that programs compare, and a sentence that people read."""
 
     name: str
     message: str = ""
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """How many nodes one plugin turned down for one reason, with one of them as the example."""
+    """How many nodes one plugin rejected for one reason, with one of them as the example."""
 
     reason: str
     plugin: str
@@ -49,35 +54,35 @@ class GrantedDevice(msgspec.Struct, frozen=True):
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A decision as it is written to the outside."""
+    """A decision as it is printed and served."""
 
     pod: str
     job: str
     queue: str
-    outcome: str
+    outcome: DecisionOutcome
     node: str | None
     devices: list[GrantedDevice]
     scores: dict[str, dict[str, float]]
     rejected: list[Rejection]
     message: str = ""
-    """In one sentence, what a pod waits for that has its place already, or that its job or queue holds back."""
+    """In one sentence, what a pod waits for that has a place already, or that its job or queue holds back."""
 
 
 class Eviction(msgspec.Struct, frozen=True, omit_defaults=True, rename={"for_": "for"}):
-    """A running pod that has to go: for which job, and why it."""
+    """A victim: for which job it is evicted, and why."""
 
     pod: str
     node: str
     for_: str
     reason: str
     to: str = ""
-    """Where there is room for the pod that will come in its place; empty if that has to wait."""
+    """The node with room for the pod that replaces it; empty if that pod has to wait."""
     action: str = ""
-    """Which action decided it."""
+    """The action that decided it."""
 
 
 class WaitRecord(msgspec.Struct, frozen=True):
-    """Why an action did nothing for a job."""
+    """Why an action made no room for a job."""
 
     action: str
     reason: str
@@ -115,7 +120,7 @@ class QueueShare(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class QueueFigures(NamedTuple):
-    """What a queue has of one resource, in numbers: processors, bytes, cards; infinity for no bound."""
+    """What a queue has of one resource, in numbers: CPUs, bytes, cards; infinity for no bound."""
 
     deserved: float
     fair_share: float
@@ -125,7 +130,7 @@ class QueueFigures(NamedTuple):
 
 
 class QueueRecord(msgspec.Struct, frozen=True):
-    """Where a queue stands at the end of a cycle."""
+    """What a queue deserves and holds at the end of a cycle."""
 
     name: str
     parent: str
@@ -150,7 +155,7 @@ class RejectedNodes:
 
 
 class Decision:
-    """What was decided for one pod."""
+    """The decision about one pod."""
 
     __slots__ = (
         "grant",
@@ -176,7 +181,7 @@ class Decision:
         ranking: Sequence[str],
         scores_by_plugin: Sequence[tuple[str, Sequence[float]]],
         rejected: Sequence[RejectedNodes],
-        outcome: str | None = None,
+        outcome: DecisionOutcome | None = None,
     ) -> None:
         self.task = task
         self.job = job
@@ -189,11 +194,11 @@ class Decision:
         self.scores_by_plugin = scores_by_plugin
         """Each plugin's scores of the ranking's nodes."""
         self.rejected = rejected
-        self.outcome = outcome or (UNSCHEDULABLE if node is None else PLACED)
+        self.outcome = outcome or (DecisionOutcome.UNSCHEDULABLE if node is None else DecisionOutcome.PLACED)
         self.waits_for: Sequence[str] = ()
         """Pods that must leave the node before this one can start there."""
         self.is_of_class = True
-        """Whether it would be the same for every pod that plugins cannot tell apart from this one."""
+        """Whether every pod of the class would get the same decision."""
 
     def like(self, task: Task) -> "Decision":
         """The same about another pod of the job and class, for which there is no node either."""
@@ -226,7 +231,7 @@ class Decision:
         if self.node is not None:
             left = f"{', '.join(self.waits_for)} left" if self.waits_for else f"{self.job.key} may start"
             return f"goes to {self.node} once {left}"
-        if self.outcome == WAITING:
+        if self.outcome == DecisionOutcome.WAITING:
             return "; ".join(f"{rejected.reason}: {rejected.message}" for rejected in self.rejected)
         if not self.rejected:
             return "the cluster has no nodes"
@@ -235,8 +240,8 @@ class Decision:
         return f"0 of {nodes} nodes fit: " + ", ".join(f"{r.count} {r.reason}" for r in parts)
 
     def record(self) -> DecisionRecord:
-        """The decision for the outside."""
-        placed = self.outcome == PLACED
+        """The decision as it is printed and served."""
+        placed = self.outcome == DecisionOutcome.PLACED
         return DecisionRecord(
             pod=self.task.key,
             job=self.job.key,
@@ -246,5 +251,5 @@ class Decision:
             devices=self.devices if placed else [],
             scores=self.scores,
             rejected=[Rejection(r.reason, r.plugin, r.count, r.example, r.message) for r in self.rejected],
-            message=self.why_not() if self.outcome == WAITING else "",
+            message=self.why_not() if self.outcome == DecisionOutcome.WAITING else "",
         )

@@ -1,10 +1,11 @@
-"""What plugins of others do wrong must not stop the cycle.
+"""Guard around the callbacks of plugins that are not trusted, so that their failures do not stop the cycle.
 
-A callback that raises, or answers something else than it should, is named in a problem: a predicate that fails says no,
-a score that fails counts nothing, an event that fails is passed over.
+A callback that raises or gives an invalid answer becomes a problem that names it. A predicate that fails says no, a
+score that fails counts nothing, and an event handler that fails is skipped.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,22 +36,41 @@ from tonnage.framework.points import (
     Reduce,
     TaskEvent,
 )
+from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.model.problem import Problem
 
-FAILED = "PluginFailed"
 
-Report = Callable[[Problem], None]
+class PluginProblems:
+    """The problems that plugins report or cause during a session."""
+
+    def __init__(self) -> None:
+        self._problems: dict[tuple[str, str], Problem] = {}
+        self.failures: Counter[str] = Counter()
+        """How often each plugin failed to answer."""
+
+    def report(self, problem: Problem) -> None:
+        """Keep a problem with an object that stops nothing; of several about one field the latest counts."""
+        self._problems[problem.object, problem.field] = problem
+
+    def failed(self, plugin: str, problem: Problem) -> None:
+        """Count a plugin's failure and keep the problem that describes it."""
+        self.failures[plugin] += 1
+        self.report(problem)
+
+    def all(self) -> list[Problem]:
+        """The problems, in the order of objects."""
+        return [self._problems[key] for key in sorted(self._problems)]
 
 
 class Guard:
     """Wraps the callbacks of one plugin."""
 
-    def __init__(self, plugin: str, report: Report) -> None:
+    def __init__(self, plugin: str, report: Callable[[Problem], None]) -> None:
         self._plugin = plugin
         self._report = report
 
     def failed(self, point: str, about: str, what: str | Exception) -> str:
-        """Name the plugin in a problem; the result says the same in a sentence."""
+        """Report a problem that names the plugin; the result is its sentence."""
         text = f"{type(what).__name__}: {what}" if isinstance(what, Exception) else what
         message = f"about {about}: {text}"
         self._report(Problem(f"Plugin/{self._plugin}", point, "", "an answer", message))
@@ -61,16 +81,16 @@ class Guard:
             try:
                 answer = check(task, job)
             except Exception as error:
-                return Reason(FAILED, self.failed("pre-predicate", task.key, error))
+                return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, error))
             if answer is None or isinstance(answer, Reason):
                 return answer
             what = f"answered {answer!r} instead of a Reason or nothing"
-            return Reason(FAILED, self.failed("pre-predicate", task.key, what))
+            return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, what))
 
         return guarded
 
     def predicate(self, evaluate: Evaluate, failed: int) -> Evaluate:
-        """A predicate over nodes; `failed` is the code of nodes about which it gave no answer."""
+        """A predicate over nodes; `failed` is the code of nodes for which it gave no answer."""
 
         def guarded(task: Task, nodes: Nodes) -> Array | tuple[Array, Array] | None:
             try:
@@ -107,7 +127,7 @@ class Guard:
             if scores is None and may_abstain:
                 return None
             if isinstance(scores, np.ndarray) and scores.shape == (size,) and bool(np.isfinite(scores).all()):
-                # A copy, so that what becomes of the scores here does not reach back into the plugin.
+                # A copy, because the plugin may keep its array and the session changes this one.
                 return scores.astype(np.float64)
             what: str | Exception = f"answered {_shown(scores)} instead of an array of {size} finite numbers"
         except Exception as error:
@@ -187,12 +207,12 @@ class Guard:
                 what: str | Exception = f"answered {_shown(sets)} instead of NodeSets, each a mask over all nodes"
             except Exception as error:
                 what = error
-            return NodeSets((), Reason(FAILED, self.failed("node sets", job.key, what)))
+            return NodeSets((), Reason(PLUGIN_FAILED, self.failed("node sets", job.key, what)))
 
         return guarded
 
     def question(self, point: ExtensionPoint, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A question about queues, jobs or tasks; one that fails is answered so that nothing is placed or evicted."""
+        """A question about queues, jobs or tasks; the answer after a failure places and evicts nothing."""
         expected, accepts, fallback = _ANSWERS[point.answers]
 
         def guarded(*about: Any) -> Any:
@@ -204,7 +224,7 @@ class Guard:
             except Exception as error:
                 what = error
             message = self.failed(point.name, getattr(about[0], "key", "") or getattr(about[0], "name", ""), what)
-            return Reason(FAILED, message) if fallback is Reason else fallback
+            return Reason(PLUGIN_FAILED, message) if fallback is Reason else fallback
 
         return guarded
 
@@ -240,7 +260,7 @@ _ANSWERS: dict[str, tuple[str, Callable[[object], bool], Any]] = {
     JOB_READY.answers: ("True, False or None", _is_vote, False),
     PREEMPTABLE.answers: ("a list of tasks or nothing", _is_tasks, ()),
 }
-"""By what a point answers: how to say it, how to check it, and what stands in for an answer that is missing."""
+"""By what a point answers: the expected answer in words, its check, and the answer after a failure."""
 
 
 def _is_node_set(answer: object, cluster: Cluster) -> bool:

@@ -1,4 +1,4 @@
-"""Sets of nodes that are tried one after another for the pods of a job as a whole."""
+"""Node sets: the alternatives, such as racks, of which one is to hold all pods of a job."""
 
 from collections.abc import Iterable
 
@@ -9,32 +9,32 @@ from tonnage.framework.decision import Reason
 
 
 class NodeSet(msgspec.Struct, eq=False):
-    """Nodes of which a job's pods are to find places on one or several, and on no others."""
+    """Nodes that may hold a job's pods together, to the exclusion of all others."""
 
     name: str
-    """How messages call it."""
+    """Its name in messages."""
     mask: Array
     """True for its nodes."""
     has_room: bool = True
-    """Whether the pods may fit there as things are; if not, others would have to leave first."""
+    """Whether the pods may fit there now; if not, others would have to leave first."""
     scores: Array | None = None
-    """What each node scores beside what plugins say of it; nothing if its nodes are alike."""
+    """Scores of the nodes on top of the plugins'; nothing if they are alike."""
     plugin: str = ""
-    """Whose set it is; filled in by the session."""
+    """The plugin that gave it; filled in by the session."""
 
 
 class NodeSets(list[NodeSet]):
-    """All sets that will do, in the order in which they are tried; none if the job has to wait."""
+    """The alternatives in the order in which they are tried; none if the job has to wait."""
 
     def __init__(self, sets: Iterable[NodeSet], reason: Reason) -> None:
         super().__init__(sets)
         self.reason = reason
         """Why the job waits if none of the sets holds it."""
         self.plugin = ""
-        """Who says so; filled in by the session."""
+        """The plugin that gave them; filled in by the session."""
 
-    def said_by(self, plugin: str) -> None:
-        """Note whose answer it is."""
+    def attribute_to(self, plugin: str) -> None:
+        """Note the plugin that gave them."""
         self.plugin = plugin
         for one in self:
             one.plugin = plugin

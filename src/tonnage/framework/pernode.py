@@ -1,6 +1,6 @@
-"""Functions about one node at a time, the simple kind of callback, made to work like those over all nodes.
+"""Per-node callbacks: predicates and scores about one node, adapted to the batch form over all nodes.
 
-A function is asked once per class of pods and node, and again only about nodes that changed.
+A callback is called once per class of pods and node, and again only for nodes that changed.
 """
 
 import math
@@ -15,11 +15,12 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS
 from tonnage.framework.decision import Reason
-from tonnage.framework.guard import FAILED, Guard
+from tonnage.framework.guard import Guard
+from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.model.selection import Taint
 
 MOST_REASONS = 60
-"""How many different names of reasons one function may use."""
+"""How many different reasons one callback may give."""
 
 
 class NodeView:
@@ -49,12 +50,12 @@ class NodeView:
 
     @property
     def pods(self) -> list[str]:
-        """Namespace and name of the pods that hold something on the node; looking ahead, of those that stay."""
+        """Namespace/name of the pods on the node; without the leaving ones when the session looks ahead."""
         gone = self._cluster.leaving if self._cluster.is_ahead else ()
         return [key for key in self._state.holdings if key not in gone]
 
     def allocatable(self, resource: str) -> int:
-        """How much of a resource the node offers; processors in thousandths, 0 if it offers none."""
+        """How much of a resource the node offers; CPU in thousandths, 0 if it offers none."""
         return self._state.offers.get(resource, 0)
 
     def free(self, resource: str) -> int:
@@ -71,7 +72,7 @@ NodeScore = Callable[[Task, NodeView], float]
 
 
 class PerNode:
-    """One plugin's function, with what is common to predicates and scores."""
+    """A plugin's callback about one node: what predicates and scores share."""
 
     def __init__(self, cluster: Cluster, guard: Guard) -> None:
         self._cluster = cluster
@@ -89,8 +90,8 @@ class PerNodePredicate(PerNode):
         super().__init__(cluster, guard)
         self._function = function
         self._job_of = job_of
-        self.reasons: list[str] = ["", FAILED]
-        """Names by code; new ones are added as the function uses them."""
+        self.reasons: list[str] = ["", PLUGIN_FAILED]
+        """Names by code; the list grows as the callback gives new reasons."""
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array:
         return np.array([self._code(self._ask(task, state)) for state in self._states(nodes)], np.uint8)
@@ -104,11 +105,11 @@ class PerNodePredicate(PerNode):
         try:
             answer = self._function(task, self._job_of(task), NodeView(self._cluster, state))
         except Exception as error:
-            return Reason(FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error))
+            return Reason(PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error))
         if answer is None or isinstance(answer, Reason):
             return answer
         what = f"answered {answer!r} instead of a Reason or nothing"
-        return Reason(FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", what))
+        return Reason(PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", what))
 
     def _code(self, answer: Reason | None) -> int:
         if answer is None:
@@ -116,7 +117,7 @@ class PerNodePredicate(PerNode):
         if answer.name in self.reasons:
             return self.reasons.index(answer.name)
         if len(self.reasons) > MOST_REASONS:
-            return self.reasons.index(FAILED)
+            return self.reasons.index(PLUGIN_FAILED)
         self.reasons.append(answer.name)
         return len(self.reasons) - 1
 

@@ -1,4 +1,4 @@
-"""The extension points: what each callback is asked, what it answers, and how several plugins' answers combine."""
+"""Extension points: what each callback takes and answers, and how the answers of several plugins combine."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, Protocol
@@ -140,19 +140,19 @@ TaskEvent = Callable[[Task], None]
 JobCheck = Callable[[Job], Reason | None]
 JobVote = Callable[[Job], bool | None]
 ChooseNodeSets = Callable[[Job, Sequence[Task]], NodeSets | None]
-"""For pods of a job that ask for places, in their order; those that the job needs to start come first."""
+"""For waiting pods of a job in their order; the pods that the job needs to start come first."""
 Victims = Callable[[Job, Sequence[Task]], Sequence[Task] | None]
-"""Of pods that would be stopped in this order, beyond those that are leaving already, the ones that may be."""
+"""Of pods that would be evicted in this order, beyond those that leave already, the ones that may be."""
 JobTasksCheck = Callable[[Job, Sequence[Task]], Reason | None]
 QueueCheck = Callable[[Queue], Reason | None]
 QueueTaskCheck = Callable[[Queue, Task], Reason | None]
 
 
 class VictimQueues(Protocol):
-    """In which order queues give up pods; each search for victims has one of its own."""
+    """The order in which queues give up pods; each search for victims has its own."""
 
     def compare(self, one: Queue, other: Queue) -> int:
         """Below 0 if the first gives up a pod before the second does."""
 
     def give_up(self, task: Task) -> None:
-        """Count as if a pod were stopped."""
+        """Count a pod as evicted."""

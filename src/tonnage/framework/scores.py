@@ -1,6 +1,6 @@
-"""The scores of nodes for pods that no scoring plugin can tell apart.
+"""Scores of all nodes for pods that no scoring plugin can tell apart.
 
-Classes of pods that differ only in where they fit share them; so a pod of a new shape is seldom scored from nothing.
+Pod classes that differ only in where they fit share their scores, so a pod of a new shape rarely needs a full scoring.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tonnage.framework.points import Key, NodeOrder, Reduce
 
 
 class ScoreFunction:
-    """A score over nodes."""
+    """A scoring callback over all nodes."""
 
     def __init__(
         self,
@@ -31,30 +31,30 @@ class ScoreFunction:
         self.reduce = reduce
         self.fresh = fresh or every_pod
         self.alike = alike
-        """What every node scores where the function says nothing; it does not change their order."""
+        """The score of every node when the function answers nothing; it does not change the order."""
         self.every_pod = every_pod
-        """Whether it tells pods of one class apart, so that it is asked for each of them."""
+        """Whether it tells pods of one class apart, so that it is called for each pod."""
         self.late = self.fresh or reduce is not None
-        """Whether the score is known only once all other nodes are."""
+        """Whether the score of a node depends on other nodes, so that it is computed last."""
 
 
 class Scores:
-    """What the functions said of each node; brought up to date row by row."""
+    """The scores of each function for each node, updated row by row."""
 
     __slots__ = ("_alone", "_functions", "by_function", "totals", "version")
 
     def __init__(self, functions: Sequence[ScoreFunction]) -> None:
         self._functions = [(number, function) for number, function in enumerate(functions) if not function.fresh]
         self._alone = len(functions) == 1 and not functions[0].late
-        """Whether there is one score only, which is the sum then."""
+        """Whether there is one function only, whose scores are the sum."""
         self.version = -1
         self.totals = np.zeros(0)
         """The sum of the scores that depend on the pods and the row alone."""
         self.by_function: list[Array | None] = [None] * len(functions)
-        """Each function's scores; nothing where all nodes are alike to it."""
+        """Each function's scores; nothing if all nodes score alike."""
 
     def update(self, task: Task, columns: Columns, nodes: Nodes | None = None) -> None:
-        """Ask about the nodes that changed; about all of them at first. `nodes` are those, if they are known."""
+        """Score the nodes that changed, which are `nodes` if the caller knows them; the first time all nodes."""
         if self.version < 0:
             self.totals = np.zeros(columns.size)
             self._ask(task, Nodes(columns), slice(None))

@@ -1,80 +1,125 @@
-"""A session: plugins around one picture of the cluster, and decisions made by asking all of them.
+"""Session: plugins around one cluster, and what they decide, place and evict there.
 
-A decision joins the plugins' answers for the pod's class, takes the best node (the first by name among equals), has
-the pod's cards assigned there, and records why other nodes were not taken. Every placement and eviction, and the
-undoing of each, is told to the plugins' event handlers; a `Statement` collects several that belong together.
+A session is made of named parts: `Registration` has the plugins' callbacks; `jobs`, `queues` and `cards` give the
+plugins' combined answers about those; `Decider` finds nodes for pods. The plugins' event handlers hear of every
+placement and eviction, and of the undoing of each; a `Statement` collects several that belong together.
 """
 
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import NamedTuple
 
-import numpy as np
-
-from tonnage.cluster.cluster import Cluster, Grant
+from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Shares
 from tonnage.cluster.task import Task
-from tonnage.framework.classes import FITS, MAYBE, PodClass
-from tonnage.framework.decision import MOST_SCORES, WAITING, Decision, Eviction, Reason, RejectedNodes, StaleGang
-from tonnage.framework.extensions import CLOSE, OPEN, CallObserver, Extensions, SessionError
-from tonnage.framework.guard import Guard
+from tonnage.framework.answers import CardAnswers, JobAnswers, QueueAnswers
+from tonnage.framework.classes import Classes
+from tonnage.framework.decider import Decider
+from tonnage.framework.decision import Decision, Eviction, Reason, StaleGang
+from tonnage.framework.guard import Guard, PluginProblems
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import TaskEvent
+from tonnage.framework.registration import CLOSE, OPEN, CallObserver, Registration, SessionError
 from tonnage.model.timestamp import known_timestamp
 
-__all__ = ["Session", "SessionError", "Survey"]
+__all__ = ["Session", "SessionError"]
 
 
-class Survey(NamedTuple):
-    """What is said about each of some nodes: its score, or the plugin and reason against it."""
-
-    fits: dict[str, float]
-    reasons: dict[str, tuple[str, str]]
-
-
-class Session(Extensions):
+class Session:
     """Plugins, and the cluster they decide about. Use it in a `with` statement, so that plugins are closed."""
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: CallObserver | None = None
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, observer: CallObserver | None = None
     ) -> None:
-        super().__init__(cluster, watch)
-        self._most = 1 if brief else MOST_SCORES
-        """How many nodes are kept scores of; a brief decision about a pod with a node says nothing of all others."""
+        self.cluster = cluster
+        classes = Classes(cluster)
+        problems = PluginProblems()
+        self.report, self.problems, self.failures = problems.report, problems.all, problems.failures
+        """How plugins report a problem; what they reported; how often each of them failed to answer."""
+        self._registration = Registration(cluster, classes, problems, observer)
+        self.registered = self._registration.entries
+        """Which plugin registered something at which extension point, in that order."""
+        self.jobs = JobAnswers(self._registration)
+        self.queues = QueueAnswers(self._registration)
+        self.cards = CardAnswers(self._registration)
+        self.job_of = cluster.groups.job_of
+        self.class_key = classes.key
+        """Everything about a pod that plugins' answers about nodes depend on: pods with equal keys fit alike."""
         self.decisions: dict[str, Decision] = {}
-        """What actions concluded about each pod, in the order in which they first looked at it."""
+        """The decision about each pod, in the order in which actions first considered it."""
         self.evictions: list[Eviction] = []
-        """Pods that actions decided to stop."""
+        """Pods that actions evict."""
         self.waits: dict[str, dict[str, Reason]] = {}
-        """Why no room was made for a job, by the action that did not."""
+        """Why no room was made for a job, by action."""
         self.stale: list[StaleGang] = []
-        """Jobs that an action found to run with fewer pods than their minimum."""
+        """Jobs that run with fewer pods than their minimum."""
         self.enqueued: list[Job] = []
-        """Jobs that were let in during this session, in that order."""
+        """Jobs that `enqueue` admitted in this cycle, in that order."""
         self.not_enqueued: dict[str, Shares] = {}
-        """Jobs that were not, with what they would start with."""
+        """Jobs that it did not admit, with their `minResources`."""
         self.passed_over: Container[str] = frozenset()
-        """Waiting pods that actions leave alone, because nothing has changed for them since they were looked at."""
+        """Waiting pods that actions skip, because nothing has changed for them since the last attempt."""
         self.must_stay: Container[str] = frozenset()
-        """Running pods that actions do not stop now, because stopping them was refused a short while ago."""
+        """Running pods that actions do not evict, because their eviction was refused a short while ago."""
+        self.next_jobs: dict[str, Job] = {}
+        """The job of each queue that comes next in it, while an action goes over the queues."""
+        self.queue_changes: list[str] = []
+        """Queues whose next job changed, or what their pods hold, in the order of changes."""
         self._open: list[Plugin] = []
+        self._bind_registration()
+        self._open_plugins(plugins)
+        classes.close_registration()
+        decider = Decider(cluster, classes, self._registration, brief=brief)
+        self.decide, self.survey, self.refuse = decider.decide, decider.survey, decider.refuse
+        self.fitting, self.may_fit = decider.fitting, decider.may_fit
+
+    def _bind_registration(self) -> None:
+        """Offer the registration's methods as the session's own, which is how plugins call them."""
+        registration = self._registration
+        self._on_allocate, self._on_deallocate = registration.on_allocate, registration.on_deallocate
+        self.add_queue_order = registration.add_queue_order
+        self.add_job_order = registration.add_job_order
+        self.add_task_order = registration.add_task_order
+        self.add_job_valid = registration.add_job_valid
+        self.add_job_ready = registration.add_job_ready
+        self.add_job_pipelined = registration.add_job_pipelined
+        self.add_job_enqueueable = registration.add_job_enqueueable
+        self.add_node_sets = registration.add_node_sets
+        self.add_preemptable = registration.add_preemptable
+        self.add_reclaimer = registration.add_reclaimer
+        self.add_reclaimable = registration.add_reclaimable
+        self.add_overused = registration.add_overused
+        self.add_allocatable = registration.add_allocatable
+        self.add_pre_predicate = registration.add_pre_predicate
+        self.add_predicate = registration.add_predicate
+        self.add_node_order = registration.add_node_order
+        self.add_batch_predicate = registration.add_batch_predicate
+        self.add_batch_node_order = registration.add_batch_node_order
+        self.add_card_predicate = registration.add_card_predicate
+        self.add_gpu_order = registration.add_gpu_order
+        self.add_gpu_set = registration.add_gpu_set
+        self.set_assign = registration.set_assign
+        self.add_grant_predicate = registration.add_grant_predicate
+        self.add_event_handler = registration.add_event_handler
+        self.set_queue_report = registration.set_queue_report
+        self.set_victim_queues = registration.set_victim_queues
+
+    def _open_plugins(self, plugins: Sequence[Plugin]) -> None:
+        plugin: Plugin
         try:
             for plugin in plugins:
-                self._opening = plugin
                 self._open.append(plugin)
-                self._watched(OPEN, plugin.on_session_open)(self)
+                self._registration.begin(plugin)
+                self._registration.observed(plugin, OPEN, plugin.on_session_open)(self)
         except SessionError:
             self.close()
             raise
         except Exception as error:
             self.close()
-            name = self._opening.name
-            raise SessionError(f"plugin {name} cannot be opened: {type(error).__name__}: {error}") from error
-        self._classes.close_registration()
+            raise SessionError(f"plugin {plugin.name} cannot be opened: {type(error).__name__}: {error}") from error
 
     def __enter__(self) -> "Session":
         return self
@@ -85,45 +130,35 @@ class Session(Extensions):
         self.close()
 
     def close(self) -> None:
-        """Let every plugin tidy up, the last opened first; one that fails does not keep the others from it."""
+        """Close every plugin, the last opened first; one that fails does not keep the others from closing."""
         while self._open:
             plugin = self._open.pop()
             try:
-                self._watched(CLOSE, plugin.on_session_close, plugin)(self)
+                self._registration.observed(plugin, CLOSE, plugin.on_session_close)(self)
             except Exception as error:
                 Guard(plugin.name, self.report).failed("close", "the session", error)
 
-    def start_anew(self) -> None:
-        """Forget what was concluded in a cycle, before the next one."""
-        for concluded in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
-            concluded.clear()
+    def reset(self) -> None:
+        """Drop the results of a cycle before the next one."""
+        for results in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
+            results.clear()
         self.queue_changes.clear()
 
-    # -- decisions
-
-    def class_key(self, task: Task) -> Hashable:
-        """Everything about a pod that plugins' answers about nodes depend on: pods with equal keys fit alike."""
-        return self._classes.key(task)
+    def set_next_job(self, queue: str, job: Job | None) -> None:
+        """Say which job of a queue comes next; the order of queues may depend on it."""
+        if job is None:
+            self.next_jobs.pop(queue, None)
+        else:
+            self.next_jobs[queue] = job
+        self.queue_changes.append(queue)
 
     def waiting_jobs(self, wants: Callable[[Task], bool] | None = None) -> list[Job]:
-        """Jobs with a waiting pod, or with one that is wanted."""
+        """Jobs with a waiting pod for which `wants` is true."""
         waiting = [task for key, task in self.cluster.waiting.items() if key not in self.passed_over]
         return list(dict.fromkeys([self.job_of(task) for task in waiting if wants is None or wants(task)]))
 
-    def may_fit(self, task: Task) -> bool:
-        """Whether plugins that look at nodes leave the pod any; in a fraction of the time of a decision."""
-        self.cluster.settle()
-        return bool(self._classes.current(task).now.best(1))
-
-    def fitting(self, task: Task) -> Array:
-        """On which nodes the pod fits now, or may fit, as plugins say that look at nodes."""
-        self.cluster.settle()
-        pods = self._classes.current(task)
-        fits: Array = ~self._classes.verdicts.rejects.take(pods.now.verdicts)
-        return fits
-
     def why_not_yet(self, job: Job) -> Reason | None:
-        """Why no pods may be stopped for a job yet: its group wants some time to pass since it came or was evicted."""
+        """Why no pods may be evicted for a job yet: its group wants a delay since it was created or evicted."""
         now, times = self.cluster.now, job.group.times if job.group is not None else None
         if now is None or times is None or not times.preemption_delay:
             return None
@@ -134,62 +169,8 @@ class Session(Extensions):
         asked = f"{job.key} asks for {times.preemption_delay:g} s before others are stopped for it"
         return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {max(waited, 0):.0f} s")
 
-    def decide(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
-        """Where the pod should go, and why not elsewhere; `among` of all nodes only those. Changes nothing."""
-        within = among if isinstance(among, NodeSet) else None
-        among = among.mask if isinstance(among, NodeSet) else among
-        self.cluster.settle()
-        job = self.job_of(task)
-        for plugin, check in self._pre_predicates:
-            reason = check(task, job)
-            if reason is not None:
-                decision = self._refuse(task, job, plugin, reason, among=among)
-                decision.is_of_class = False
-                return decision
-        pods = self._classes.current(task)
-        while True:
-            rows = self._best_rows(task, pods, among, within)
-            if not rows or self._assign is None or not task.demands:
-                return self._record(task, job, pods, rows, (), among, within)
-            _, number, assign = self._assign
-            grant = assign(task, rows[0], pods.extras.get(number))
-            if not isinstance(grant, int):
-                against = self._against(task, rows[0], grant)
-                if against is None:
-                    return self._record(task, job, pods, rows, grant, among, within)
-                number, grant = against, 1
-            pods.settle_row(rows[0], self._classes.predicates[number], grant)
-
-    def _against(self, task: Task, row: int, grant: Grant) -> int | None:
-        """The number of the predicate whose plugin says that what a pod would get is too much."""
-        for number, is_too_much in self._grant_predicates:
-            if is_too_much(task, row, grant):
-                return number
-        return None
-
-    def survey(self, task: Task, among: Array) -> Survey:
-        """Every node of those that the pod fits on, with its score, and why it does not fit on the others."""
-        job = self.job_of(task)
-        rows = among.nonzero()[0]
-        names = [self.cluster.states[row].name for row in rows.tolist()]
-        for plugin, check in self._pre_predicates:
-            reason = check(task, job)
-            if reason is not None:
-                return Survey({}, dict.fromkeys(names, (plugin, reason.name)))
-        pods = self._classes.current(task)
-        self._confirm(task, pods, rows.tolist())
-        survey = Survey({}, {})
-        totals, verdicts = pods.now.totals.take(rows).tolist(), pods.now.verdicts.take(rows).tolist()
-        for name, total, verdict in zip(names, totals, verdicts, strict=True):
-            meaning = self._classes.verdicts.meanings[verdict]
-            if meaning is None:
-                survey.fits[name] = total
-            else:
-                survey.reasons[name] = (meaning[0].plugin, meaning[0].reasons[meaning[1]])
-        return survey
-
     def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
-        """Decide and, if a node was found, hold the placement; an earlier one of the same pod is given up first."""
+        """Decide about a pod and reserve the place found; an earlier place of the pod is released first."""
         self.unplace(task.key)
         decision = self.decide(task, among)
         if decision.node is not None:
@@ -197,20 +178,20 @@ class Session(Extensions):
         return decision
 
     def take(self, decision: Decision) -> None:
-        """Hold the place that was decided for a pod."""
+        """Reserve the place of a decision."""
         assert decision.node is not None
         self.cluster.reserve(decision.task, decision.node, decision.grant)
         self._tell(self._on_allocate, decision.task, decision.job)
 
     def unplace(self, key: str) -> None:
-        """Undo a placement that is not confirmed."""
+        """Release a place that is reserved."""
         task = self.cluster.reserved.get(key)
         if task is not None:
             self.cluster.release(key)
             self._tell(self._on_deallocate, task, self.job_of(task))
 
     def evict(self, task: Task) -> None:
-        """Let a running pod go: what it holds is free for those who look ahead."""
+        """Mark a running pod as leaving: when the session looks ahead, what it holds is free."""
         if self.cluster.evict(task.key):
             self._tell(self._on_deallocate, task, self.job_of(task))
 
@@ -220,102 +201,17 @@ class Session(Extensions):
             self._tell(self._on_allocate, task, self.job_of(task))
 
     def _tell(self, handlers: Sequence[TaskEvent], task: Task, job: Job) -> None:
-        """Tell plugins what happened to a pod, and note that its queue holds more or less."""
+        """Call the event handlers, and note that the pod's queue holds more or less."""
         for told in handlers:
             told(task)
         self.queue_changes.append(job.queue)
 
     @contextmanager
     def looking_ahead(self) -> Iterator[None]:
-        """Decide as if the pods that are leaving had left; what is placed then waits for them."""
+        """Decide as if the leaving pods had left; a pod placed meanwhile waits for them."""
         before = self.cluster.is_ahead
         self.cluster.look_ahead(True)
         try:
             yield
         finally:
             self.cluster.look_ahead(before)
-
-    def refuse(self, task: Task, plugin: str, reason: Reason) -> Decision:
-        """The decision about a pod that waits whatever the nodes are like, behind its job or its queue's share."""
-        return self._refuse(task, self.job_of(task), plugin, reason, WAITING)
-
-    def _best_rows(self, task: Task, pods: PodClass, among: Array | None, within: NodeSet | None) -> list[int]:
-        """The best nodes that certainly fit, best first."""
-        scores = None if within is None else within.scores
-        while True:
-            rows = pods.now.best(self._most, among, scores)
-            if not self._confirm(task, pods, rows):
-                return rows
-
-    def _confirm(self, task: Task, pods: PodClass, rows: Sequence[int]) -> bool:
-        """Look closely at nodes that may fit; whether there were any."""
-        verdicts = pods.now.verdicts.tobytes()
-        doubtful = [row for row in rows if verdicts[row] != FITS]
-        for row in doubtful:
-            meaning = self._classes.verdicts.meanings[verdicts[row]]
-            if meaning is not None and meaning[1] == MAYBE and meaning[0].confirm is not None:
-                pods.settle_row(row, meaning[0], meaning[0].confirm(task, row))
-        return bool(doubtful)
-
-    def _record(
-        self,
-        task: Task,
-        job: Job,
-        pods: PodClass,
-        rows: list[int],
-        grant: Grant,
-        among: Array | None,
-        within: NodeSet | None,
-    ) -> Decision:
-        states = self.cluster.states
-        names = [states[row].name for row in rows]
-        rejected = [] if names and self._most == 1 else self._rejections(task, pods, among)
-        node = names[0] if names else None
-        scores = pods.scores_of(rows)
-        if within is not None and within.scores is not None:
-            scores.append((within.plugin, within.scores.take(rows).tolist()))
-        decision = Decision(task, job, node, grant, self.cluster.vendors, names, scores, rejected)
-        if node is not None and self.cluster.is_ahead:
-            decision.outcome = WAITING
-            decision.waits_for = [key for key in states[rows[0]].holdings if key in self.cluster.leaving]
-        return decision
-
-    def _rejections(self, task: Task, pods: PodClass, among: Array | None) -> list[RejectedNodes]:
-        """Why nodes were turned down, grouped by plugin and reason."""
-        known, found, counts = self._classes.verdicts, pods.now.verdicts, pods.now.counts
-        if among is not None:
-            found = np.where(among, found, np.uint8(FITS))
-            counts = np.bincount(found)
-        verdicts = found.tobytes()
-        groups: dict[tuple[str, str], RejectedNodes] = {}
-        for verdict in counts.nonzero()[0].tolist():
-            meaning = known.meanings[verdict]
-            if meaning is None or meaning[1] == MAYBE:
-                continue
-            function, code = meaning
-            count = int(counts[verdict])
-            reason = function.reasons[code]
-            group = groups.get((function.plugin, reason))
-            if group is not None:
-                group.count += count
-                continue
-            row = verdicts.index(verdict)
-            render = function.detail(task, row, code, pods.extras.get(function.number))
-            name = self.cluster.states[row].name
-            groups[function.plugin, reason] = RejectedNodes(reason, function.plugin, count, name, render)
-        return list(groups.values())
-
-    def _refuse(
-        self,
-        task: Task,
-        job: Job,
-        plugin: str,
-        reason: Reason,
-        outcome: str | None = None,
-        among: Array | None = None,
-    ) -> Decision:
-        """A pod that no node can take, whatever the nodes are like."""
-        nodes = self.cluster.columns.size if among is None else int(among.sum())
-        example = self.cluster.states[0 if among is None else int(among.argmax())].name if nodes else ""
-        refused = RejectedNodes(reason.name, plugin, nodes, example, lambda: reason.message)
-        return Decision(task, job, None, (), self.cluster.vendors, (), (), [refused], outcome)

@@ -1,11 +1,11 @@
-"""Sessions for cycles one after another over a living cluster: one that stays open where that is the same."""
+"""Session cache: one session per cycle over a live cluster, or one that stays open where the result is the same."""
 
 from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework import points
-from tonnage.framework.extensions import CallObserver
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.registration import CallObserver
 from tonnage.framework.session import Session
 
 _ABOUT_QUEUES = {
@@ -16,11 +16,11 @@ _ORDERS_OF_JOBS = {("priority", points.JOB_ORDER.name), ("gang", points.JOB_ORDE
 
 
 def may_stay_open(session: Session, plugins: Sequence[Plugin]) -> bool:
-    """Whether what plugins know is kept current by the cluster's own events, so that one session does for all time.
+    """Whether the cluster's events keep all that the plugins know current, so that one session serves all cycles.
 
-    What is worked out about queues when a session opens is not, and about plugins of others nothing is known.
+    They do not for what plugins work out about queues when a session opens, nor for plugins that are not trusted.
     """
-    if not all(type(plugin).__module__.startswith("tonnage.plugins.") for plugin in plugins):
+    if not all(plugin.trusted for plugin in plugins):
         return False
     orders = {entry for entry in session.registered if entry[1] == points.JOB_ORDER.name}
     return not _ABOUT_QUEUES & {point for _, point in session.registered} and orders <= _ORDERS_OF_JOBS
@@ -30,39 +30,39 @@ class SessionCache:
     """Hands out a session for each cycle."""
 
     def __init__(
-        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, watch: CallObserver | None = None
+        self, cluster: Cluster, plugins: Sequence[Plugin], *, brief: bool = False, observer: CallObserver | None = None
     ) -> None:
         self.cluster = cluster
         self.plugins = plugins
         self._brief = brief
-        """Whether decisions about pods with a node say nothing of other nodes."""
-        self._watch = watch
+        """Whether decisions about pods with a node leave out other nodes."""
+        self._observer = observer
         self._kept: Session | None = None
 
     def open(self) -> Session:
-        """A session that has concluded nothing yet; to be given back with `done`."""
+        """A session without results; the caller returns it with `done`."""
         if self._kept is not None:
-            self._kept.start_anew()
+            self._kept.reset()
             return self._kept
-        session = Session(self.cluster, self.plugins, brief=self._brief, watch=self._watch)
+        session = Session(self.cluster, self.plugins, brief=self._brief, observer=self._observer)
         if may_stay_open(session, self.plugins):
             self._kept = session
         return session
 
     def done(self, session: Session) -> None:
-        """A cycle is over."""
+        """Take back the session of a finished cycle."""
         if session is not self._kept:
             session.close()
 
     def unplace(self, key: str) -> None:
-        """Give up a place between two cycles."""
+        """Undo a placement between two cycles."""
         if self._kept is not None:
             self._kept.unplace(key)
         else:
             self.cluster.release(key)
 
     def close(self) -> None:
-        """Close what stayed open."""
+        """Close the session that stayed open."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None

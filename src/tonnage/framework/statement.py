@@ -1,7 +1,7 @@
-"""A statement: placements and evictions that belong together, taken as a whole or undone exactly.
+"""Statement: placements and evictions that belong together, committed as a whole or undone exactly.
 
-Each step changes the session's picture at once, so that the next one sees it, and is told to the plugins' event
-handlers; so is its undoing. Leaving the statement without `commit` undoes all of it.
+Each step changes the session at once, so that the next step sees it, and the plugins' event handlers hear of it and of
+its undoing. Leaving the statement without `commit` undoes all steps.
 """
 
 from types import TracebackType
@@ -15,20 +15,20 @@ from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 
 _AGAIN = " (again)"
-"""What the pod is called that will come in place of one that has to go: its own name is not known yet."""
+"""Marks the pod that will replace a victim: its own name is not known yet."""
 
 
 def successor(key: str) -> str:
-    """The key of the pod that will come in place of one that has to go, as long as it has not come."""
+    """The key that stands for the pod that will replace a victim, until that pod exists."""
     return key + _AGAIN
 
 
 class StatementError(Exception):
-    """A step that makes no sense: it would not be possible to undo it."""
+    """A step is invalid, and could not be undone."""
 
 
 class _Step(NamedTuple):
-    """What was done: a placement, or an eviction if that is there."""
+    """A placement; an eviction if `eviction` is set."""
 
     task: Task
     waited: bool = False
@@ -58,7 +58,7 @@ class Statement:
         return len(self._steps)
 
     def place(self, task: Task, among: NodeSet | None = None) -> Decision:
-        """Give a pod a place where it fits now; `among` of all nodes only those."""
+        """Place a pod where it fits now, on the nodes of `among` if it is given."""
         self._check(task)
         waited = task.key in self._session.cluster.waiting
         decision = self._session.place(task, among)
@@ -67,23 +67,23 @@ class Statement:
         return decision
 
     def take(self, decision: Decision) -> None:
-        """Give a pod the place that was decided for it."""
+        """Place a pod as decided before."""
         self._check(decision.task)
         waited = decision.task.key in self._session.cluster.waiting
         self._session.take(decision)
         self._steps.append(_Step(decision.task, waited))
 
     def move(self, task: Task) -> Decision:
-        """Give the pod that will come in place of one that has to go a place."""
+        """Place the pod that will replace a victim."""
         return self.place(msgspec.structs.replace(task, key=successor(task.key)))
 
     def pipeline(self, task: Task, among: NodeSet | None = None) -> Decision:
-        """Give a pod a place where it fits once the pods that are leaving have left."""
+        """Place a pod where it fits once the leaving pods have left."""
         with self._session.looking_ahead():
             return self.place(task, among)
 
     def evict(self, task: Task, beneficiary: str, reason: str) -> None:
-        """Stop a running pod for the job of that name."""
+        """Evict a running pod for the job of that name."""
         self._check(task)
         cluster = self._session.cluster
         if task.key not in cluster.running or task.key in cluster.leaving:
@@ -92,7 +92,7 @@ class Statement:
         self._steps.append(_Step(task, eviction=Eviction(task.key, cluster.holders[task.key], beneficiary, reason)))
 
     def undo(self, mark: int = 0) -> None:
-        """Take back all steps after the mark, the last one first."""
+        """Undo all steps after the mark, the last one first."""
         if self._committed:
             raise StatementError("the statement is committed")
         session = self._session
@@ -106,7 +106,7 @@ class Statement:
                 session.cluster.waiting.pop(step.task.key, None)
 
     def commit(self) -> None:
-        """Keep everything."""
+        """Keep all steps."""
         if self._committed:
             raise StatementError("the statement is committed")
         self._committed = True

@@ -1,1 +1,1 @@
-"""A live cluster: talking to its API server, and keeping the picture of it current."""
+"""The side that faces a cluster's API server: client, informer, leader election."""

@@ -1,7 +1,7 @@
-"""Access to a cluster: which one, and as whom; all of it read and refreshed by the official client.
+"""Access to a cluster: its address and credentials, which the official client reads and refreshes.
 
-A kubeconfig file or the service account of the pod that this process runs in; tokens, client certificates, programs
-that fetch credentials. What is wrong with them is an AccessError that says what to do.
+They come from a kubeconfig file or from the service account of this process's pod: tokens, client certificates,
+programs that fetch credentials. An AccessError says what is wrong with them and what to do.
 """
 
 import os
@@ -20,11 +20,11 @@ from tonnage.kube.errors import AccessError
 
 _DEFAULT_FILE = "~/.kube/config"
 _IDLE, _BETWEEN, _PROBES = 15, 5, 3
-"""A connection on which nothing is heard for that many seconds is probed, and given up after that many probes."""
+"""TCP keepalive: seconds of silence before the first probe and between probes, and probes before giving up."""
 
 
 class Transport(RESTClientObject):
-    """The official client's connections, with probes that notice when the other side has vanished without a word."""
+    """The official client's connections, with TCP keepalive to notice a server that has vanished silently."""
 
     def _create_connector(self) -> aiohttp.TCPConnector:
         return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=_probing_socket)
@@ -41,7 +41,7 @@ def _probing_socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class Access:
-    """Where the API server is and what to show it."""
+    """The address of the API server and the credentials for it."""
 
     def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
         self._file, self._context = _source(kubeconfig), context
@@ -53,9 +53,9 @@ class Access:
         return str(self._configuration.host)
 
     async def open(self) -> Transport:
-        """Read everything and get ready to connect."""
+        """Read the configuration and prepare connections."""
         await self._read()
-        # The environment's proxy is not for an API server on this machine.
+        # An API server on this machine is not reached through the environment's proxy.
         self._configuration.client_session_kwargs = {"trust_env": not _is_loopback(self.server)}
         try:
             self._transport = Transport(self._configuration)
@@ -64,15 +64,15 @@ class Access:
         return self._transport
 
     async def renew(self) -> None:
-        """Read everything again, because the server did not accept what it was shown."""
+        """Read the configuration again, because the server did not accept the credentials."""
         before = self._configuration.cert_file
         await self._read()
         if self._transport is not None and self._configuration.cert_file != before:
-            # Connections made from now on show the new certificate.
+            # New connections use the new certificate.
             self._transport.ssl_context.load_cert_chain(self._configuration.cert_file, self._configuration.key_file)
 
     async def headers(self) -> dict[str, str]:
-        """What goes with every request; a service account's token is read again when it may have changed."""
+        """The headers of every request; a service account's token is read again when it may have changed."""
         try:
             token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         except Exception as error:
@@ -88,7 +88,7 @@ class Access:
                     self._file, self._context, client_configuration=self._configuration, persist_config=False
                 )
         except Exception as error:
-            # The official client lets whatever it stumbles over in a file through.
+            # The official client raises errors of any type for a bad file.
             raise AccessError(f"{self._named()} cannot be used: {_words(error)}") from error
 
     def _named(self) -> str:
@@ -96,7 +96,7 @@ class Access:
 
 
 def _source(kubeconfig: str | None) -> str | None:
-    """The kubeconfig file to read; None means the service account of the pod around this process."""
+    """The kubeconfig file to read; None for the service account of this process's pod."""
     if kubeconfig is not None:
         if not os.path.isfile(os.path.expanduser(kubeconfig)):
             raise AccessError(f"{kubeconfig}: there is no such file; give the path of a kubeconfig file")

@@ -1,7 +1,7 @@
-"""Requests to the API server, over the official client's connections, in raw bytes.
+"""The client of the API server: requests and streams of raw bytes over the official client's connections.
 
-The official client knows how to connect and whom to be; reading objects is ours, because its own way takes dozens of
-times longer. Everything runs on the event loop that opened the client.
+The official client connects and authenticates. Tonnage decodes objects itself, because the official client takes dozens
+of times longer. Everything runs on the event loop that opened the client.
 """
 
 import asyncio
@@ -27,14 +27,13 @@ SUCCESS, REFUSED, CONFLICT, UNKNOWN = "success", "refused", "conflict", "unknown
 
 Query = Mapping[str, str | int]
 Types = tuple[str, str]
-"""Of what is sent, and of what is asked for."""
+"""Content-Type and Accept."""
 Observer = Callable[[str, str, float, str], None]
-"""Told of a write: method, path, seconds, and whether it succeeded, was refused, because of a conflict (409) or
-otherwise, or that this is not known."""
+"""Given the method, path, seconds and outcome of a write: success, conflict (409), refused, or unknown."""
 
 
 class Client:
-    """One way into a cluster; to be closed."""
+    """A client of one cluster; must be closed."""
 
     def __init__(self, access: Access, transport: Transport) -> None:
         self._access = access
@@ -56,7 +55,7 @@ class Client:
         accept: str = JSON,
         timeout: float = 30.0,
     ) -> bytes:
-        """The body of the answer; StatusError for a refusal, ConnectionLostError if the outcome is unknown."""
+        """The body of the answer; StatusError for an error status, ConnectionLostError if the outcome is unknown."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
         started, outcome = time.monotonic(), UNKNOWN
         try:
@@ -76,7 +75,7 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer without end, as it arrives; ConnectionLostError when it breaks or is silent for that long."""
+        """The chunks of an endless answer; ConnectionLostError when it breaks or is silent for that many seconds."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
         async with self._answer("GET", path, query, None, (JSON, JSON), limits) as response:
             yield response.content.iter_any()
@@ -109,7 +108,7 @@ class Client:
     ) -> aiohttp.ClientResponse:
         headers = {
             "Accept": types[1],
-            # Packing and unpacking costs both sides more than the wire does.
+            # Compression costs both sides more than the network does.
             "Accept-Encoding": "identity",
             "Content-Type": types[0],
             "User-Agent": USER_AGENT,
@@ -129,9 +128,9 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:
-    """End an answer, also one without end; a connection on which it was read to its end is used again."""
+    """End an answer, also an endless one; a connection whose answer was read to its end is reused."""
     if response.connection is not None and response.connection.transport is not None:
-        # Without a farewell, which would have to be waited for.
+        # Without a TLS shutdown, which would have to be awaited.
         response.connection.transport.abort()
     response.close()
 

@@ -1,47 +1,38 @@
-"""Comparing the live picture with one made from nothing but a fresh list: what differs, by object.
+"""The comparison of an informer's cluster with one made from a fresh list: the differences, by object.
 
-Two pictures of the same world may number resources, card models and taints differently, so these are compared by what
-they mean. What is only reserved is not in any list, nor which plain cards pods came to sit on; both are taken over from
-the live picture before comparing.
+Two clusters of the same objects may number resources, card models and taints differently, so these are compared by
+meaning. No list shows reservations, nor which plain cards the kubelet gave to pods; the fresh cluster takes both from
+the informer's before comparing.
 """
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import COUNTED, UNLIMITED, Array
+from tonnage.cluster.handlers import HANDLERS
 from tonnage.devices.base import Vendor
 from tonnage.kube.client import Client
 from tonnage.kube.errors import StatusError
-from tonnage.kube.informer import KINDS, FollowedKind
+from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.watch import FORBIDDEN, NOT_FOUND, listing
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.model.kinds import Role, structs_of
+from tonnage.model.storage import CSINode, Namespace
 
-_GROUP_OBJECTS: tuple[type[GroupObject], ...] = (
-    VolcanoPodGroup,
-    KaiPodGroup,
-    CoschedulingPodGroup,
-    VolcanoQueue,
-    KaiQueue,
-    PriorityClass,
-)
+_JOB_OBJECTS = structs_of(Role.POD_GROUP, Role.QUEUE, Role.PRIORITY)
+_OTHERS = structs_of(Role.HYPERNODE, Role.TOPOLOGY, Role.NAMESPACE, Role.STORAGE)
+_KEPT: dict[type[Any], str] = {Namespace: "labels", CSINode: "limits"}
+"""What the cluster keeps of an object, where that is not everything it says."""
 _CARD_ARRAYS = ("card_total", "card_free")
 _NODE_ARRAYS = ("foreign", "node_used", "node_total", "vendor_cards", "particular")
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Something that the live picture has otherwise than a fresh list."""
+    """A field in which the informer's cluster differs from a fresh list."""
 
     object: str
     field: str
@@ -52,10 +43,12 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.object}: {self.field} is {self.live}, a fresh list says {self.fresh}"
 
 
-async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequence[FollowedKind] = KINDS) -> Cluster:
+async def fresh_cluster(
+    client: Client, vendors: Sequence[Vendor], kinds: Sequence[WatchedKind] = EXTENDER_KINDS
+) -> Cluster:
     """A cluster as a complete list shows it now; KubeError if it cannot be listed.
 
-    Kinds that are not installed, or not vital and not ours to see, are left out as in the live picture.
+    It leaves out kinds that are not installed, or not vital and forbidden to list, as the informer does.
     """
     cluster = Cluster(vendors)
     for kind in kinds:
@@ -68,17 +61,17 @@ async def fresh_cluster(client: Client, vendors: Sequence[Vendor], kinds: Sequen
     return cluster
 
 
-async def _list_into(cluster: Cluster, client: Client, kind: FollowedKind) -> None:
+async def _list_into(cluster: Cluster, client: Client, kind: WatchedKind) -> None:
     async for batch, _ in listing(client, kind.resource):
         for change in batch.changes:
             if change.object is not None:
-                kind.put(cluster, change.object)
+                kind.handler.put(cluster, change.object)
 
 
 async def lasting_differences(
-    client: Client, live: Cluster, tries: int = 5, pause: float = 1.0, kinds: Sequence[FollowedKind] = KINDS
+    client: Client, live: Cluster, tries: int = 5, pause: float = 1.0, kinds: Sequence[WatchedKind] = EXTENDER_KINDS
 ) -> list[Difference]:
-    """Differences that stay: what is only on its way differs in one comparison and not, or otherwise, in the next."""
+    """Differences that several comparisons share; a change that is on its way to the informer is in one at most."""
     lasting: list[Difference] | None = None
     for attempt in range(tries):
         if attempt:
@@ -91,12 +84,12 @@ async def lasting_differences(
 
 
 def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
-    """All differences, in the order of nodes and pods; the fresh cluster is given what is reserved in the live one."""
+    """All differences, nodes and pods first; the fresh cluster is given the reservations of the live one."""
     for key, task in sorted(live.reserved.items()):
         holding = live.held(key)
         if holding is not None and key not in fresh.holders:
             fresh.reserve_holding(task, holding)
-    fresh.adopt_seats(live)
+    fresh.holdings.copy_assignments(live.holdings)
     live.settle()
     fresh.settle()
     differences = [*_nodes(live, fresh), *_pods(live, fresh), *_quotas(live, fresh), *_things(live, fresh)]
@@ -136,7 +129,7 @@ def _quotas(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
 
 
 def _things(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
-    """Everything that is kept by name, and the jobs that follow from it."""
+    """Differences in objects that the cluster keeps by name, and in the jobs made of them."""
     mine, theirs = _named(live), _named(fresh)
     for (label, field), ones in mine.items():
         others = theirs[label, field]
@@ -149,24 +142,23 @@ def _things(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
 
 
 def _named(cluster: Cluster) -> dict[tuple[str, str], Mapping[str, object]]:
-    groups, around = cluster.groups, cluster.surroundings
-    given = {(kind.__name__, "what it says"): groups.given(kind) for kind in _GROUP_OBJECTS}
+    groups = cluster.groups
     return {
-        **given,
+        **_said(cluster, _JOB_OBJECTS),
         ("Queue", "what counts"): groups.queues,
         ("PodGroup", "what counts"): groups.groups,
         ("Job", "what is known"): {
             key: (sorted(job.tasks), sorted(job.finished), job.group, job.queue, job.priority, job.is_lost)
             for key, job in groups.jobs.items()
         },
-        ("HyperNode", "what it says"): cluster.hypernodes,
-        ("Topology", "what it says"): cluster.topologies,
-        ("Namespace", "labels"): around.namespaces,
-        ("PersistentVolumeClaim", "what it says"): around.claims,
-        ("PersistentVolume", "what it says"): around.volumes,
-        ("StorageClass", "what it says"): around.classes,
-        ("CSINode", "limits"): around.limits,
+        **_said(cluster, _OTHERS),
     }
+
+
+def _said(cluster: Cluster, structs: Sequence[type[Any]]) -> dict[tuple[str, str], Mapping[str, object]]:
+    """What the cluster keeps of each object, by kind, field and name."""
+    kept = {struct: cast("Mapping[str, object]", HANDLERS[struct].known(cluster)) for struct in structs}
+    return {(struct.__name__, _KEPT.get(struct, "what it says")): things for struct, things in kept.items()}
 
 
 def _state_of(cluster: Cluster, key: str) -> str:
@@ -187,7 +179,7 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
     for name in sorted(mine.resources.keys() | theirs.resources.keys()):
         here, there = mine.resources.get(name), theirs.resources.get(name)
         if here is None or there is None:
-            # A column is made when the first node offers the resource, and stays when the last such node goes.
+            # The cluster adds a column with the first node that offers the resource, and keeps it after the last one.
             columns, position = (mine, here) if here is not None else (theirs, there)
             offered = columns.allocatable[position]
             missing = np.where(offered >= UNLIMITED, offered, 0)
@@ -217,7 +209,7 @@ def _columns(live: Cluster, fresh: Cluster) -> Iterator[Difference]:
         ]
         if meant[0] != meant[1]:
             yield Difference(
-                f"Node/{one.name}", "card models, taints, instances or company", repr(meant[0]), repr(meant[1])
+                f"Node/{one.name}", "card models, taints, instances or tenancy", repr(meant[0]), repr(meant[1])
             )
     if mine.foreign_total != theirs.foreign_total:
         totals = str(mine.foreign_total), str(theirs.foreign_total)

@@ -1,4 +1,4 @@
-"""ConfigMaps: texts by key."""
+"""ConfigMaps as Tonnage reads them: texts by key."""
 
 import msgspec
 
@@ -7,12 +7,12 @@ from tonnage.model.meta import ObjectMeta
 
 
 class ConfigMap(msgspec.Struct, gc=False, frozen=True):
-    """A ConfigMap, as far as it holds text."""
+    """The text data of a ConfigMap."""
 
     metadata: ObjectMeta
     data: dict[str, str] | None = None
 
 
 def one_config_map(namespace: str, name: str) -> Resource:
-    """That one ConfigMap, which need not exist."""
+    """The resource of one ConfigMap, which need not exist."""
     return Resource("ConfigMap", f"/api/v1/namespaces/{namespace}/configmaps", ConfigMap, only=name)

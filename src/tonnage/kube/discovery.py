@@ -1,7 +1,7 @@
-"""What the API server serves: asked every few seconds for as long as somebody waits for a kind to be installed.
+"""The discovery of kinds that the API server serves, every few seconds while a reflector waits for one.
 
-One small request answers for all that wait. Its answer only says when a list is worth trying again; whether a kind is
-there is said by the list itself, because a server that has just started may not know yet all that it will serve.
+One small request serves all waiting reflectors. Its answer only says when to try a list again; the list itself shows
+whether a kind is installed, because a server that has just started may not know all of its kinds yet.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 _PATH = "/apis"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _ACCEPT = f"{_AGGREGATED},{_AGGREGATED.replace('v=v2', 'v=v2beta1')},application/json"
-"""Servers that do not know the first two give the last, which tells groups and versions only."""
+"""Servers that do not know the first two answer with the last, which has groups and versions only."""
 
 
 class _Named(msgspec.Struct, gc=False, frozen=True):
     name: str = ""
     resource: str = ""
-    """The plural name, where it is about a resource."""
+    """The plural name of a resource."""
 
 
 class _Version(msgspec.Struct, gc=False, frozen=True):
@@ -42,11 +42,11 @@ class _Group(msgspec.Struct, gc=False, frozen=True):
 class _Served(msgspec.Struct, frozen=True):
     items: list[_Group] | None = None
     groups: list[_Group] | None = None
-    """In place of items, from servers that tell groups and versions only."""
+    """In place of `items`, from servers that answer with groups and versions only."""
 
 
 class Discovery:
-    """Knows what is served, as of a moment ago."""
+    """The kinds that are served, as of a moment ago."""
 
     def __init__(self, client: Client, every: float) -> None:
         self._client = client
@@ -54,10 +54,10 @@ class Discovery:
         self._lock = asyncio.Lock()
         self._asked_at = float("-inf")
         self._served: frozenset[str] | None = None
-        """Paths of resources, or of versions of groups; nothing if the server does not say."""
+        """Paths of resources, or of versions of groups; None if the server does not answer."""
 
     async def until_served(self, resource: Resource) -> None:
-        """Wait until a list of a resource is worth trying again, which is at the next answer at the earliest."""
+        """Wait until the server may serve a resource, at least until its next answer."""
         while True:
             await asyncio.sleep(self._every)
             served = await self._latest()
@@ -81,7 +81,7 @@ class Discovery:
 
 
 def served_paths(answer: bytes) -> frozenset[str]:
-    """Paths of the resources that an answer names, or of the versions of groups if it names no resources."""
+    """Paths of the resources in an answer, or of the versions of groups that come without resources."""
     served = decode(answer, _Served)
     paths = set[str]()
     for group in (*(served.items or ()), *(served.groups or ())):

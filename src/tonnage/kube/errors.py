@@ -1,4 +1,4 @@
-"""What can go wrong between Tonnage and an API server."""
+"""Errors of requests to an API server."""
 
 import msgspec
 
@@ -6,19 +6,19 @@ from tonnage.model.wire import WireError, decode
 
 
 class KubeError(Exception):
-    """Something about talking to the cluster failed."""
+    """A request to the API server failed."""
 
 
 class AccessError(KubeError):
-    """There is no way to reach a cluster: no configuration, or one that cannot be used."""
+    """No cluster can be reached: the configuration is missing or cannot be used."""
 
 
 class ConnectionLostError(KubeError):
-    """No answer, or not all of it: time-out, reset, end in the middle. Whether a write happened is unknown."""
+    """No answer, or only a part: time-out, reset, early end. Whether a write happened is unknown."""
 
 
 class StatusError(KubeError):
-    """The API server's answer is no success."""
+    """The API server answered with an error status."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
@@ -33,11 +33,11 @@ class StatusError(KubeError):
 
 
 class OutdatedError(KubeError):
-    """What was read so far cannot be continued; only a new list helps."""
+    """The watch cannot be continued; only a new list helps."""
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """How the API server words a refusal."""
+    """A Status object of the API server."""
 
     code: int = 0
     reason: str | None = None
@@ -45,7 +45,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 def refusal(body: bytes | msgspec.Raw, status: int = 0, reason: str = "") -> StatusError:
-    """What the API server said when it refused; what a proxy or a stranger said is shown as it is."""
+    """The error that a Status object tells; the body of another program, such as a proxy, is shown as it is."""
     try:
         said = decode(body, _Status)
     except WireError:

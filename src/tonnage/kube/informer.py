@@ -1,11 +1,8 @@
-"""The live picture: the one `Cluster`, kept current from the API server.
+"""The informer, which keeps the one `Cluster` current from the API server.
 
-One task per kind of object follows it; everything that reads or writes the cluster runs on the same event loop and
-does not wait in between, so that there is one writer and no lock. Long batches are taken in slices, so that decisions
-are not kept waiting behind them.
-
-Reservations are the only thing in the cluster that does not come from the API server. Events never take one away from
-a pod that still exists unbound, and old news about an earlier pod of the same name does not touch it.
+One task per kind lists and watches its objects. Everything that reads or writes the cluster runs on the same event loop
+and does not await in between, so there is one writer and no lock. The informer takes long batches in slices, so that
+decisions do not wait for a whole batch.
 """
 
 import asyncio
@@ -22,116 +19,74 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.kube.client import Client
 from tonnage.kube.discovery import Discovery
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.resource import Change, Resource
 from tonnage.kube.watch import NOT_FOUND, SILENCE, Backoff, ChangeBatch, Reflector
-from tonnage.model.node import Node
-from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.model.quota import ResourceQuota
 
 log = logging.getLogger(__name__)
 
 SLICE = 64
-"""Changes taken over in one go: some milliseconds."""
+"""Changes that the cluster takes without a pause: some milliseconds."""
 _PAUSE = 0.5
-"""Seconds until a question that was not answered is asked again."""
+"""Seconds until an object is looked up again after a failed request."""
 
 
-class FollowedKind(msgspec.Struct, frozen=True):
-    """What the cluster does with one kind of object."""
-
-    resource: Resource
-    put: Callable[[Cluster, Any], None]
-    drop: Callable[[Cluster, str, Any], None]
-    """Forget an object; with it as it was last, if that is known."""
-    known: Callable[[Cluster], Iterable[str]]
-    in_doubt: Callable[[Cluster], Iterable[str]]
-    """Known objects that a list may not show yet, because the cluster learned of them by another way."""
-    is_vital: bool = True
-    """Whether the picture is not complete as long as the server does not let us list them."""
+Listener = Callable[[WatchedKind, Sequence[Change]], None]
+"""Told of changes after the cluster has taken them; must be quick and not raise."""
 
 
-def _put_pod(cluster: Cluster, pod: Pod) -> None:
-    reserved = cluster.reserved.get(pod.key)
-    if reserved is not None and _is_another(reserved.pod, pod):
-        if (pod.metadata.creationTimestamp or "") <= (reserved.pod.metadata.creationTimestamp or ""):
-            # Of two pods of one second the one that was decided about is the later one: the watch tells of the end of
-            # a pod before it shows the next.
-            return
-        cluster.remove_pod(pod.key)
-    cluster.upsert_pod(pod)
+class ChangeHook(msgspec.Struct, frozen=True):
+    """Called around each change that the cluster takes, for callers that compare the state before and after it."""
+
+    before: Callable[[Cluster, Change], Any]
+    after: Callable[[Cluster, Change, Any], None]
+    """Given what `before` returned."""
 
 
-def _drop_pod(cluster: Cluster, key: str, pod: Pod | None) -> None:
-    reserved = cluster.reserved.get(key)
-    if reserved is not None and pod is not None and _is_another(reserved.pod, pod):
-        return
-    cluster.remove_pod(key)
-
-
-def _is_another(one: Pod, other: Pod) -> bool:
-    """Whether two pods of one name are not the same pod."""
-    return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid
-
-
-NODES = FollowedKind(
-    Resource("Node", "/api/v1/nodes", Node, is_namespaced=False),
-    put=Cluster.upsert_node,
-    drop=lambda cluster, key, _node: cluster.remove_node(key),
-    known=lambda cluster: cluster.nodes,
-    in_doubt=lambda cluster: (),
-)
-PODS = FollowedKind(
-    Resource("Pod", "/api/v1/pods", Pod),
-    put=_put_pod,
-    drop=_drop_pod,
-    known=Cluster.pods,
-    in_doubt=lambda cluster: cluster.reserved,
-)
-QUOTAS = FollowedKind(
-    Resource("ResourceQuota", "/api/v1/resourcequotas", ResourceQuota),
-    put=lambda cluster, quota: cluster.quotas.upsert(quota),
-    drop=lambda cluster, key, _quota: cluster.quotas.remove(key),
-    known=lambda cluster: cluster.quotas.keys(),
-    in_doubt=lambda cluster: (),
-)
-KINDS = (NODES, PODS, QUOTAS)
-
-Listener = Callable[[FollowedKind, Sequence[Change]], None]
 Observer = Callable[[str, float], None]
-"""Told the kind, and how many seconds after they were read changes from a watch are in the picture."""
+"""Given the kind of some changes, and the seconds from reading them off a watch until the cluster has them."""
 
 
 class ClusterInformer:
-    """Keeps a cluster current for as long as `run` runs."""
+    """Keeps a cluster current while `run` runs."""
 
     def __init__(
         self,
         client: Client,
         cluster: Cluster,
         backoff: Backoff,
-        kinds: Sequence[FollowedKind] = KINDS,
+        kinds: Sequence[WatchedKind] = EXTENDER_KINDS,
         silence: float = SILENCE,
     ) -> None:
         self.cluster = cluster
         self.problems: dict[str, Problem] = {}
         """Objects that cannot be read, by kind and name."""
         self.synced = asyncio.Event()
-        """Set once every kind was listed, is not installed, or is one that need not be known and may not be listed."""
-        self.listeners: list[Listener] = []
-        """Told about changes after they were taken over; must be quick and not raise."""
+        """Set once every kind was listed, is not installed, or is not vital and may not be listed."""
         self.began = inf
-        """From when on everything was asked for, by the clock that never goes back."""
+        """When `run` began to list, by the monotonic clock."""
         self.applied = 0
-        """How many changes were taken over."""
+        """How many changes the informer has handled."""
         self.observer: Observer | None = None
         self._client = client
         self._kinds = tuple(kinds)
         self._discovery = Discovery(client, backoff.missing)
         self.reflectors = {kind.resource.name: self._reflector(kind.resource, backoff, silence) for kind in kinds}
-        """What follows each kind; kinds that need not be installed have their API group in their name."""
+        """By kind; the name of a kind that need not be installed includes its API group."""
         self._unlisted = set(self.reflectors)
-        self._following: dict[str, asyncio.Task[None]] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._listeners: dict[str, list[Listener]] = {kind: [] for kind in self.reflectors}
+        self._hooks: dict[str, list[ChangeHook]] = {kind: [] for kind in self.reflectors}
+
+    def add_listener(self, kinds: Iterable[WatchedKind], listener: Listener) -> None:
+        """Tell a listener of all changes of these kinds, after the listeners that were added before it."""
+        for kind in kinds:
+            self._listeners[kind.resource.name].append(listener)
+
+    def add_hook(self, kind: WatchedKind, hook: ChangeHook) -> None:
+        """Call a hook around each change of a kind, after the hooks that were added before it."""
+        self._hooks[kind.resource.name].append(hook)
 
     def _reflector(self, resource: Resource, backoff: Backoff, silence: float) -> Reflector:
         until_served = self._discovery.until_served if resource.is_custom else None
@@ -139,48 +94,48 @@ class ClusterInformer:
 
     @property
     def trouble(self) -> dict[str, str]:
-        """What keeps a kind of object from being current, by kind."""
+        """Why objects of a kind may be out of date, by kind."""
         return {kind: reflector.trouble for kind, reflector in self.reflectors.items() if reflector.trouble}
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """List and watch every kind until cancelled."""
         self.began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:
-                tasks.create_task(self._keep_following(kind))
+                tasks.create_task(self._keep_watching(kind))
 
     async def refresh(self) -> None:
-        """List everything anew; returns when that is taken over."""
+        """List every kind anew; returns when the cluster has taken all lists."""
         self._unlisted = set(self.reflectors)
         self.synced.clear()
-        for following in self._following.values():
-            following.cancel()
+        for watch in self._watches.values():
+            watch.cancel()
         await self.synced.wait()
 
-    async def _keep_following(self, kind: FollowedKind) -> None:
-        """Follow a kind, and begin anew when that is ended from outside."""
+    async def _keep_watching(self, kind: WatchedKind) -> None:
+        """Watch a kind, and begin anew when `refresh` cancels that."""
         while True:
-            following = asyncio.create_task(self._follow(kind))
-            self._following[kind.resource.name] = following
+            watch = asyncio.create_task(self._watch(kind))
+            self._watches[kind.resource.name] = watch
             try:
-                await asyncio.wait((following,))
+                await asyncio.wait((watch,))
             finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-            if not following.cancelled():
-                following.result()
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+            if not watch.cancelled():
+                watch.result()
 
-    async def _follow(self, kind: FollowedKind) -> None:
+    async def _watch(self, kind: WatchedKind) -> None:
         async with aclosing(self.reflectors[kind.resource.name].batches()) as batches:
             async for batch in batches:
-                await self._take(kind, batch)
+                await self._take_batch(kind, batch)
 
-    async def _take(self, kind: FollowedKind, batch: ChangeBatch) -> None:
+    async def _take_batch(self, kind: WatchedKind, batch: ChangeBatch) -> None:
         for start in range(0, len(batch.changes), SLICE):
             part = batch.changes[start : start + SLICE]
             for change in part:
-                self._take_one(kind, change)
-            self._tell(kind, part)
+                self.take(kind, change)
+            self.tell(kind, part)
             if self.observer is not None and batch.arrived is not None:
                 self.observer(kind.resource.kind, time.monotonic() - batch.arrived)
             await asyncio.sleep(0)
@@ -191,7 +146,8 @@ class ClusterInformer:
             if not self._unlisted:
                 self.synced.set()
 
-    def _take_one(self, kind: FollowedKind, change: Change) -> None:
+    def take(self, kind: WatchedKind, change: Change) -> None:
+        """Let the cluster take one change, between what the kind's hooks do before and after it."""
         self.applied += 1
         name = f"{kind.resource.name}/{change.key}"
         if change.problem is not None:
@@ -199,34 +155,44 @@ class ClusterInformer:
             log.warning("%s", change.problem)
         else:
             self.problems.pop(name, None)
+        if change.is_gone and change.key:
+            self.problems.pop(name, None)
+        elif change.object is None:
+            return
         try:
-            if change.is_gone and change.key:
-                self.problems.pop(name, None)
-                kind.drop(self.cluster, change.key, change.object)
-            elif change.object is not None:
-                kind.put(self.cluster, change.object)
+            self._apply(kind, change)
         except Exception:
-            # A mistake of ours about one object must not end the picture of all others.
+            # A bug that shows with one object must not stop the informer for all others.
             self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
             log.exception("%s could not be taken over", name)
 
-    async def _drop_unlisted(self, kind: FollowedKind, listed: frozenset[str]) -> None:
-        """Forget what a complete list does not show."""
-        missing = set(kind.known(self.cluster)) - listed
+    def _apply(self, kind: WatchedKind, change: Change) -> None:
+        hooks = self._hooks[kind.resource.name]
+        states = [hook.before(self.cluster, change) for hook in hooks]
+        if change.is_gone:
+            kind.handler.drop(self.cluster, change.key, change.object)
+        else:
+            kind.handler.put(self.cluster, change.object)
+        for hook, state in zip(hooks, states, strict=True):
+            hook.after(self.cluster, change, state)
+
+    async def _drop_unlisted(self, kind: WatchedKind, listed: frozenset[str]) -> None:
+        """Drop known objects that are missing from a complete list."""
+        missing = set(kind.handler.known(self.cluster)) - listed
         doubtful = missing & set(kind.in_doubt(self.cluster))
         gone = [Change(key, is_gone=True) for key in sorted(missing - doubtful)]
         for change in gone:
-            self._take_one(kind, change)
+            self.take(kind, change)
         prefix = f"{kind.resource.name}/"
         for name in [name for name in self.problems if name.startswith(prefix)]:
             if name.removeprefix(prefix) not in listed:
                 del self.problems[name]
-        self._tell(kind, gone)
+        self.tell(kind, gone)
         for key in sorted(doubtful):
             await self._look_up(kind, key)
 
-    async def _look_up(self, kind: FollowedKind, key: str) -> None:
-        """Forget an object that a list did not show if it is not there either; if it is, the watch will tell."""
+    async def _look_up(self, kind: WatchedKind, key: str) -> None:
+        """Drop an object in doubt if the server does not have it either; if it has, the watch will show it."""
         while key in kind.in_doubt(self.cluster):
             try:
                 await self._client.get(kind.resource.path_of(key))
@@ -234,15 +200,16 @@ class ClusterInformer:
             except KubeError as error:
                 if isinstance(error, StatusError) and error.status == NOT_FOUND:
                     break
-                # Nobody else would find out that it is gone.
+                # No list or watch would show that the object is gone, so it is asked for until there is an answer.
                 log.warning("%s: %s", key, error)
                 await asyncio.sleep(_PAUSE)
         if key in kind.in_doubt(self.cluster):
             gone = Change(key, is_gone=True)
-            self._take_one(kind, gone)
-            self._tell(kind, (gone,))
+            self.take(kind, gone)
+            self.tell(kind, (gone,))
 
-    def _tell(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def tell(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
+        """Tell the kind's listeners of changes that the cluster has taken."""
         if changes:
-            for listener in self.listeners:
+            for listener in self._listeners[kind.resource.name]:
                 listener(kind, changes)

@@ -1,4 +1,4 @@
-"""The kinds that the batch scheduler follows besides nodes, pods and quotas: who waits for what, and where it may go.
+"""The kinds of objects that informers watch, from the registry in `model/kinds.py`.
 
 PodGroups, Queues, Topologies and HyperNodes come with definitions of Volcano, KAI and the coscheduling plugin. Where
 such a definition is not installed there are no such objects.
@@ -7,121 +7,63 @@ such a definition is not installed there are no such objects.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.handlers import HANDLERS, ObjectHandler, pods_of
 from tonnage.cluster.jobs.validation import group_faults
-from tonnage.cluster.surroundings import Surroundings
-from tonnage.kube.informer import KINDS, FollowedKind
 from tonnage.kube.resource import Resource
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
-from tonnage.model.hypernode import HyperNode
-from tonnage.model.meta import ObjectMeta
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.model.topology import Topology
-from tonnage.model.wire import Surrounding
+from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.model.kinds import KINDS, ObjectKind, Role, structs_of
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.model.quota import ResourceQuota
 
-_VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
+_VITAL = frozenset({Role.NODE, Role.POD, Role.QUOTA})
+_CHECKED = frozenset({Role.PRIORITY, Role.QUEUE, Role.POD_GROUP})
+"""Roles whose objects may have quantities and durations that cannot be parsed."""
 
 
-def _meta(key: str) -> ObjectMeta:
-    """As much of an object's metadata as its key says."""
-    namespace, _, name = key.rpartition("/")
-    return ObjectMeta(name=name, namespace=namespace or None)
-
-
-def _nobody(_: Cluster) -> Iterable[str]:
+def _no_keys(_: Cluster) -> Iterable[str]:
     return ()
 
 
-def _surrounding(
-    type_: type[Surrounding],
-    path: str,
-    known: Callable[[Surroundings], Iterable[str]],
-    is_namespaced: bool = False,
-) -> FollowedKind:
-    """Namespaces and storage."""
-    return FollowedKind(
-        Resource(type_.__name__, path, type_, is_namespaced),
-        put=Cluster.upsert_surrounding,
-        drop=lambda cluster, key, _thing: cluster.remove_surrounding(type_(_meta(key))),
-        known=lambda cluster: known(cluster.surroundings),
-        in_doubt=_nobody,
-        is_vital=False,
+class WatchedKind(msgspec.Struct, frozen=True):
+    """One kind of objects that an informer watches, and what the cluster does with them."""
+
+    resource: Resource
+    handler: ObjectHandler
+    in_doubt: Callable[[Cluster], Iterable[str]] = _no_keys
+    """Keys that a list may not show yet, because the cluster does not have them from the watch: reserved pods."""
+    is_vital: bool = True
+    """Whether the informer is not synced as long as the server forbids listing the kind."""
+
+
+def _watched(kind: ObjectKind) -> WatchedKind:
+    faults = group_faults if kind.role in _CHECKED else None
+    return WatchedKind(
+        Resource(kind.name, kind.path, kind.struct, kind.is_namespaced, kind.is_custom, faults),
+        HANDLERS[kind.struct],
+        in_doubt=(lambda cluster: cluster.reserved) if kind.role is Role.POD else _no_keys,
+        is_vital=kind.role in _VITAL,
     )
 
 
-def _grouping(
-    type_: type[Any], kind: str, path: str, is_namespaced: bool = False, is_custom: bool = True
-) -> FollowedKind:
-    """Groups of pods, queues and priority classes."""
+WATCHED: dict[type[Any], WatchedKind] = {kind.struct: _watched(kind) for kind in KINDS}
+"""Every kind, by the type of its objects."""
+NODES, PODS, QUOTAS = WATCHED[Node], WATCHED[Pod], WATCHED[ResourceQuota]
+VOLCANO_QUEUES, KAI_QUEUES = WATCHED[VolcanoQueue], WATCHED[KaiQueue]
+QUEUES = tuple(WATCHED[struct] for struct in structs_of(Role.QUEUE))
+POD_GROUPS = tuple(WATCHED[struct] for struct in structs_of(Role.POD_GROUP))
+"""In the order in which they count where several schedulers have a PodGroup of one name."""
 
-    def named(key: str) -> GroupObject:
-        return PriorityClass(_meta(key), 0) if type_ is PriorityClass else type_(_meta(key))
-
-    return FollowedKind(
-        Resource(kind, path, type_, is_namespaced, is_custom, group_faults),
-        put=lambda cluster, thing: cluster.groups.upsert(thing),
-        drop=lambda cluster, key, _thing: cluster.groups.remove(named(key)),
-        known=lambda cluster: cluster.groups.given(type_),
-        in_doubt=_nobody,
-        is_vital=False,
-    )
+EXTENDER_KINDS = (NODES, PODS, QUOTAS)
+"""What the scheduler extender watches."""
+BATCH_KINDS = tuple(WATCHED.values())
+"""What the batch scheduler watches, with the pods of every scheduler."""
 
 
-PRIORITY_CLASSES = _grouping(
-    PriorityClass, "PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses", is_custom=False
-)
-NAMESPACES = _surrounding(Namespace, "/api/v1/namespaces", lambda around: around.namespaces)
-CLAIMS = _surrounding(PersistentVolumeClaim, "/api/v1/persistentvolumeclaims", lambda around: around.claims, True)
-VOLUMES = _surrounding(PersistentVolume, "/api/v1/persistentvolumes", lambda around: around.volumes)
-STORAGE_CLASSES = _surrounding(StorageClass, "/apis/storage.k8s.io/v1/storageclasses", lambda around: around.classes)
-CSI_NODES = _surrounding(CSINode, "/apis/storage.k8s.io/v1/csinodes", lambda around: around.limits)
-
-VOLCANO_GROUPS = _grouping(VolcanoPodGroup, "PodGroup", f"{_VOLCANO}/podgroups", is_namespaced=True)
-VOLCANO_QUEUES = _grouping(VolcanoQueue, "Queue", f"{_VOLCANO}/queues")
-KAI_GROUPS = _grouping(KaiPodGroup, "PodGroup", "/apis/scheduling.run.ai/v2alpha2/podgroups", is_namespaced=True)
-KAI_QUEUES = _grouping(KaiQueue, "Queue", "/apis/scheduling.run.ai/v2/queues")
-COSCHEDULING_GROUPS = _grouping(
-    CoschedulingPodGroup, "PodGroup", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", is_namespaced=True
-)
-TOPOLOGIES = FollowedKind(
-    Resource("Topology", "/apis/kai.scheduler/v1alpha1/topologies", Topology, False, is_custom=True),
-    put=Cluster.upsert_topology,
-    drop=lambda cluster, key, _topology: cluster.remove_topology(key),
-    known=lambda cluster: cluster.topologies,
-    in_doubt=_nobody,
-    is_vital=False,
-)
-HYPERNODES = FollowedKind(
-    Resource("HyperNode", "/apis/topology.volcano.sh/v1alpha1/hypernodes", HyperNode, False, is_custom=True),
-    put=Cluster.upsert_hypernode,
-    drop=lambda cluster, key, _hypernode: cluster.remove_hypernode(key),
-    known=lambda cluster: cluster.hypernodes,
-    in_doubt=_nobody,
-    is_vital=False,
-)
-
-BATCH_KINDS = (
-    *KINDS,
-    PRIORITY_CLASSES,
-    NAMESPACES,
-    CLAIMS,
-    VOLUMES,
-    STORAGE_CLASSES,
-    CSI_NODES,
-    VOLCANO_QUEUES,
-    KAI_QUEUES,
-    VOLCANO_GROUPS,
-    KAI_GROUPS,
-    COSCHEDULING_GROUPS,
-    TOPOLOGIES,
-    HYPERNODES,
-)
-"""All that the batch scheduler follows."""
+def batch_kinds(is_ours: Callable[[Pod], bool]) -> tuple[WatchedKind, ...]:
+    """What a batch scheduler watches that places only its own pods."""
+    own_pods = msgspec.structs.replace(PODS, handler=pods_of(is_ours))
+    return tuple(own_pods if kind is PODS else kind for kind in BATCH_KINDS)

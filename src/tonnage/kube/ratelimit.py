@@ -1,25 +1,25 @@
-"""How often something may be done: so many times at once, and then at a rate."""
+"""The rate limit of writes: a token bucket."""
 
 import asyncio
 
 
 class RateLimit:
-    """Grows with time up to a limit; each time takes one of it."""
+    """A token bucket that fills at a rate, up to the burst."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._per_second = per_second
         self._burst = burst
-        self._left = float(burst)
-        self._since: float | None = None
+        self._tokens = float(burst)
+        self._filled_at: float | None = None
 
     async def take(self) -> None:
-        """Wait until it may be done once more."""
+        """Take one token; waits until there is one."""
         clock = asyncio.get_running_loop().time
         while True:
             now = clock()
-            since = now if self._since is None else self._since
-            self._left, self._since = min(self._burst, self._left + (now - since) * self._per_second), now
-            if self._left >= 1:
-                self._left -= 1
+            since = now if self._filled_at is None else self._filled_at
+            self._tokens, self._filled_at = min(self._burst, self._tokens + (now - since) * self._per_second), now
+            if self._tokens >= 1:
+                self._tokens -= 1
                 return
-            await asyncio.sleep((1 - self._left) / self._per_second)
+            await asyncio.sleep((1 - self._tokens) / self._per_second)

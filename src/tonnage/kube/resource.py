@@ -1,7 +1,7 @@
-"""Kinds of objects on the wire: pages of a list and lines of a watch become changes of typed objects.
+"""Resources of the API server, and the decoding of their lists and watches into changes. Nothing here does I/O.
 
-Nothing here does I/O. An object that cannot be read becomes a problem with its name; what is wrong with the stream
-itself is handed back beside the changes before it, so that those are not lost.
+An object that cannot be decoded becomes a `Problem` with its name. An error in the stream itself is returned beside the
+changes before it, so that those are not lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """Objects of one kind in the whole cluster."""
+    """Objects of one kind under a path of the API server."""
 
     kind: str
     path: str
@@ -33,37 +33,37 @@ class Resource(msgspec.Struct, frozen=True):
     is_custom: bool = False
     """Whether it comes with a CustomResourceDefinition, which need not be installed."""
     faults: Callable[[Any], Sequence[Fault]] | None = None
-    """What is wrong with an object that has the right form."""
+    """Faults that the types of an object do not rule out."""
     only: str = ""
-    """The name of the one object that is meant; empty for all."""
+    """The name of the one object to list and watch; empty for all."""
 
     @property
     def group(self) -> str:
-        """The API group, empty for the core's."""
+        """The API group; empty for the core group."""
         parts = self.path.split("/")
         return parts[2] if parts[1] == "apis" else ""
 
     @property
     def plural(self) -> str:
-        """What the path and access rules call it."""
+        """The plural name in paths and RBAC rules."""
         return self.path.rpartition("/")[2]
 
     @property
     def selection(self) -> dict[str, str | int]:
-        """What lists and watches are asked for besides."""
+        """The query that narrows lists and watches to `only`."""
         return {"fieldSelector": f"metadata.name={self.only}"} if self.only else {}
 
     @property
     def name(self) -> str:
-        """The kind, told from those of other API groups where several schedulers have one of that name."""
+        """The kind; with its API group if it is custom, since several schedulers have a kind of that name."""
         return f"{self.kind}.{self.group}" if self.is_custom else self.kind
 
     def key(self, meta: ObjectMeta) -> str:
-        """What tells an object from all others of its kind."""
+        """The name of an object, with its namespace if it has one."""
         return meta.key if self.is_namespaced else meta.name
 
     def path_of(self, key: str) -> str:
-        """Where one object is."""
+        """The path of one object."""
         if not self.is_namespaced:
             return f"{self.path}/{key}"
         namespace, _, name = key.partition("/")
@@ -72,33 +72,33 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What became known about one object."""
+    """A change of one object: added, modified, deleted, or not decodable."""
 
     key: str
     object: Any = None
-    """As it is now, or as it was last if it is gone; None if it cannot be read."""
+    """The object as it is now, or as it was last if it is gone; None if it cannot be decoded."""
     is_gone: bool = False
     problem: Problem | None = None
-    """Why it cannot be read."""
+    """Why the object cannot be used."""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Part of a list."""
+    """One page of a list."""
 
     changes: list[Change]
     version: str
-    following: str
-    """The token of the next page, empty after the last."""
+    continue_token: str
+    """The token of the next page; empty after the last."""
 
 
 class WatchEvents(msgspec.Struct, frozen=True):
-    """What some lines of a watch say."""
+    """The changes in some lines of a watch."""
 
     changes: list[Change]
     version: str
-    """Where to continue, empty if no line says it."""
+    """The resourceVersion to continue from; empty if no line has one."""
     failure: KubeError | None = None
-    """Why the stream cannot be read on."""
+    """Why the watch cannot be read on."""
 
 
 # -- the wire
@@ -106,7 +106,7 @@ class WatchEvents(msgspec.Struct, frozen=True):
 
 class _ListMeta(msgspec.Struct, gc=False, frozen=True):
     resourceVersion: str = ""  # noqa: N815
-    following: str | None = msgspec.field(default=None, name="continue")
+    continue_token: str | None = msgspec.field(default=None, name="continue")
 
 
 class _List(msgspec.Struct, Generic[T], frozen=True):
@@ -137,18 +137,18 @@ class _Named(msgspec.Struct, gc=False, frozen=True):
 
 
 def read_page(resource: Resource, body: bytes) -> Page:
-    """The objects on a page of a list; WireError if it is no list."""
+    """A page of a list; WireError if the body is no list."""
     try:
         whole = decode(body, _List[resource.type])  # type: ignore[name-defined]
         changes = [_change(resource, thing, is_gone=False) for thing in whole.items or ()]
     except WireError:
         whole = decode(body, _List[msgspec.Raw])
         changes = [_carefully(resource, text, is_gone=False) for text in whole.items or ()]
-    return Page(changes, whole.metadata.resourceVersion, whole.metadata.following or "")
+    return Page(changes, whole.metadata.resourceVersion, whole.metadata.continue_token or "")
 
 
 def read_lines(resource: Resource, lines: Sequence[bytes]) -> WatchEvents:
-    """The changes that lines of a watch tell, as far as they can be read."""
+    """The changes in lines of a watch, up to the first that cannot be decoded."""
     expected = _Event[resource.type]  # type: ignore[name-defined]
     changes: list[Change] = []
     failure: KubeError | None = None
@@ -169,11 +169,11 @@ def read_lines(resource: Resource, lines: Sequence[bytes]) -> WatchEvents:
 
 
 def _read_carefully(resource: Resource, line: bytes, changes: list[Change]) -> KubeError | None:
-    """Take over one line whose object is not what it should be."""
+    """Decode a line whose object does not fit its type, and add its change; an error if the line is none of a watch."""
     try:
         event = decode(line, _Event[msgspec.Raw])
     except WireError as error:
-        # Which object it was about is lost with it.
+        # The line does not tell which object it is about, so only a new list helps.
         return OutdatedError(f"a line of the watch cannot be read ({error.message}): {bytes(line[:80])!r}")
     if event.type == "ERROR":
         return _error(event.object)
@@ -211,13 +211,13 @@ def _carefully(resource: Resource, text: msgspec.Raw, is_gone: bool) -> Change:
 
 
 def _error(text: msgspec.Raw) -> KubeError:
-    """What an ERROR event says."""
+    """The error in an ERROR event."""
     error = refusal(text)
     return OutdatedError(str(error)) if error.status == GONE or error.reason in _EXPIRED else error
 
 
 def _last_version(lines: Sequence[bytes]) -> str:
-    """The version that the last line with a version has: the ones before it need not be asked."""
+    """The resourceVersion of the last line that has one."""
     for line in reversed(lines):
         try:
             version = decode(line, _Event[_Versioned]).object.metadata.resourceVersion

@@ -1,8 +1,8 @@
-"""Following the objects of one kind: a list, then a watch from there, and again when that can no longer go on.
+"""The reflector, which lists and watches the objects of one kind, and its backoff.
 
-A watch that breaks is continued from the last version heard of, so nothing between is missed. Where the server no
-longer knows that version, or a line cannot be read, everything is listed anew; the list ends with the names of all
-that exist, so that what was deleted meanwhile is noticed too.
+After a broken watch the reflector continues from the last resourceVersion it has seen, so it misses no event. If the
+server no longer knows that version, or a line cannot be decoded, it lists everything anew; the list ends with the keys
+of all objects, so that the informer also drops those deleted meanwhile.
 """
 
 import asyncio
@@ -23,26 +23,26 @@ log = logging.getLogger(__name__)
 PAGE = 500
 NOT_FOUND, FORBIDDEN = 404, 403
 SILENCE = 120.0
-"""Seconds without a word, not even a bookmark, after which a connection is given up; servers send one each minute."""
+"""Seconds without an event or bookmark after which a watch is given up; servers send a bookmark each minute."""
 LONGEST_LINE = 64 * 2**20
-"""The API server refuses objects of more than a few megabytes."""
+"""In bytes; the API server refuses objects of more than a few megabytes."""
 _MOST_CONTINUED = 5
-"""Breaks in a row after which a list is tried instead: the server may have been restored to an older state."""
+"""Broken watches in a row after which the reflector lists: the server may be restored from an older backup."""
 _SHORTEST_WATCH, _SPREAD_OF_WATCH = 300, 300
-"""Seconds for which a watch is asked, so that no connection lives for ever and not all end together."""
+"""Range of timeoutSeconds of a watch, so that no connection lives for ever and not all end together."""
 
 
 class Backoff(msgspec.Struct):
-    """How long to wait before trying again: not at all the first time, then twice as long each time, with jitter."""
+    """An exponential backoff with jitter; the first retry comes at once."""
 
     draw: Callable[[], float]
     """A random number from 0 up to 1."""
     first: float = 0.1
     most: float = 10.0
     steady: float = 10.0
-    """Seconds a watch must last for its end to count as the first one."""
+    """Seconds that a watch must last for its end to count as the first failure."""
     missing: float = 2.0
-    """Seconds between looks for a kind that is not installed."""
+    """Seconds between checks for a kind that is not installed."""
 
     def delay(self, failures: int) -> float:
         """Seconds to wait after that many failures in a row."""
@@ -53,19 +53,19 @@ class Backoff(msgspec.Struct):
 
 
 class ChangeBatch(msgspec.Struct, frozen=True):
-    """Changes that became known together, in their order."""
+    """Changes from one page of a list or one read of a watch, in order."""
 
     changes: Sequence[Change]
     listed: frozenset[str] | None = None
-    """With the end of a list: the names of all objects that exist."""
+    """At the end of a list: the keys of all objects that exist."""
     is_refused: bool = False
-    """Whether the server does not let us list; `listed` is unknown then."""
+    """Whether the server forbids listing the kind; `listed` is None then."""
     arrived: float | None = None
-    """From a watch: when it was read, by the monotonic clock."""
+    """When the batch was read off a watch, by the monotonic clock; None for a list."""
 
 
 class Reflector:
-    """Follows one kind of objects without end."""
+    """Lists and watches the objects of one kind without end."""
 
     def __init__(
         self,
@@ -78,24 +78,24 @@ class Reflector:
     ) -> None:
         self.resource = resource
         self.is_missing = False
-        """Whether the server has no such kind; only of one that need not be installed."""
+        """Whether a kind that need not be installed is not."""
         self.lists = 0
-        """How often everything was listed."""
+        """How often the kind was listed completely."""
         self.breaks = 0
-        """How often a connection broke or the server refused."""
+        """How often a connection broke or the server refused a request."""
         self.trouble = ""
-        """What went wrong last, empty while all is well."""
+        """The last error; empty while the watch works."""
         self.heard = time.monotonic()
-        """When the server last said something, be it a bookmark."""
+        """When the server last sent an event or a bookmark."""
         self._client = client
         self._backoff = backoff
         self._silence = silence
         self._page = page
         self._until_served = until_served
-        """Waits until a kind that need not be installed may be there; none if it must be."""
+        """Waits until a kind may be installed; None if the kind is built in."""
 
     async def batches(self) -> AsyncGenerator[ChangeBatch, None]:
-        """Everything that becomes known, for ever; what goes wrong is told in `trouble` and tried again."""
+        """Batches of changes without end; errors go to `trouble` and are retried."""
         clock = asyncio.get_running_loop().time
         version, failures, page = "", 0, self._page
         while True:
@@ -118,7 +118,7 @@ class Reflector:
                             yield ChangeBatch(changes, arrived=self.heard)
                 problem = None
             except OutdatedError as error:
-                # A list that went out of date between its pages is taken in one piece.
+                # After a list that expired between two pages, the next one is asked for without pages.
                 version, page, problem = "", self._page if version else 0, error
             except StatusError as error:
                 if error.status == NOT_FOUND and self._until_served is not None:
@@ -134,7 +134,7 @@ class Reflector:
             except KubeError as error:
                 problem = error
             except Exception as error:
-                # A mistake of ours; begin anew, as a restart of the process would.
+                # A bug: begin anew, as a restart of the process would.
                 log.exception("%s: following failed", self.resource.name)
                 version, problem = "", KubeError(f"{type(error).__name__}: {error}")
             if problem is not None:
@@ -152,7 +152,7 @@ class Reflector:
             log.info("%s: is installed now", self.resource.name)
 
     async def _missing(self, until_served: Callable[[Resource], Awaitable[None]]) -> AsyncIterator[ChangeBatch]:
-        """The server has no such kind, so there are no such objects; returns when it may have it."""
+        """An empty list, since the kind is not installed; ends when it may be."""
         if not self.is_missing:
             log.info("%s: is not installed", self.resource.name)
         self.is_missing, self.trouble = True, ""
@@ -160,7 +160,7 @@ class Reflector:
         await until_served(self.resource)
 
     async def _watch(self, version: str) -> AsyncGenerator[tuple[list[Change], str], None]:
-        """Changes as they come, with the version to continue from, until the server ends the watch."""
+        """Changes with the resourceVersion to continue from, until the server ends the watch."""
         seconds = _SHORTEST_WATCH + int(_SPREAD_OF_WATCH * self._backoff.draw())
         query: dict[str, str | int] = {
             "watch": 1,
@@ -185,24 +185,24 @@ class Reflector:
 
 
 async def listing(client: Client, resource: Resource, size: int = PAGE) -> AsyncIterator[tuple[ChangeBatch, str]]:
-    """Everything there is, page by page, each with the version that all pages show; all names come last.
+    """A complete list, page by page, each with the list's resourceVersion; the last batch has the keys of all objects.
 
-    KubeError where it cannot be listed.
+    KubeError if the server does not answer with a list.
     """
-    names: set[str] = set()
-    following, version = "", ""
-    while following or not version:
-        page = await _read_page(client, resource, following, size)
-        names.update(change.key for change in page.changes)
-        following, version = page.following, version or page.version
+    keys: set[str] = set()
+    token, version = "", ""
+    while token or not version:
+        page = await _read_page(client, resource, token, size)
+        keys.update(change.key for change in page.changes)
+        token, version = page.continue_token, version or page.version
         yield ChangeBatch(page.changes), version
-    yield ChangeBatch((), frozenset(names)), version
+    yield ChangeBatch((), frozenset(keys)), version
 
 
-async def _read_page(client: Client, resource: Resource, following: str, size: int) -> Page:
+async def _read_page(client: Client, resource: Resource, token: str, size: int) -> Page:
     query = {"limit": size, **resource.selection} if size else resource.selection
-    if following:
-        query["continue"] = following
+    if token:
+        query["continue"] = token
     with _outdated_if_gone():
         body = await client.get(resource.path, query)
     try:
@@ -215,7 +215,7 @@ async def _read_page(client: Client, resource: Resource, following: str, size: i
 
 
 class Lines:
-    """Puts lines together from pieces that end anywhere; the last, unfinished one is never handed out."""
+    """The lines of a stream, joined from chunks that may end anywhere; an unfinished last line is never returned."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
@@ -223,7 +223,7 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this piece completes; OutdatedError for one that grows without end."""
+        """The lines that this chunk completes; OutdatedError for a line that is too long."""
         end = chunk.rfind(b"\n")
         if end < 0:
             self._keep(chunk)
@@ -242,14 +242,14 @@ class Lines:
 
 
 def _refused(resource: Resource, verb: str, error: StatusError) -> str:
-    """What is not allowed, and who can change that."""
+    """The message about a request that RBAC forbids, with the ClusterRole rule that would allow it."""
     group = f' of API group "{resource.group}"' if resource.group else ""
     return f"may not {verb} {resource.plural}{group}; let this account list and watch them in a ClusterRole ({error})"
 
 
 @contextmanager
 def _outdated_if_gone() -> Iterator[None]:
-    """410 Gone, whichever way it comes, means that only a new list helps."""
+    """OutdatedError for 410 Gone, after which only a new list helps."""
     try:
         yield
     except StatusError as error:

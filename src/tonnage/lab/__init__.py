@@ -1,1 +1,1 @@
-"""A practice cluster on this machine: etcd, kube-apiserver and kube-scheduler, real ones, for tests and for trying."""
+"""The lab: a real etcd, kube-apiserver and kube-scheduler on this machine, for tests and for trying things out."""

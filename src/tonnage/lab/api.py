@@ -1,7 +1,7 @@
-"""Talking to the practice cluster: plain calls for tests and for filling it, several at a time.
+"""The lab's client of the API server: blocking calls for tests and for filling a lab, several at a time.
 
-The doors have a client of their own (`tonnage.kube`). This one shares nothing with it, so that what tests say about
-the API server's objects does not rest on what they test.
+The programs use another client, `tonnage.kube`. This one shares no code with it, so that tests do not check the API
+server's objects through the code under test.
 """
 
 import http.client
@@ -23,12 +23,12 @@ _TIMEOUT = 30.0
 _IMAGE = "practice"
 _MERGE = "application/merge-patch+json"
 _OVERLOADED = 429
-_BREATH = 0.1
-"""Seconds before a call is repeated that the server had no time for."""
+_RETRY_SECONDS = 0.1
+"""Seconds before a call is repeated that the server refused with 429 Too Many Requests."""
 
 
 class ApiError(Exception):
-    """The API server said no."""
+    """The API server answered with an error status."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -56,13 +56,13 @@ class Api:
         type_: str = "application/json",
         query: Mapping[str, str | int] | None = None,
     ) -> Any:
-        """The decoded answer; ApiError for one that is no success."""
+        """The decoded answer; ApiError for an error status."""
         target = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else encode(body)
         headers = self._headers if data is None else {**self._headers, "Content-Type": type_}
         status, text = self._exchange(method, target, data, headers)
         while status == _OVERLOADED:
-            time.sleep(_BREATH)
+            time.sleep(_RETRY_SECONDS)
             status, text = self._exchange(method, target, data, headers)
         try:
             answer = json.loads(text) if text else None
@@ -93,7 +93,7 @@ class Api:
         return ssl.create_default_context(cafile=self._authority)
 
     def close(self) -> None:
-        """Close the connections that wait for the next call."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -107,18 +107,18 @@ class Api:
         return self.request("PATCH", path, body, type_=type_)
 
     def delete(self, path: str, grace: int = 0) -> Any:
-        """Delete an object; with no grace a pod is gone at once, since no kubelet would confirm its end."""
+        """Delete an object; without a grace period a pod is gone at once, since no kubelet has to confirm its end."""
         return self.request("DELETE", path, query={"gracePeriodSeconds": grace})
 
     # -- objects of the model
 
     def create_nodes(self, nodes: Iterable[Node]) -> None:
-        """Create nodes with the status they have."""
+        """Create nodes, with their status."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda node: self.create("/api/v1/nodes", node_manifest(node)), nodes))
 
     def create_pods(self, pods: Iterable[Pod]) -> None:
-        """Create pods, with the node and the phase they have."""
+        """Create pods, with their node and phase."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self._create_pod, pods))
 
@@ -130,17 +130,17 @@ class Api:
 
 
 def pods_path(namespace: str | None = None) -> str:
-    """Where the pods of a namespace are."""
+    """The path of the pods of a namespace."""
     return f"/api/v1/namespaces/{namespace or 'default'}/pods"
 
 
 def node_manifest(node: Node) -> dict[str, Any]:
-    """A node as the API server takes it."""
+    """A node that the API server accepts."""
     return _new(node)
 
 
 def pod_manifest(pod: Pod) -> dict[str, Any]:
-    """A pod as the API server takes it: every container needs an image, and only classes give priorities."""
+    """A pod that the API server accepts: each container has an image, and no priority is set without a class."""
     plain = _new(pod)
     spec = plain["spec"]
     spec.pop("priority", None)
@@ -150,7 +150,7 @@ def pod_manifest(pod: Pod) -> dict[str, Any]:
 
 
 def _new(thing: Node | Pod) -> dict[str, Any]:
-    """An object without what the API server gives it."""
+    """An object without the metadata that the API server sets."""
     plain = manifest(thing)
     for name in ("uid", "creationTimestamp", "deletionTimestamp"):
         plain["metadata"].pop(name, None)

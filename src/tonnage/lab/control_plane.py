@@ -1,6 +1,6 @@
-"""A control plane of one's own: etcd and kube-apiserver on free loopback ports, in a folder of their own.
+"""The lab's control plane: etcd and kube-apiserver on free loopback ports, in a folder of their own.
 
-Nothing of it outlives the process that started it, except the folder with the logs if that process is killed.
+None of it outlives the process that started it, except the folder with the logs if that process is killed.
 """
 
 import http.client
@@ -23,11 +23,11 @@ ADMIN = "admin"
 _HOST = "127.0.0.1"
 _PATIENCE = 60.0
 _ATTEMPTS = 3
-"""Another process may take a port between our finding it free and the program listening on it."""
+"""Another process may take a port between `free_ports` and the program's listening on it."""
 
 
 class ControlPlane:
-    """A running API server with its database; a context manager that ends both."""
+    """A running API server with its etcd; a context manager that stops both."""
 
     def __init__(self, keep: Path | None = None) -> None:
         self._programs = parts.find()
@@ -39,7 +39,7 @@ class ControlPlane:
                 self._start(attempt)
                 return
             except BaseException as error:
-                # The folder stays: the error names a log in it.
+                # The folder stays, because the error names a log in it.
                 self._stop_programs()
                 if not isinstance(error, LabError) or attempt == _ATTEMPTS or not self._port_was_taken():
                     raise
@@ -53,14 +53,14 @@ class ControlPlane:
         self.stop()
 
     def stop(self) -> None:
-        """End everything; the folder goes too, unless it was given."""
+        """Stop all programs and remove the folder, unless the caller gave it."""
         self._stop_programs()
         self.api.close()
         if self._keep is None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def check(self) -> None:
-        """LabError if a program has ended by itself."""
+        """LabError if a program has exited."""
         for program in self.running:
             program.check()
 
@@ -86,7 +86,7 @@ class ControlPlane:
     # -- starting
 
     def _start(self, attempt: int) -> None:
-        """Start the database and the server on ports of their own."""
+        """Start etcd and the API server on free ports."""
         self._database, peers, self._port = free_ports(3)
         self.server = f"https://{_HOST}:{self._port}"
         self.token = secrets.token_urlsafe(24)
@@ -111,7 +111,7 @@ class ControlPlane:
         self.start_server()
 
     def start_server(self) -> None:
-        """Start the API server on the database as it is; returns when it answers."""
+        """Start the API server on the etcd that runs; returns when it is ready."""
         self.api.close()
         keys = self.folder / "service-accounts.pem"
         self.api_server = self._run(
@@ -127,7 +127,7 @@ class ControlPlane:
                 "token-auth-file": self.folder / "tokens.csv",
                 "authorization-mode": "RBAC",
                 "service-cluster-ip-range": "10.0.0.0/24",
-                # Nobody here takes away the taint of a new node, and nobody makes service accounts.
+                # No controller here removes the not-ready taint of a new node or creates service accounts.
                 "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
             },
         )
@@ -140,9 +140,9 @@ class ControlPlane:
         user: Path | None = None,
         within: Sequence[str] = (),
     ) -> Program:
-        """kube-scheduler with this configuration (KubeSchedulerConfiguration v1), as that user.
+        """Start kube-scheduler with this configuration (KubeSchedulerConfiguration v1), as that user.
 
-        `within` is a command that runs it, if it is to run under circumstances of its own.
+        `within` is a command to run it under, if any.
         """
         (port,) = free_ports(1)
         kubeconfig = user or self.kubeconfig()
@@ -199,9 +199,9 @@ class ControlPlane:
 
 
 def _answers(port: int, path: str, secure: bool = False) -> bool:
-    """Whether something on that loopback port says that it is well."""
+    """Whether the program on that loopback port answers 200 OK."""
     if secure:
-        # The certificate was made by the program itself a moment ago; this asks for health only.
+        # The program has just made its own certificate, and this only asks for its health.
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(_HOST, port, timeout=5, context=context)
@@ -217,7 +217,7 @@ def _answers(port: int, path: str, secure: bool = False) -> bool:
 
 
 def _elliptic_key() -> str:
-    """A new private key on the curve P-256, in PEM; the public half is worked out by whoever reads it."""
+    """A new private key on the curve P-256, in PEM; readers compute the public key from it."""
     secret = (secrets.randbelow(2**255) + 1).to_bytes(32, "big")
     curve = bytes.fromhex("06082a8648ce3d030107")
     content = b"\x02\x01\x01" + b"\x04\x20" + secret + b"\xa0" + bytes([len(curve)]) + curve

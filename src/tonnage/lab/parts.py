@@ -1,8 +1,8 @@
-"""Kubernetes' own programs: where they are kept, and how they are built from source.
+"""The Kubernetes programs of the lab: their build from source, and the cache that keeps them.
 
-Nothing ready-made is downloaded: the Go module in `go/` pins the versions, and Go fetches and builds them, as its own
-settings in the environment say. The programs are kept in the user's cache, in a folder named after their version and
-the module's content, so that they are built once per machine.
+No binary is downloaded: the Go module in `go/` pins the versions, and Go fetches and builds them with the environment's
+own settings. The cache is a folder of the user's, named after the version and the module's content, so that a machine
+builds the programs once.
 """
 
 import fcntl
@@ -25,11 +25,11 @@ _TAIL = 15
 
 
 class PartsError(Exception):
-    """The programs are not there, and why they cannot be."""
+    """The programs are not built; the message says why."""
 
 
 def version() -> tuple[str, str, str]:
-    """The pinned version of Kubernetes: in full, its first and its second number."""
+    """The pinned version of Kubernetes: in full, major and minor."""
     found = _REQUIRED.search((MODULE / "go.mod").read_text())
     assert found, "go.mod requires k8s.io/kubernetes"
     return found[1], found[2], found[3]
@@ -43,7 +43,7 @@ def cache() -> Path:
 
 
 def folder() -> Path:
-    """Where the programs of this version are kept, whether or not they are there."""
+    """The folder for the programs of this version, whether or not it exists."""
     digest = hashlib.sha256()
     for source in sorted(MODULE.rglob("*")):
         if source.is_file():
@@ -52,7 +52,7 @@ def folder() -> Path:
 
 
 def find() -> Path:
-    """The folder with all programs; PartsError says why there is none."""
+    """The folder with all programs; PartsError if they are not built."""
     kept = folder()
     if kept.is_dir():
         return kept
@@ -65,7 +65,7 @@ def find() -> Path:
 
 
 def build(tell: Callable[[str], None]) -> Path:
-    """The folder with all programs, built now if they are not there; takes minutes the first time."""
+    """The folder with all programs; builds them first if need be, which takes minutes."""
     kept = folder()
     if kept.is_dir():
         return kept
@@ -99,7 +99,7 @@ def _build_one(go: str, program: str, into: Path) -> None:
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s -w", *(f"-X {stamp}.{name}={value}" for name, value in values.items())])
     command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(into / program), f"./{program}"]
-    # One setting of CGO for all of them, so that they share what is compiled.
+    # The same CGO setting for all programs, so that they share compiled packages.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     done = subprocess.run(
         command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -115,14 +115,14 @@ def _failure_of(kept: Path) -> Path:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One build at a time; who comes second waits and finds it done."""
+    """A lock for one build at a time; a second process waits and finds the programs built."""
     with open(cache() / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def main() -> int:
-    """Build the programs and say where they are; the exit status is 1 if they cannot be built."""
+    """Build the programs and print their folder; the exit status is 1 if they cannot be built."""
     try:
         sys.stdout.write(f"{build(_say)}\n")
     except PartsError as error:

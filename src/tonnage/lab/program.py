@@ -1,4 +1,4 @@
-"""A running program of the practice cluster: its log, whether it lives, and its certain end."""
+"""The running programs of the lab: start, log, readiness and certain end."""
 
 import os
 import socket
@@ -12,15 +12,15 @@ from pathlib import Path
 TETHER = Path(__file__).with_name("tether.py")
 _TAIL = 20
 _STARTER = ThreadPoolExecutor(1, "starter")
-"""For Linux the parent of a program is the thread that starts it, so that thread must last as long as we do."""
+"""Linux takes the thread that starts a program for its parent, so that thread must last as long as this process."""
 
 
 class LabError(Exception):
-    """The practice cluster does not work: which program, and what its log says."""
+    """A program of the lab failed; the message has the end of its log."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on just now."""
+    """Loopback ports that are free at the moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -32,7 +32,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Program:
-    """A program that writes into a log, and ends with this process at the latest."""
+    """A program that writes to a log file and ends with this process at the latest."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.name = Path(command[0]).name
@@ -46,7 +46,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # A group of its own, so that Ctrl-C reaches only us and we end the programs in order.
+                # In a session of its own, so that Ctrl-C reaches only this process, which stops the programs in order.
                 start_new_session=True,
             )
 
@@ -59,13 +59,13 @@ class Program:
         return self._process.poll() is None
 
     def check(self) -> None:
-        """LabError with the end of the log if the program has ended."""
+        """LabError with the end of the log if the program has exited."""
         status = self._process.poll()
         if status is not None:
             raise LabError(f"{self.name} ended with status {status}; {self._tail()}")
 
     def wait_until(self, ready: Callable[[], bool], what: str, patience: float) -> None:
-        """Ask again and again until the program is ready; LabError if it dies or takes longer than `patience`."""
+        """Poll until the program is ready; LabError if it exits or takes longer than `patience` seconds."""
         deadline = time.monotonic() + patience
         while not ready():
             self.check()
@@ -74,7 +74,7 @@ class Program:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End the program at once, as a crash would: nothing that it holds is worth waiting for."""
+        """Kill the program, since it holds no state worth waiting for."""
         self._process.kill()
         self._process.wait()
 

@@ -1,7 +1,7 @@
-"""Runs a program that ends when the process that started it ends, however that ends.
+"""The tether: a script that runs a program and ends it with the process that started it, however that ends.
 
-Called as a script with the parent's process number and the command. Linux sends a signal to a process whose parent
-dies; elsewhere the program just runs.
+It is called with the parent's process number and the command. Linux kills a process whose parent has died; on other
+systems the program just runs.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def main(parent: int, command: list[str]) -> None:
-    """Become the program, unless the parent is gone already."""
+    """Become the program, unless the parent has already ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:

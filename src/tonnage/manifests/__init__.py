@@ -1,1 +1,1 @@
-"""Kubernetes objects read from files as kubectl prints them."""
+"""Manifests: Kubernetes objects in files as kubectl prints them."""

@@ -1,4 +1,4 @@
-"""What the types of a pod or a node do not say: quantities that can be read, rules that mean something."""
+"""Faults of pods, nodes and quotas that their types do not exclude: bad quantities, ports, priorities and rules."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tonnage.model.quota import ResourceQuota
 
 _PRIORITIES = range(-(2**31), 2**31)
 _PORTS = range(65536)
-"""A port of 0 is one that is not asked for."""
+"""Port 0 means that none is requested."""
 
 
 def _containers(path: str, containers: list[Container] | None) -> Iterator[Fault]:
@@ -28,7 +28,7 @@ def _containers(path: str, containers: list[Container] | None) -> Iterator[Fault
 
 
 def pod_faults(pod: Pod) -> list[Fault]:
-    """Everything for which the pod cannot be scheduled; one that runs holds its devices all the same."""
+    """Every fault that keeps a pod from being scheduled; a running pod holds its devices nevertheless."""
     faults = [
         *_containers("spec.initContainers", pod.spec.initContainers),
         *_containers("spec.containers", pod.spec.containers),
@@ -43,7 +43,7 @@ def pod_faults(pod: Pod) -> list[Fault]:
 
 
 def mended_node(node: Node) -> tuple[Node, list[Fault]]:
-    """The node with 0 of the resources whose quantities cannot be used, and what is wrong with those."""
+    """The node with 0 in place of invalid quantities, and their faults."""
     faults: list[Fault] = []
     kept: dict[str, dict[str, str | int | float] | None] = {}
     for field, offered in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
@@ -56,7 +56,7 @@ def mended_node(node: Node) -> tuple[Node, list[Fault]]:
 
 
 def mended_quota(quota: ResourceQuota) -> tuple[ResourceQuota, list[Fault]]:
-    """The quota without the limits that cannot be used, and what is wrong with those."""
+    """The quota without invalid limits, and their faults."""
     bad = dict(quantity_faults("spec.hard", quota.spec.hard))
     if not bad:
         return quota, []

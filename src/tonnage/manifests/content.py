@@ -1,4 +1,4 @@
-"""What is in a file: its bytes, as text, and places in it."""
+"""The content of a file: its bytes, its text, and lines and columns in it."""
 
 from tonnage.manifests.written import ManifestError, TextError
 
@@ -21,7 +21,7 @@ def file_content(path: str) -> bytes:
 
 
 def as_utf8(data: bytes, source: str) -> bytes:
-    """The text in UTF-8 without a byte order mark; older PowerShells write UTF-16 into files."""
+    """The content in UTF-8 without a byte order mark; older PowerShells write UTF-16."""
     if data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return data.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -31,7 +31,7 @@ def as_utf8(data: bytes, source: str) -> bytes:
 
 
 def as_text(data: bytes, source: str) -> str:
-    """The characters of UTF-8; TextError where it is none."""
+    """UTF-8 as text; TextError at the first byte that is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -39,6 +39,6 @@ def as_text(data: bytes, source: str) -> str:
 
 
 def place(data: bytes, offset: int) -> tuple[int, int]:
-    """The line and the column of a byte, both from 1."""
+    """The line and column of a byte, both counted from 1."""
     start = data.rfind(b"\n", 0, offset) + 1
     return data.count(10, 0, offset) + 1, len(data[start:offset].decode(errors="replace")) + 1

@@ -1,6 +1,6 @@
-"""Objects written in JSON: decoded one by one from the undecoded text, without a plain dictionary on the way.
+"""Objects in JSON text, decoded one by one straight into typed data.
 
-Lines are worked out only for an object that something is wrong with, from where its text begins in the file.
+Lines are computed only for an object with a fault, from the offset of its text in the file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from tonnage.model.wire import Envelope, WireError, decode, texts
 T = TypeVar("T")
 
 _MOST_SEARCHED = 100
-"""In how many broken objects of a file the line of the field is looked for; later ones get their first line."""
+"""In how many faulty objects of a file the field's line is searched; later ones are reported by their first line."""
 _LARGEST_SEARCHED = 1_000_000
 
 
 class _File:
-    """The bytes of a file, and lines by offset; asking in ascending order costs one pass over the file."""
+    """The bytes of a file, and line numbers by offset; ascending offsets cost one pass over the file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -44,7 +44,7 @@ class JsonObject(Written):
         self._raw = raw
         self._file = file
         self._start = start
-        """Where the text begins; inside a parent, its number there."""
+        """The offset of the text in the file, or its index within a parent."""
         self._parent = parent
         self._items: list[msgspec.Raw] = []
         self._starts: list[int] = []
@@ -82,7 +82,7 @@ class JsonObject(Written):
             return path, line
         self._file.searched += 1
         try:
-            # JSON is close enough to YAML to be read as it; where it is not, the object's first line must do.
+            # Almost all JSON is YAML. For the rest, the object's first line is reported.
             node, _ = next(yaml_text.compose(text.decode()))
         except (yaml.YAMLError, UnicodeDecodeError, yaml_text.TooDeepError, StopIteration):
             return path, line
@@ -107,7 +107,7 @@ class JsonObject(Written):
 
 
 def read_json(data: bytes) -> Iterator[JsonObject]:
-    """Every JSON text of a file, one after another; MalformedError where one is not JSON."""
+    """Every JSON text of a file, in order; MalformedError if one is not JSON."""
     file = _File(data)
     for start, raw in texts(data):
         yield JsonObject(raw, file, start)

@@ -1,31 +1,26 @@
-"""From written objects to typed ones: what is kept, what is counted, and what is told about the rest."""
+"""Objects of manifests: typed objects, counts of unused kinds, and a Problem for every fault."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.handlers import HANDLERS
 from tonnage.cluster.jobs.validation import Fault, group_faults
 from tonnage.manifests.check import mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.model.group import GroupObject
 from tonnage.model.hypernode import HyperNode
+from tonnage.model.kinds import BY_HEADER, BY_STRUCT, NAMESPACED, ObjectKind, Role
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
 from tonnage.model.quota import ResourceQuota
-from tonnage.model.storage import PersistentVolumeClaim
+from tonnage.model.storage import Surrounding
 from tonnage.model.topology import Topology
-from tonnage.model.wire import KINDS, NAMESPACED, Surrounding, WireError, convert, is_about_null, without_nulls
+from tonnage.model.wire import WireError, convert, is_about_null, without_nulls
 
 T = TypeVar("T")
 
@@ -45,50 +40,52 @@ _WORDS = {
 
 Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
 """What is read."""
-_GROUPS = (VolcanoPodGroup, CoschedulingPodGroup, VolcanoQueue, KaiPodGroup, KaiQueue, PriorityClass)
+_LISTS = {
+    Role.NODE: "nodes",
+    Role.POD: "pods",
+    Role.QUOTA: "quotas",
+    Role.PRIORITY: "groups",
+    Role.QUEUE: "groups",
+    Role.POD_GROUP: "groups",
+    Role.NAMESPACE: "surroundings",
+    Role.STORAGE: "surroundings",
+    Role.TOPOLOGY: "topologies",
+    Role.HYPERNODE: "hypernodes",
+}
+"""The list of `Manifests` that keeps the objects of each role."""
 
 
 @dataclass(slots=True)
 class Manifests:
-    """What was read from one or several files."""
+    """The objects of one or several files."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     hypernodes: list[HyperNode] = field(default_factory=list)
     topologies: list[Topology] = field(default_factory=list)
     groups: list[GroupObject] = field(default_factory=list)
-    """Groups of pods, queues and priority classes."""
+    """Pod groups, queues and priority classes."""
     quotas: list[ResourceQuota] = field(default_factory=list)
     surroundings: list[Surrounding] = field(default_factory=list)
     """Namespaces and storage."""
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    """How many objects of a kind that Tonnage does not use, by version and kind."""
+    """Numbers of objects that Tonnage does not use, by version and kind."""
 
     def put_into(self, cluster: Cluster, wants: Callable[[Pod], bool] = lambda pod: True) -> None:
-        """Add everything to a picture of the world, of the pods the wanted ones."""
-        for thing in self.surroundings:
-            cluster.upsert_surrounding(thing)
-        for quota in self.quotas:
-            cluster.quotas.upsert(quota)
-        for node in self.nodes:
-            cluster.upsert_node(node)
-        for hypernode in self.hypernodes:
-            cluster.upsert_hypernode(hypernode)
-        for topology in self.topologies:
-            cluster.upsert_topology(topology)
-        for group in self.groups:
-            cluster.groups.upsert(group)
-        for pod in self.pods:
-            if wants(pod):
-                cluster.upsert_pod(pod)
+        """Add everything to a cluster; of the pods, only the wanted ones."""
+        pods = (pod for pod in self.pods if wants(pod))
+        for thing in chain(
+            self.surroundings, self.quotas, self.nodes, self.hypernodes, self.topologies, self.groups, pods
+        ):
+            HANDLERS[type(thing)].put(cluster, thing)
 
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
-    """Where in its list each object stands, by kind and name."""
+    """The index of each object in its list, by kind and name."""
 
     def add(self, name: str, thing: Kept) -> bool:
         """Keep an object; says whether it took the place of an earlier one of the same kind and name."""
-        things: list[Any] = self._things_like(thing)
+        things: list[Any] = getattr(self, _LISTS[BY_STRUCT[type(thing)].role])
         place = self._places.setdefault(name, len(things))
         if place < len(things):
             things[place] = thing
@@ -96,20 +93,9 @@ class Manifests:
         things.append(thing)
         return False
 
-    def _things_like(self, thing: Kept) -> list[Any]:
-        lists: dict[type[Any], list[Any]] = {
-            Node: self.nodes,
-            Pod: self.pods,
-            HyperNode: self.hypernodes,
-            Topology: self.topologies,
-            ResourceQuota: self.quotas,
-        }
-        lists |= dict.fromkeys(_GROUPS, self.groups)
-        return lists.get(type(thing), self.surroundings)
-
 
 class Reader:
-    """Takes the objects of one file, in their order."""
+    """Reads the objects of one file in order."""
 
     def __init__(self, source: str, into: Manifests) -> None:
         self.source = source
@@ -117,7 +103,7 @@ class Reader:
         self._number = 0
 
     def take(self, written: Written, implied: Header | None = None, depth: int = 0) -> None:
-        """Keep an object, the objects of a list, or a problem."""
+        """Keep an object or the objects of a list, or add a Problem."""
         implied = implied or Header()
         try:
             header = written.header()
@@ -145,42 +131,38 @@ class Reader:
             self._tell(written, None, Fault("kind", "kind: Pod or kind: Node", "the kind is missing"))
         elif not version:
             self._tell(written, kind, Fault("apiVersion", "apiVersion: v1", "the version is missing"))
-        elif (type_ := KINDS.get((version, kind))) is None:
+        elif (known := BY_HEADER.get((version, kind))) is None:
             said = f"{version} {kind}"
             self.into.skipped[said] = self.into.skipped.get(said, 0) + 1
         else:
-            self._keep(written, kind, type_)
+            self._keep(written, known)
 
-    def _keep(self, written: Written, kind: str, type_: type[Kept]) -> None:
+    def _keep(self, written: Written, kind: ObjectKind) -> None:
         try:
-            thing = _decode(written, type_)
+            thing: Kept = _decode(written, kind.struct)
         except WireError as error:
-            self._tell(written, kind, _fault(error))
+            self._tell(written, kind.name, _fault(error))
             return
         if not thing.metadata.name:
-            self._tell(written, kind, Fault("metadata.name", "a name", "the object has no name"))
+            self._tell(written, kind.name, Fault("metadata.name", "a name", "the object has no name"))
             return
-        key, faults = thing.metadata.name, list[Fault]()
+        faults = list[Fault]()
         if isinstance(thing, Node):
             thing, faults = mended_node(thing)
         elif isinstance(thing, Pod):
             faults = pod_faults(thing)
-            key = thing.key
         elif isinstance(thing, ResourceQuota):
             thing, faults = mended_quota(thing)
-            key = thing.key
-        elif isinstance(thing, PersistentVolumeClaim | VolcanoPodGroup | KaiPodGroup):
-            key = thing.key
-        if isinstance(thing, _GROUPS):
+        elif isinstance(thing, GroupObject):
             faults = group_faults(thing)
         for fault in faults:
-            self._tell(written, kind, fault)
-        if faults and isinstance(thing, _GROUPS):
+            self._tell(written, kind.name, fault)
+        if faults and isinstance(thing, GroupObject):
             # A queue or group without the bound that was meant would let too much start: its pods wait instead.
             return
-        if self.into.add(f"{kind}/{key}", thing):
+        if self.into.add(f"{kind.name}/{kind.key(thing.metadata)}", thing):
             message = "the object is given more than once; this later one is used"
-            self._tell(written, kind, Fault("metadata.name", "each object once", message))
+            self._tell(written, kind.name, Fault("metadata.name", "each object once", message))
 
     def _tell(self, written: Written, kind: str | None, fault: Fault) -> None:
         got = _SHAPE.search(fault.message)
@@ -216,7 +198,7 @@ def _decode(written: Written, type_: type[T]) -> T:
 
 
 def _fault(error: WireError) -> Fault:
-    """A wire error in words; which kind of value was found stays in it until its place is known."""
+    """A wire error in words; the kind of value found stays in the message until its line is known."""
     if shape := _SHAPE.fullmatch(error.message):
         wanted = [word for word in shape[1].split(" | ") if word != "null"]
         expected = " or ".join(_WORDS.get(word, word) for word in wanted)

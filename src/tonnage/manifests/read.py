@@ -1,7 +1,7 @@
-"""Reading Kubernetes objects as kubectl prints them: a list, single objects, several documents; JSON or YAML.
+"""The reader of manifests as kubectl prints them: a list, single objects or several documents, in JSON or YAML.
 
-A file that cannot be read is a ManifestError. Anything wrong with one object is a Problem with the object's name and
-the line, and never hides the other objects. Kinds that Tonnage does not use are counted.
+A file that cannot be read raises ManifestError. A fault of one object is a Problem with the object's name and line, and
+never hides other objects. Kinds that Tonnage does not use are counted.
 """
 
 import gc
@@ -21,7 +21,7 @@ __all__ = ["ManifestError", "Manifests", "read_bytes", "read_files"]
 
 STANDARD_INPUT = "-"
 _LARGEST_TRIED_AS_YAML = 10_000_000
-"""Bytes up to which a text that looks like JSON and is not is tried as YAML; nobody writes longer ones like that."""
+"""Bytes up to which a text that begins like JSON but is invalid is tried as YAML; nobody writes longer ones."""
 
 
 def read_files(paths: Sequence[str], stdin: BinaryIO | None = None) -> Manifests:
@@ -38,7 +38,7 @@ def read_files(paths: Sequence[str], stdin: BinaryIO | None = None) -> Manifests
 
 
 def read_bytes(data: bytes, source: str, into: Manifests) -> None:
-    """Every object of one text; `source` is how messages name it."""
+    """Every object of one text; messages name it by `source`."""
     reader = Reader(source, into)
     found = False
     with _without_garbage_collection():
@@ -51,7 +51,7 @@ def read_bytes(data: bytes, source: str, into: Manifests) -> None:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The tree of a big YAML file is no garbage; searching it for some, again and again, takes twice the reading."""
+    """Pause garbage collection, which would traverse the tree of a big YAML file again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -67,7 +67,7 @@ def _documents(data: bytes, source: str) -> Iterable[Written]:
     try:
         return list(read_json(data))
     except MalformedError as error:
-        # A text that is JSON up to where it was cut off is no YAML either, and trying would take long for a big one.
+        # JSON that was cut off is no YAML either, and trying would take long for a big file.
         if error.is_cut_off:
             message = "the text ends too early; was it cut off?"
         else:

@@ -1,7 +1,6 @@
-"""One object as it is written in a file, whatever the file's format, and the error of a file that cannot be read.
+"""Written objects: one object of a file in any format, and the errors of files that cannot be read.
 
-The reader asks a written object what it is, decodes it into typed data and, when something is wrong, asks on which
-line of the file a field stands.
+The reader takes a written object's header, decodes the object into typed data and looks up the line of a faulty field.
 """
 
 from abc import ABC, abstractmethod
@@ -13,15 +12,15 @@ import msgspec
 T = TypeVar("T")
 
 DEEPEST = 200
-"""Nesting beyond this is no Kubernetes object, and composing it would exhaust the stack."""
+"""The deepest nesting that is read; no Kubernetes object is deeper, and composing one would exhaust the stack."""
 
 
 class ManifestError(ValueError):
-    """A file that cannot be read at all: which one, where in it, and what to do."""
+    """A file that cannot be read; the message says where and what to do."""
 
 
 class TextError(ManifestError):
-    """Text that cannot be read, and the place in the file where that shows."""
+    """Text that cannot be read, with the line and column of the error."""
 
     def __init__(self, source: str, line: int | None, column: int | None, message: str) -> None:
         place = (f" line {line}" if line else "") + (f" column {column}" if column else "")
@@ -32,20 +31,20 @@ class TextError(ManifestError):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What an object says it is."""
+    """The kind and version that an object states."""
 
     kind: str | None = None
     version: str | None = None
     is_list: bool = False
-    """Whether it holds other objects: it has items, or is a bare sequence."""
+    """Whether the object holds other objects: it has items, or it is a bare sequence."""
 
 
 class Written(ABC):
-    """One object of a file. Methods that read it raise WireError for what is wrong with this object alone."""
+    """One object of a file. Its reading methods raise WireError for faults of this object alone."""
 
     @abstractmethod
     def header(self) -> Header:
-        """What the object says it is."""
+        """The kind and version that the object states."""
 
     @abstractmethod
     def items(self) -> Sequence["Written"]:
@@ -61,11 +60,11 @@ class Written(ABC):
 
     @abstractmethod
     def peek(self, *names: str) -> str | None:
-        """The text under these names, if there is one that can be read; raises nothing."""
+        """The text at this path of names; None if there is none. Never raises."""
 
     @abstractmethod
     def find(self, path: str, got: str = "") -> tuple[str, int]:
-        """A field's path and its line, or the nearest line known; raises nothing.
+        """A field's path and its line, or the nearest known line. Never raises.
 
-        Where the path says `[...]` for some entry of a map, the first entry of the kind in `got` is named instead.
+        `[...]` in the path means some entry of a map; it is replaced by the first entry whose kind is `got`.
         """

@@ -1,7 +1,7 @@
-"""The nodes of a composed YAML document: what scalars mean, keys with their values, plain data.
+"""Nodes of a composed YAML document: the values of scalars, the entries of mappings, plain data.
 
-Scalars are read the way kubectl reads them: timestamps and times of day stay text, 1e3 is a number, yes is true. A key
-twice in one mapping is refused. What aliases expand to is limited, so that no text can exhaust memory.
+Scalars are read as kubectl reads them: timestamps and times of day stay text, 1e3 is a number, yes is true. A duplicate
+key in a mapping is an error. The expansion of aliases is limited, so that no text can exhaust memory.
 """
 
 import re
@@ -22,11 +22,11 @@ MERGE = re.compile(r"<<$")
 _KINDS = {"str": "str", "int": "int", "float": "float", "bool": "bool", "null": "null", "map": "object", "seq": "array"}
 _MOST_DIGITS = 100
 ALIASES_MAY_ADD = 500_000
-"""How many values aliases may add to those that a document spells out."""
+"""The number of values that aliases may add to those that a document spells out."""
 
 
 class ValueBudget:
-    """How many more values may be made of a document, and the file to name when there are too many."""
+    """The number of values that a document may still produce, and the file to name if there are too many."""
 
     def __init__(self, source: str, left: int) -> None:
         self.source = source
@@ -42,7 +42,7 @@ class ValueBudget:
 
 
 def line_of(node: Node) -> int:
-    """The line on which a node begins, from 1."""
+    """The line on which a node begins, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
@@ -52,7 +52,7 @@ def short_tag(node: Node) -> str:
 
 
 def kind_of(node: Node) -> str:
-    """What a node holds, in the words of wire errors."""
+    """The kind of a node's value, in the words of wire errors."""
     return _KINDS.get(short_tag(node), short_tag(node))
 
 
@@ -62,7 +62,7 @@ def is_null(node: Node) -> bool:
 
 
 def scalar(node: ScalarNode, path: str) -> object:
-    """What a scalar means; WireError if its tag does not fit its text."""
+    """The value of a scalar; WireError if its tag does not fit its text."""
     text = node.value
     match short_tag(node):
         case "str" | "merge":
@@ -90,7 +90,7 @@ def _integer(text: str) -> int | str:
 
 
 def entries(node: MappingNode, path: str, budget: ValueBudget, depth: int = 0) -> dict[str, tuple[Node, Node]]:
-    """Key and value by key text, merged mappings below the node's own keys."""
+    """Key and value nodes by key; the node's own keys override merged mappings."""
     own: dict[str, tuple[Node, Node]] = {}
     merged: list[Node] = []
     for key, value in node.value:

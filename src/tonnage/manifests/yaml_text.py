@@ -1,6 +1,6 @@
-"""Objects written in YAML: a tree of nodes per document, so that every field knows its line.
+"""Objects in YAML text: a tree of nodes per document, in which every field knows its line.
 
-Nesting is limited, so that no text can exhaust the stack; `yaml_nodes` says what the nodes mean.
+Nesting is limited, so that no text can exhaust the stack. `yaml_nodes` reads the values of nodes.
 """
 
 import re
@@ -34,7 +34,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
 
 class TooDeepError(Exception):
-    """Raised while composing; the line is where the nesting went too far."""
+    """Nesting beyond the limit, raised while composing; `line` is where it was exceeded."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -42,7 +42,7 @@ class TooDeepError(Exception):
 
 
 def loader_class(base: type[Any]) -> type[Any]:
-    """A loader with kubectl's idea of scalars, and with a limit on nesting, on top of one of PyYAML's."""
+    """A subclass of a PyYAML loader that reads scalars as kubectl does and limits nesting."""
 
     class Loader(base):  # type: ignore[misc]
         yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
@@ -74,7 +74,7 @@ Loader = loader_class(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def find(node: Node, path: str, got: str = "") -> tuple[str, int]:
-    """The line of a path below a node, or of the nearest node above it, and the path with `[...]` made plain."""
+    """The line of a path below a node, or of the nearest node above it, and the path with `[...]` resolved."""
     line, shown = line_of(node), ""
     for step in _STEP.finditer(path):
         name = step[1] if step[1] is not None else step[2]
@@ -148,7 +148,7 @@ class YamlObject(Written):
 
 
 def compose(text: str) -> Iterator[tuple[Node, int]]:
-    """The root of every document that is not empty, and how many nodes were composed so far for it."""
+    """The root of every document that is not empty, and the number of its nodes."""
     loader = Loader(text)
     try:
         while loader.check_node():
@@ -161,7 +161,7 @@ def compose(text: str) -> Iterator[tuple[Node, int]]:
 
 
 def documents(text: str, source: str) -> Iterator[tuple[Node, ValueBudget]]:
-    """The root of every document that is not empty, and what may be made of it; TextError where it is no YAML."""
+    """The root of every document that is not empty, with its budget of values; TextError if the text is no YAML."""
     try:
         for node, composed in compose(text):
             yield node, ValueBudget(source, composed + ALIASES_MAY_ADD)
@@ -180,7 +180,7 @@ def documents(text: str, source: str) -> Iterator[tuple[Node, ValueBudget]]:
 
 
 def read_yaml(text: str, source: str) -> Iterator[YamlObject]:
-    """Every document of a YAML text; ManifestError where the text is no YAML."""
+    """Every document of a YAML text; ManifestError if the text is no YAML."""
     for node, budget in documents(text, source):
         yield YamlObject(node, budget)
 

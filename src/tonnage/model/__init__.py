@@ -1,1 +1,1 @@
-"""Typed data: Kubernetes objects as Tonnage reads them, quantities, selection rules, problems."""
+"""The model: Kubernetes objects as typed data, quantities, selection rules and problems."""

@@ -8,11 +8,11 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0
 
 
 class DurationError(ValueError):
-    """A text that is no duration."""
+    """A text that is not a duration."""
 
 
 def seconds(text: str, *, may_be_negative: bool = False) -> float:
-    """How many seconds a duration has."""
+    """A duration in seconds."""
     if text == "0":
         return 0.0
     whole = _WHOLE.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Groups of pods and the queues they wait in, as Volcano and KAI write them, and priority classes.
+"""PodGroups and Queues of Volcano and KAI, and priority classes.
 
 Both schedulers call their objects PodGroup and Queue; the version tells them apart. `cluster/jobs/group.py` and
 `cluster/jobs/queue.py` make one form of both.
@@ -13,11 +13,11 @@ from tonnage.model.meta import NOTHING, ObjectMeta
 Quantities = dict[str, str | int | float]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=-1, le=1e18)]
-"""An amount; -1 stands for no bound."""
+"""An amount; -1 means no limit."""
 
 
 class NetworkTopology(msgspec.Struct, gc=False, frozen=True):
-    """Within which HyperNodes the pods of a group of Volcano's are to be."""
+    """The HyperNodes that the pods of a Volcano PodGroup must stay within."""
 
     mode: Literal["hard", "soft", ""] = ""
     highestTierAllowed: Count | None = None
@@ -25,13 +25,13 @@ class NetworkTopology(msgspec.Struct, gc=False, frozen=True):
 
 
 class SubGroupPolicy(msgspec.Struct, gc=False, frozen=True):
-    """Parts of a group of Volcano's, of which only the name is read."""
+    """A subgroup of a Volcano PodGroup; only its name is read."""
 
     name: str = ""
 
 
 class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
-    """What a group of Volcano's asks for."""
+    """The specification of a Volcano PodGroup."""
 
     minMember: Count = 0
     minTaskMember: dict[str, Count] | None = None
@@ -43,7 +43,7 @@ class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class GroupStatus(msgspec.Struct, gc=False, frozen=True):
-    """How far a group has come. Only its phase is read; the rest is what others may have written."""
+    """The status of a PodGroup. Tonnage reads only the phase; other controllers may write the rest."""
 
     phase: str | None = None
     conditions: Any = None
@@ -54,7 +54,7 @@ class GroupStatus(msgspec.Struct, gc=False, frozen=True):
 
 
 class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
-    """A PodGroup of Volcano."""
+    """A Volcano PodGroup."""
 
     metadata: ObjectMeta
     spec: VolcanoGroupSpec = VolcanoGroupSpec()
@@ -66,11 +66,11 @@ class VolcanoPodGroup(msgspec.Struct, gc=False, frozen=True):
 
 
 class CoschedulingPodGroup(VolcanoPodGroup, frozen=True):
-    """A PodGroup of the coscheduling plugin, which has fewer of the same fields."""
+    """A PodGroup of the coscheduling plugin, with a subset of Volcano's fields."""
 
 
 class TopologyConstraint(msgspec.Struct, gc=False, frozen=True):
-    """Within which domains of a Topology the pods of a group of KAI's are to be."""
+    """The domains of a Topology that the pods of a KAI PodGroup must stay within."""
 
     topology: str | None = None
     requiredTopologyLevel: str | None = None
@@ -78,7 +78,7 @@ class TopologyConstraint(msgspec.Struct, gc=False, frozen=True):
 
 
 class SubGroup(msgspec.Struct, gc=False, frozen=True):
-    """A part of a group of KAI's with a minimum of its own."""
+    """A subgroup of a KAI PodGroup, with a minimum of its own."""
 
     name: str
     minMember: Count | None = None
@@ -88,7 +88,7 @@ class SubGroup(msgspec.Struct, gc=False, frozen=True):
 
 
 class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
-    """What a group of KAI's asks for."""
+    """The specification of a KAI PodGroup."""
 
     minMember: Count | None = None
     minSubGroup: Count | None = None
@@ -102,13 +102,13 @@ class KaiGroupSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class KaiGroupStatus(msgspec.Struct, gc=False, frozen=True):
-    """What others may have written about a group of KAI's; nothing of it is read."""
+    """The status of a KAI PodGroup, written by other controllers; Tonnage does not read it."""
 
     schedulingConditions: Any = None
 
 
 class KaiPodGroup(msgspec.Struct, gc=False, frozen=True):
-    """A PodGroup of KAI."""
+    """A KAI PodGroup."""
 
     metadata: ObjectMeta
     spec: KaiGroupSpec = KaiGroupSpec()
@@ -124,13 +124,13 @@ class KaiPodGroup(msgspec.Struct, gc=False, frozen=True):
 
 
 class Guarantee(msgspec.Struct, gc=False, frozen=True):
-    """What a queue of Volcano's keeps for itself even while it does not use it."""
+    """The resources reserved for a Volcano Queue even while it does not use them."""
 
     resource: Quantities | None = None
 
 
 class VolcanoQueueSpec(msgspec.Struct, gc=False, frozen=True):
-    """The share of a queue of Volcano's."""
+    """The specification of a Volcano Queue."""
 
     weight: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 1
     capability: Quantities | None = None
@@ -142,15 +142,15 @@ class VolcanoQueueSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class QueueStatus(msgspec.Struct, gc=False, frozen=True):
-    """Whether a queue takes jobs."""
+    """The status of a Volcano Queue: whether it takes jobs."""
 
     state: str | None = None
     allocated: Any = None
-    """What others may have written; it is not read."""
+    """Written by other controllers; Tonnage does not read it."""
 
 
 class VolcanoQueue(msgspec.Struct, gc=False, frozen=True):
-    """A Queue of Volcano."""
+    """A Volcano Queue."""
 
     metadata: ObjectMeta
     spec: VolcanoQueueSpec = VolcanoQueueSpec()
@@ -158,7 +158,7 @@ class VolcanoQueue(msgspec.Struct, gc=False, frozen=True):
 
 
 class KaiQueueResource(msgspec.Struct, gc=False, frozen=True):
-    """A queue's share of one resource: GPUs in cards, processors in thousandths, memory in millions of bytes."""
+    """A queue's share of one resource: GPUs in cards, CPU in millicores, memory in millions of bytes."""
 
     quota: Share = 0
     overQuotaWeight: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0
@@ -174,7 +174,7 @@ class KaiQueueResources(msgspec.Struct, gc=False, frozen=True):
 
 
 class KaiQueueSpec(msgspec.Struct, gc=False, frozen=True):
-    """The shares and rules of a queue of KAI's."""
+    """The specification of a KAI Queue."""
 
     parentQueue: str | None = None
     resources: KaiQueueResources = KaiQueueResources()
@@ -184,7 +184,7 @@ class KaiQueueSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class KaiQueueStatus(msgspec.Struct, gc=False, frozen=True):
-    """What others may have written about a queue of KAI's; nothing of it is read."""
+    """The status of a KAI Queue, written by other controllers; Tonnage does not read it."""
 
     allocated: Any = None
     allocatedNonPreemptible: Any = None
@@ -192,7 +192,7 @@ class KaiQueueStatus(msgspec.Struct, gc=False, frozen=True):
 
 
 class KaiQueue(msgspec.Struct, gc=False, frozen=True):
-    """A Queue of KAI."""
+    """A KAI Queue."""
 
     metadata: ObjectMeta
     spec: KaiQueueSpec = KaiQueueSpec()
@@ -200,7 +200,7 @@ class KaiQueue(msgspec.Struct, gc=False, frozen=True):
 
 
 class PriorityClass(msgspec.Struct, gc=False, frozen=True):
-    """A name for a priority."""
+    """A PriorityClass: a priority with a name."""
 
     metadata: ObjectMeta
     value: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -209,4 +209,4 @@ class PriorityClass(msgspec.Struct, gc=False, frozen=True):
 PodGroup = VolcanoPodGroup | KaiPodGroup
 QueueObject = VolcanoQueue | KaiQueue
 GroupObject = PodGroup | QueueObject | PriorityClass
-"""Objects that say which pods belong together, and whose turn they wait for."""
+"""Objects that form jobs and queues."""

@@ -1,4 +1,4 @@
-"""A HyperNode as Tonnage reads it: Volcano's word for nodes that are near each other in the network."""
+"""HyperNodes: Volcano's objects for nodes that are close to each other in the network."""
 
 from typing import Annotated
 
@@ -11,26 +11,26 @@ NODE, HYPERNODE = "Node", "HyperNode"
 
 
 class ExactMatch(msgspec.Struct, gc=False, frozen=True):
-    """The one of that name."""
+    """Selects the node or HyperNode of one name."""
 
     name: str = ""
 
 
 class RegexMatch(msgspec.Struct, gc=False, frozen=True):
-    """All with a name in which the pattern is found."""
+    """Selects all names in which the pattern is found."""
 
     pattern: str = ""
 
 
 class LabelMatch(msgspec.Struct, gc=False, frozen=True):
-    """All nodes whose labels meet everything that is said here."""
+    """Selects all nodes whose labels meet every requirement."""
 
     matchLabels: dict[str, str] | None = None
     matchExpressions: list[Expression] | None = None
 
 
 class MemberSelector(msgspec.Struct, gc=False, frozen=True):
-    """Which nodes or HyperNodes are meant; exactly one of the three is given."""
+    """A selector of nodes or HyperNodes; exactly one of the three is given."""
 
     exactMatch: ExactMatch | None = None
     regexMatch: RegexMatch | None = None
@@ -38,14 +38,14 @@ class MemberSelector(msgspec.Struct, gc=False, frozen=True):
 
 
 class Member(msgspec.Struct, gc=False, frozen=True):
-    """Nodes or HyperNodes that belong to one."""
+    """Members of a HyperNode: nodes or other HyperNodes."""
 
     type: str
     selector: MemberSelector = MemberSelector()
 
 
 class HyperNodeSpec(msgspec.Struct, gc=False, frozen=True):
-    """How near its members are to each other, the lower the nearer, and which they are."""
+    """The tier of a HyperNode, lower for members that are closer to each other, and its members."""
 
     tier: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
     tierName: str | None = None
@@ -53,7 +53,7 @@ class HyperNodeSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class HyperNode(msgspec.Struct, gc=False, frozen=True):
-    """Nodes that are near each other in the network, or groups of such."""
+    """A HyperNode: nodes that are close to each other in the network, or HyperNodes of such nodes."""
 
     metadata: ObjectMeta
     spec: HyperNodeSpec

@@ -1,10 +1,10 @@
-"""What every Kubernetes object carries."""
+"""Object metadata, which every Kubernetes object has."""
 
 import msgspec
 
 
 class OwnerReference(msgspec.Struct, gc=False, frozen=True):
-    """What an object belongs to."""
+    """A reference to the owner of an object."""
 
     name: str = ""
     controller: bool = False
@@ -24,7 +24,7 @@ class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def key(self) -> str:
-        """Namespace and name, which tell an object from all others of its kind that are there at the same time."""
+        """Namespace and name, unique among objects of one kind that exist at the same time."""
         return f"{self.namespace or 'default'}/{self.name}"
 
 

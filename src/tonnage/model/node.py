@@ -1,4 +1,4 @@
-"""A Kubernetes node as Tonnage reads it."""
+"""Nodes as Tonnage reads them."""
 
 import msgspec
 
@@ -7,21 +7,21 @@ from tonnage.model.selection import Taint
 
 
 class NodeSpec(msgspec.Struct, gc=False, frozen=True):
-    """What was asked of the node."""
+    """The specification of a node."""
 
     unschedulable: bool | None = None
     taints: list[Taint] | None = None
 
 
 class NodeImage(msgspec.Struct, gc=False, frozen=True):
-    """A container image that the node has, under all its names."""
+    """A container image on a node, with all its names."""
 
     names: list[str] | None = None
     sizeBytes: int = 0
 
 
 class NodeStatus(msgspec.Struct, gc=False, frozen=True):
-    """What the node offers."""
+    """The status of a node: its capacity, what is allocatable, and its images."""
 
     capacity: dict[str, str | int | float] | None = None
     allocatable: dict[str, str | int | float] | None = None

@@ -1,6 +1,6 @@
-"""Patterns for names, written for Go's matcher, which takes as long as a name is long whatever the pattern.
+"""Name patterns in Go's syntax, whose matcher needs time linear in the length of a name, whatever the pattern.
 
-Python's takes exponential time for some patterns, so that those are refused, together with what Go does not know or
+Python's matcher takes exponential time for some patterns. Those are refused, as is syntax that Go does not know or
 writes differently.
 """
 

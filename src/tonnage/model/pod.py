@@ -1,4 +1,4 @@
-"""A Kubernetes pod as Tonnage reads it."""
+"""Pods as Tonnage reads them."""
 
 import msgspec
 
@@ -8,14 +8,14 @@ from tonnage.model.storage import PodVolume
 
 
 class ResourceRequirements(msgspec.Struct, gc=False, frozen=True):
-    """What a container asks for and may use at most."""
+    """The requests and limits of a container."""
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
 class SecurityContext(msgspec.Struct, gc=False, frozen=True):
-    """The one security setting that matters here."""
+    """The security context of a container; only `privileged` is read."""
 
     privileged: bool | None = None
 
@@ -28,7 +28,7 @@ class EnvVar(msgspec.Struct, gc=False, frozen=True):
 
 
 class ContainerPort(msgspec.Struct, gc=False, frozen=True):
-    """A port of a container, which may be one of the node's too."""
+    """A port of a container, which may also be a host port."""
 
     containerPort: int = 0
     hostPort: int = 0
@@ -49,24 +49,24 @@ class Container(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def image_name(self) -> str:
-        """The image as nodes call it: with a tag."""
+        """The image with its tag, as nodes list it."""
         name = self.image or ""
         return name if not name or name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether this init container keeps running beside the others."""
+        """Whether this init container is a sidecar, which keeps running beside the app containers."""
         return self.restartPolicy == "Always"
 
 
 class SchedulingGate(msgspec.Struct, gc=False, frozen=True):
-    """Something that must be lifted before the pod may be scheduled."""
+    """A scheduling gate; the pod cannot be scheduled until all gates are removed."""
 
     name: str
 
 
 class PodSpec(msgspec.Struct, gc=False, frozen=True):
-    """What the pod asks for."""
+    """The specification of a pod."""
 
     containers: list[Container] = []
     initContainers: list[Container] | None = None
@@ -85,14 +85,14 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     priorityClassName: str | None = None
 
 
-class PodStatus(msgspec.Struct, gc=False, frozen=True):
-    """How far the pod has come."""
+class ReportedPodStatus(msgspec.Struct, gc=False, frozen=True):
+    """The status of a pod as the API server has it; its status in its job is a `PodStatus` of `cluster.jobs.job`."""
 
     phase: str | None = None
     nominatedNodeName: str | None = None
-    """The node that was made free for the pod, or that somebody wishes it to go to."""
+    """The node on which preemption makes room for the pod, or which an external controller proposes."""
     startTime: str | None = None
-    """When the node took the pod on."""
+    """When the kubelet acknowledged the pod."""
 
 
 class Pod(msgspec.Struct, gc=False, frozen=True):
@@ -100,11 +100,11 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    status: ReportedPodStatus = ReportedPodStatus()
 
     @property
     def key(self) -> str:
-        """Namespace and name, which tell a pod from all others alive at the same time."""
+        """Namespace and name, unique among pods that exist at the same time."""
         return self.metadata.key
 
     @property
@@ -117,7 +117,7 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def node(self) -> str | None:
-        """The node the pod is bound to, if it is."""
+        """The node that the pod is bound to, if any."""
         return self.spec.nodeName or None
 
     @property
@@ -127,10 +127,10 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether the pod has ended and holds nothing any more; one that is terminating still holds everything."""
+        """Whether the pod has ended and holds nothing; a terminating pod still holds everything."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the pod has done its work."""
+        """Whether the pod has succeeded."""
         return self.status.phase == "Succeeded"

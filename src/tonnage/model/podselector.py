@@ -1,4 +1,4 @@
-"""What rules about other pods mean: which pods a selector is about, whatever node they are on."""
+"""Pod selectors: the pods that a rule about other pods selects, whatever node they are on."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from tonnage.model.wire import comparable
 
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""The label by which every namespace carries its own name."""
+"""The label with the namespace's own name, which every namespace has."""
 
 
 def requirements(selector: LabelSelector) -> tuple[Expression, ...]:
@@ -31,7 +31,7 @@ def meets(labels: Mapping[str, str], wanted: Iterable[Expression]) -> bool:
 
 
 class PodSelector:
-    """Pods by namespace and labels; two that mean the same are equal."""
+    """Pods by namespace and labels; selectors of the same meaning are equal."""
 
     __slots__ = ("_hash", "chosen", "key", "labels", "namespaces")
 
@@ -43,9 +43,9 @@ class PodSelector:
     ) -> None:
         self.namespaces = frozenset(namespaces)
         self.labels = labels
-        """What the labels of pods must meet: nothing for all pods; None means no pod at all."""
+        """The requirements on labels of pods: empty for all pods, None for no pod at all."""
         self.chosen = chosen
-        """What the labels of further namespaces must meet: nothing for all namespaces; None means none of them."""
+        """The requirements on labels of further namespaces: empty for all namespaces, None for none of them."""
         self.key = comparable((sorted(self.namespaces), labels, chosen))
         self._hash = hash(self.key)
 
@@ -56,13 +56,13 @@ class PodSelector:
         return isinstance(other, PodSelector) and self.key == other.key
 
     def matches(self, namespace: str, labels: Mapping[str, str], known: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether a pod is meant; `known` has the labels of namespaces."""
+        """Whether the selector selects a pod; `known` has the labels of namespaces."""
         if self.labels is None or not meets(labels, self.labels):
             return False
         return namespace in self.namespaces or (self.chosen is not None and self._chooses(namespace, known))
 
     def _chooses(self, namespace: str, known: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether a namespace has the labels; one whose labels are not known has only its name."""
+        """Whether a namespace meets the requirements; a namespace that is not known has only its name as a label."""
         assert self.chosen is not None
         labels = known.get(namespace)
         if labels is None and any(expression.key != NAMESPACE_NAME for expression in self.chosen):
@@ -70,7 +70,7 @@ class PodSelector:
         return meets({**(labels or {}), NAMESPACE_NAME: namespace}, self.chosen)
 
     def anchors(self) -> Iterator[tuple[str, str]]:
-        """Labels of which a pod must have one to be meant; nothing if it may be any pod."""
+        """Labels of which a selected pod has at least one; nothing if any pod may be selected."""
         for expression in self.labels or ():
             if expression.operator == "In":
                 for value in dict.fromkeys(expression.values or ()):

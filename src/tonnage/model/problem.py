@@ -1,4 +1,4 @@
-"""Something wrong with one object of the cluster: kept and shown, never fatal."""
+"""Problems: faults of single objects of the cluster, kept and shown, never fatal."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=False):
     field: str
     """The annotation or field, such as `metadata.annotations[hami.io/node-nvidia-register]`."""
     position: str
-    """Where inside the field: an element and a field name, a path, or a line of a file; empty if the whole of it."""
+    """Where inside the field: an element and a field name, a path, or a line of a file; empty for the whole field."""
     expected: str
     message: str
 

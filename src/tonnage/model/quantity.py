@@ -75,17 +75,17 @@ def nano(value: str | int | float) -> int:
 
 
 def milli(value: str | int | float) -> int:
-    """The quantity in thousandths of its unit, rounded away from zero: how processors are counted."""
+    """The quantity in thousandths of its unit, rounded away from zero: the way CPU is counted."""
     return max(-LARGEST, min(LARGEST, _away_from_zero(nano(value), NANO // MILLI)))
 
 
 def whole(value: str | int | float) -> int:
-    """The quantity in whole units, rounded away from zero: how bytes, pods and devices are counted."""
+    """The quantity in whole units, rounded away from zero: the way bytes, pods and devices are counted."""
     return _away_from_zero(nano(value), NANO)
 
 
 def exact(value: str | int | float) -> int | None:
-    """The quantity if it is a whole number, else nothing."""
+    """The quantity if it is a whole number."""
     units, rest = divmod(nano(value), NANO)
     return None if rest else units
 

@@ -1,4 +1,4 @@
-"""ResourceQuotas as Tonnage reads them: what the pods of a namespace may have together."""
+"""ResourceQuotas: limits on what all pods of a namespace hold together."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from tonnage.model.meta import ObjectMeta
 
 
 class QuotaSpec(msgspec.Struct, gc=False, frozen=True):
-    """The limits by resource, and which of the namespace's pods are meant."""
+    """The limits by resource, and the scopes that choose pods of the namespace."""
 
     hard: dict[str, str | int | float] | None = None
     scopes: list[str] | None = None
@@ -14,7 +14,7 @@ class QuotaSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class ResourceQuota(msgspec.Struct, gc=False, frozen=True):
-    """A quota of a namespace; several of them hold side by side."""
+    """A quota of a namespace; several quotas apply at the same time."""
 
     metadata: ObjectMeta
     spec: QuotaSpec = QuotaSpec()

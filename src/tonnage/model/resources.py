@@ -1,6 +1,6 @@
 """Resource names and a pod's effective request.
 
-Processors are counted in thousandths, everything else in whole units. The effective request follows Kubernetes: init
+CPU is counted in millicores, everything else in whole units. The effective request follows Kubernetes: init
 containers run one after another before the others, sidecars keep running from their turn on, overhead comes on top.
 """
 
@@ -19,9 +19,9 @@ NATIVE = (CPU, MEMORY, STORAGE, PODS)
 
 Amounts = dict[str, int]
 UNSTATED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
-"""What a container that does not say how much it needs counts in Kubernetes' scores."""
+"""What Kubernetes' scores count for a container without requests."""
 Additions = tuple[int, int]
-"""What containers that say nothing add to a pod's requests for scores: processors and memory."""
+"""What containers without requests add to a pod's requests in scores: CPU and memory."""
 
 
 class NegativeAmountError(ValueError):
@@ -29,7 +29,7 @@ class NegativeAmountError(ValueError):
 
 
 def amount(name: str, quantity: str | int | float) -> int:
-    """A quantity as the integer in which that resource is counted."""
+    """A quantity as an integer in the unit of its resource."""
     return milli(quantity) if name == CPU else whole(quantity)
 
 
@@ -96,14 +96,14 @@ def effective_request(pod: Pod) -> Amounts:
 
 
 def unstated(pod: Pod, requests: Mapping[str, int]) -> Additions:
-    """What the containers that do not say what they need add to the pod's effective request; an explicit 0 is said."""
+    """What containers without requests add to the pod's effective request in scores; an explicit 0 is a request."""
     spec = pod.spec
     if not spec.initContainers:
-        processors = memory = 0
+        cpu = memory = 0
         for container in spec.containers:
-            processors += 0 if _states(container, CPU) else UNSTATED[CPU]
+            cpu += 0 if _states(container, CPU) else UNSTATED[CPU]
             memory += 0 if _states(container, MEMORY) else UNSTATED[MEMORY]
-        return processors, memory
+        return cpu, memory
     raised = effective_request(_raised(without_nonsense(pod)))
     return raised.get(CPU, 0) - requests.get(CPU, 0), raised.get(MEMORY, 0) - requests.get(MEMORY, 0)
 
@@ -114,7 +114,7 @@ def _states(container: Container, name: str) -> bool:
 
 
 def _raised(pod: Pod) -> Pod:
-    """The pod with requests for what its containers do not say."""
+    """The pod with default requests where its containers have none."""
 
     def raised(container: Container) -> Container:
         texts: dict[str, str | int | float] = {CPU: f"{UNSTATED[CPU]}m", MEMORY: UNSTATED[MEMORY]}
@@ -128,7 +128,7 @@ def _raised(pod: Pod) -> Pod:
 
 
 def without_nonsense(pod: Pod) -> Pod:
-    """The pod without quantities that cannot be read or are below zero: what one that runs holds at least."""
+    """The pod without quantities that are unreadable or negative: the least that it holds if it runs."""
 
     def readable(quantities: Mapping[str, str | int | float] | None) -> dict[str, str | int | float]:
         return {name: quantity for name, quantity in (quantities or {}).items() if _makes_sense(name, quantity)}

@@ -1,7 +1,7 @@
-"""Which nodes a pod may run on: selectors, affinity, spread, taints and tolerations, as data with their meaning.
+"""Node selection rules: selectors, affinity, topology spread, taints and tolerations, as data with their meaning.
 
 The matching functions here are the definition, for one node at a time; plugins may evaluate the same rules over
-columns. What rules about other pods mean is in `podselection`.
+columns. `podselector` has the selectors of rules about other pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,28 +31,28 @@ class NodeSelector(msgspec.Struct, gc=False, frozen=True):
 
 
 class PreferredTerm(msgspec.Struct, gc=False, frozen=True):
-    """A term that is only wished for, and how much."""
+    """A preferred term with its weight."""
 
     weight: int = 0
     preference: SelectorTerm = SelectorTerm()
 
 
 class NodeAffinity(msgspec.Struct, gc=False, frozen=True):
-    """A pod's wishes about nodes; only the required part decides where it may run."""
+    """A pod's node affinity; only the required part filters nodes."""
 
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
     preferredDuringSchedulingIgnoredDuringExecution: list[PreferredTerm] | None = None
 
 
 class LabelSelector(msgspec.Struct, gc=False, frozen=True):
-    """Requirements on the labels of pods or namespaces that must all hold; an empty one means all of them."""
+    """Requirements on the labels of pods or namespaces that must all hold; an empty selector selects everything."""
 
     matchLabels: dict[str, str] | None = None
     matchExpressions: list[Expression] | None = None
 
 
 class PodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
-    """Some pods, and the label of nodes that says which nodes belong together."""
+    """A selector of pods, and the node label whose values are the topology domains."""
 
     topologyKey: str = ""
     labelSelector: LabelSelector | None = None
@@ -63,21 +63,21 @@ class PodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
 
 
 class WeightedPodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
-    """A term that is only wished for, and how much."""
+    """A preferred term with its weight."""
 
     weight: int = 0
     podAffinityTerm: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(msgspec.Struct, gc=False, frozen=True):
-    """Which pods a pod wants to be near, or far from."""
+    """The pods that a pod must or would rather be near, or far from."""
 
     requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
     preferredDuringSchedulingIgnoredDuringExecution: list[WeightedPodAffinityTerm] | None = None
 
 
 class TopologySpreadConstraint(msgspec.Struct, gc=False, frozen=True):
-    """How evenly a pod and those like it are to be spread over groups of nodes."""
+    """A limit on how unevenly pods may spread over topology domains."""
 
     maxSkew: int = 0
     topologyKey: str = ""
@@ -98,7 +98,7 @@ class Affinity(msgspec.Struct, gc=False, frozen=True):
 
 
 class Taint(msgspec.Struct, gc=False, frozen=True):
-    """A mark on a node that keeps pods away unless they tolerate it."""
+    """A taint, which keeps pods off a node unless they tolerate it."""
 
     key: str
     effect: str = ""
@@ -106,7 +106,7 @@ class Taint(msgspec.Struct, gc=False, frozen=True):
 
 
 class Toleration(msgspec.Struct, gc=False, frozen=True):
-    """A pod's permission to ignore taints."""
+    """A toleration, with which a pod ignores taints."""
 
     key: str | None = None
     operator: str | None = None
@@ -118,7 +118,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 NODE_NAME_FIELD = "metadata.name"
 KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What a cordoned node stands for, so that pods that tolerate it may still run there."""
+"""The taint that a cordoned node counts as having, so that pods that tolerate it may still run there."""
 
 
 class SelectionError(ValueError):
@@ -134,7 +134,7 @@ def integer(text: str | None) -> int | None:
 
 
 def check(expression: Expression) -> None:
-    """Refuse an expression that has no meaning."""
+    """Raise SelectionError for an expression without meaning."""
     values = expression.values or []
     if expression.operator not in OPERATORS:
         raise SelectionError(f"operator {expression.operator!r} of {expression.key} is none of {', '.join(OPERATORS)}")
@@ -145,7 +145,7 @@ def check(expression: Expression) -> None:
 
 
 def check_term(term: SelectorTerm) -> None:
-    """Refuse a term about nodes that has no meaning."""
+    """Raise SelectionError for a node term without meaning."""
     for expression in (*(term.matchExpressions or ()), *(term.matchFields or ())):
         check(expression)
     for expression in term.matchFields or ():
@@ -154,7 +154,7 @@ def check_term(term: SelectorTerm) -> None:
 
 
 def holds(expression: Expression, value: str | None) -> bool:
-    """Whether a label's value, or its absence, meets the expression; one that `check` refuses is never met."""
+    """Whether a label's value, or its absence, meets the expression; an invalid expression is never met."""
     values = expression.values or []
     match expression.operator:
         case "In":

@@ -1,4 +1,4 @@
-"""Storage as Tonnage reads it: the volumes of pods, claims, persistent volumes, classes, and limits of nodes."""
+"""Storage objects: volumes of pods, claims, persistent volumes, classes and nodes' volume limits; and namespaces."""
 
 import msgspec
 
@@ -11,17 +11,17 @@ LOST = "Lost"
 
 
 class ClaimSource(msgspec.Struct, gc=False, frozen=True):
-    """The claim that a pod's volume is."""
+    """A volume of a pod that is a claim."""
 
     claimName: str = ""
 
 
 class EphemeralSource(msgspec.Struct, gc=False, frozen=True):
-    """A claim that is made for the pod; its name follows from those of the pod and the volume."""
+    """A volume of a pod for which Kubernetes creates a claim, named after the pod and the volume."""
 
 
 class PodVolume(msgspec.Struct, gc=False, frozen=True):
-    """A volume of a pod, as far as it decides where the pod may go."""
+    """A volume of a pod; only fields that restrict its node are read."""
 
     name: str = ""
     persistentVolumeClaim: ClaimSource | None = None
@@ -35,7 +35,7 @@ class StorageRequest(msgspec.Struct, gc=False, frozen=True):
 
 
 class ClaimSpec(msgspec.Struct, gc=False, frozen=True):
-    """What a claim asks for, and the volume it got."""
+    """The specification of a claim, with the volume that it is bound to."""
 
     volumeName: str | None = None
     storageClassName: str | None = None
@@ -46,13 +46,13 @@ class ClaimSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class ClaimStatus(msgspec.Struct, gc=False, frozen=True):
-    """How far a claim has come."""
+    """The status of a claim."""
 
     phase: str | None = None
 
 
 class PersistentVolumeClaim(msgspec.Struct, gc=False, frozen=True):
-    """A claim to storage."""
+    """A PersistentVolumeClaim."""
 
     metadata: ObjectMeta
     spec: ClaimSpec = ClaimSpec()
@@ -64,27 +64,27 @@ class PersistentVolumeClaim(msgspec.Struct, gc=False, frozen=True):
 
 
 class ClaimReference(msgspec.Struct, gc=False, frozen=True):
-    """The claim that a volume belongs to."""
+    """A reference to the claim that a volume is bound to."""
 
     name: str = ""
     namespace: str | None = None
 
 
 class VolumeNodeAffinity(msgspec.Struct, gc=False, frozen=True):
-    """The nodes that reach a volume."""
+    """The nodes from which a volume can be reached."""
 
     required: NodeSelector | None = None
 
 
 class CSISource(msgspec.Struct, gc=False, frozen=True):
-    """The driver of a volume, and what the driver calls it."""
+    """The CSI driver of a volume, and the driver's handle for it."""
 
     driver: str = ""
     volumeHandle: str = ""
 
 
 class VolumeSpec(msgspec.Struct, gc=False, frozen=True):
-    """What a volume is."""
+    """The specification of a volume."""
 
     capacity: dict[str, str | int | float] | None = None
     accessModes: list[str] | None = None
@@ -96,7 +96,7 @@ class VolumeSpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class PersistentVolume(msgspec.Struct, gc=False, frozen=True):
-    """A piece of storage."""
+    """A PersistentVolume."""
 
     metadata: ObjectMeta
     spec: VolumeSpec = VolumeSpec()
@@ -104,7 +104,7 @@ class PersistentVolume(msgspec.Struct, gc=False, frozen=True):
 
 
 class TopologyRequirement(msgspec.Struct, gc=False, frozen=True):
-    """A label of nodes and the values it may have."""
+    """A node label and the values it may have."""
 
     key: str
     values: list[str] = []
@@ -117,7 +117,7 @@ class TopologyTerm(msgspec.Struct, gc=False, frozen=True):
 
 
 class StorageClass(msgspec.Struct, gc=False, frozen=True):
-    """How volumes come into being."""
+    """A StorageClass: how volumes are provisioned."""
 
     metadata: ObjectMeta
     provisioner: str = ""
@@ -126,26 +126,26 @@ class StorageClass(msgspec.Struct, gc=False, frozen=True):
 
 
 class DriverLimit(msgspec.Struct, gc=False, frozen=True):
-    """How many volumes a node can have of a driver."""
+    """The number of volumes of a driver that a node can have."""
 
     count: int | None = None
 
 
 class NodeDriver(msgspec.Struct, gc=False, frozen=True):
-    """A driver on a node."""
+    """A CSI driver on a node."""
 
     name: str
     allocatable: DriverLimit | None = None
 
 
 class CSINodeSpec(msgspec.Struct, gc=False, frozen=True):
-    """The drivers of a node."""
+    """The CSI drivers of a node."""
 
     drivers: list[NodeDriver] = []
 
 
 class CSINode(msgspec.Struct, gc=False, frozen=True):
-    """What a node of the same name can do with volumes."""
+    """A CSINode: the drivers and volume limits of the node of the same name."""
 
     metadata: ObjectMeta
     spec: CSINodeSpec = CSINodeSpec()
@@ -155,3 +155,7 @@ class Namespace(msgspec.Struct, gc=False, frozen=True):
     """A namespace, for its labels."""
 
     metadata: ObjectMeta
+
+
+Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
+"""Objects beside nodes and pods that say where pods may go."""

@@ -1,6 +1,6 @@
-"""Times as Kubernetes writes them (RFC 3339), and as the engine counts them: seconds since 1970.
+"""Timestamps: RFC 3339 as Kubernetes writes it, and seconds since 1970 as the engine counts.
 
-This is reading and writing only; what time it is now is told to the engine by whoever uses it.
+The engine never reads a clock; its caller passes the current time.
 """
 
 import re
@@ -11,7 +11,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d
 
 
 class TimestampError(ValueError):
-    """A text that is no time."""
+    """A text that is not a time."""
 
 
 @lru_cache(maxsize=4096)
@@ -26,7 +26,7 @@ def timestamp(text: str) -> float:
 
 
 def known_timestamp(text: str | None) -> float | None:
-    """The same; nothing if there is no text, or none that is a time."""
+    """The same, or nothing for a missing or unreadable text."""
     try:
         return timestamp(text) if text else None
     except TimestampError:
@@ -34,10 +34,10 @@ def known_timestamp(text: str | None) -> float | None:
 
 
 def rfc3339(seconds: float) -> str:
-    """A number of seconds since 1970, without their fraction."""
+    """Seconds since 1970 as RFC 3339, without a fraction."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
 
 
 def rfc3339_micro(seconds: float) -> str:
-    """A number of seconds since 1970, with six digits of their fraction, which Leases need."""
+    """Seconds since 1970 as RFC 3339 with six decimals, which Leases need."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""A Topology as KAI writes it: how a cluster is divided, by which labels of nodes, from the widest to the narrowest."""
+"""Topologies: KAI's objects for the levels of a cluster, each a node label, from the widest to the narrowest."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from tonnage.model.meta import ObjectMeta
 
 
 class TopologyLevel(msgspec.Struct, gc=False, frozen=True):
-    """One level: nodes with the same value of the label, and of those of all levels above, belong together."""
+    """One level: nodes with equal values of its label and of the labels of all levels above form a domain."""
 
     nodeLabel: str
 
@@ -18,7 +18,7 @@ class TopologySpec(msgspec.Struct, gc=False, frozen=True):
 
 
 class Topology(msgspec.Struct, gc=False, frozen=True):
-    """How a cluster is divided."""
+    """A Topology: the levels of a cluster."""
 
     metadata: ObjectMeta
     spec: TopologySpec = TopologySpec()
@@ -29,5 +29,5 @@ class Topology(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label of each level, the widest first; one that stands twice counts where it stands first."""
+        """The label of each level, the widest first; of a duplicate only the first counts."""
         return tuple(dict.fromkeys(level.nodeLabel for level in self.spec.levels or ()))

@@ -1,4 +1,4 @@
-"""Decoding Kubernetes JSON into typed data: the only module that knows which library does it."""
+"""The wire format: Kubernetes JSON into typed data and back; the only module that knows which library does it."""
 
 import re
 from collections.abc import Iterator
@@ -6,27 +6,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
-from tonnage.model.hypernode import HyperNode
-from tonnage.model.node import Node
-from tonnage.model.pod import Pod
-from tonnage.model.quota import ResourceQuota
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.model.topology import Topology
+from tonnage.model.kinds import BY_STRUCT
 
 T = TypeVar("T")
 
 
 class WireError(ValueError):
-    """Data that is not what its type says: what was wrong, and the path to it."""
+    """Data that does not match its type: what is wrong, and the path to it."""
 
     def __init__(self, message: str, path: str = "") -> None:
         super().__init__(message)
@@ -35,7 +21,7 @@ class WireError(ValueError):
 
 
 class MalformedError(WireError):
-    """Text that is not JSON at all, and the byte at which that shows, if it is known."""
+    """Text that is not JSON, with the byte of the error if it is known."""
 
     def __init__(self, message: str, offset: int | None = None) -> None:
         super().__init__(message)
@@ -43,45 +29,16 @@ class MalformedError(WireError):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the text was JSON as far as it went."""
+        """Whether the text is valid JSON that ends too early."""
         return self.message == "Input data was truncated"
 
 
 class Envelope(msgspec.Struct, gc=False, frozen=True):
-    """Just enough of any object to know what it is; its content stays undecoded."""
+    """The kind, version and items of any object; items stay undecoded."""
 
     kind: str | None = None
     apiVersion: str | None = None
     items: list[msgspec.Raw] | None = None
-
-
-Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
-"""Objects beside nodes and pods that say where pods may go."""
-Network = HyperNode | Topology
-"""Objects that say which nodes are near each other."""
-Kind = type[Node] | type[Pod] | type[Network] | type[GroupObject] | type[ResourceQuota] | type[Surrounding]
-KINDS: dict[tuple[str, str], Kind] = {
-    ("v1", "Node"): Node,
-    ("v1", "Pod"): Pod,
-    ("v1", "ResourceQuota"): ResourceQuota,
-    ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,
-    ("kai.scheduler/v1alpha1", "Topology"): Topology,
-    ("scheduling.volcano.sh/v1beta1", "PodGroup"): VolcanoPodGroup,
-    ("scheduling.volcano.sh/v1beta1", "Queue"): VolcanoQueue,
-    ("scheduling.run.ai/v2alpha2", "PodGroup"): KaiPodGroup,
-    ("scheduling.run.ai/v2", "Queue"): KaiQueue,
-    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingPodGroup,
-    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
-    ("v1", "Namespace"): Namespace,
-    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
-    ("v1", "PersistentVolume"): PersistentVolume,
-    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
-    ("storage.k8s.io/v1", "CSINode"): CSINode,
-}
-"""The objects that are read, by version and kind."""
-_HEADERS = {type_: header for header, type_ in KINDS.items()}
-NAMESPACED = ("Pod", "PersistentVolumeClaim", "PodGroup", "ResourceQuota")
-"""Kinds of objects that belong to a namespace."""
 
 
 _OFFSET = re.compile(r" \(byte (\d+)\)$")
@@ -111,7 +68,7 @@ def decode(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
 
 
 def check_text(data: bytes) -> None:
-    """WireError if JSON is not in UTF-8; parts that are kept as they came are not looked at otherwise."""
+    """Raise WireError if JSON is not UTF-8; the decoder does not check parts that stay raw."""
     if data.isascii():
         return
     try:
@@ -121,7 +78,7 @@ def check_text(data: bytes) -> None:
 
 
 def decode_object(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:
-    """Typed data from the JSON text of a Kubernetes object, in which a null stands for an absent field."""
+    """Typed data from the JSON text of a Kubernetes object; a null field counts as absent."""
     try:
         return decode(data, kind)
     except WireError as error:
@@ -136,14 +93,14 @@ def is_about_null(error: WireError) -> bool:
 
 
 def without_nulls(value: object) -> object:
-    """Plain data without entries that are null; only objects that hold one are worth the effort."""
+    """Plain data without null entries; call it only for objects that have one."""
     if isinstance(value, dict):
         return {name: without_nulls(below) for name, below in value.items() if below is not None}
     return [without_nulls(below) for below in value] if isinstance(value, list) else value
 
 
 def texts(data: bytes) -> Iterator[tuple[int, msgspec.Raw]]:
-    """Every JSON text in a stream that holds one after another, with the byte at which each begins."""
+    """Every JSON text in a stream of several, with the byte at which each begins."""
     view = memoryview(data)
     start, end = 0, len(data)
     while (found := _SOMETHING.search(data, start)) is not None:
@@ -169,10 +126,10 @@ def convert(data: object, kind: type[T]) -> T:
 
 
 def manifest(thing: object) -> dict[str, Any]:
-    """An object of the model as manifests have it, without fields that say nothing; decoded, it is the same object."""
-    version, kind = _HEADERS[type(thing)]  # type: ignore[index]
+    """An object of the model as plain data, without default fields; decoding gives the same object back."""
+    kind = BY_STRUCT[type(thing)]
     plain: Any = without_nulls(msgspec.to_builtins(thing))
-    return {"apiVersion": version, "kind": kind, **plain}
+    return {"apiVersion": kind.api_version, "kind": kind.name, **plain}
 
 
 def encode(data: object) -> bytes:
@@ -181,10 +138,10 @@ def encode(data: object) -> bytes:
 
 
 def encode_pretty(data: object) -> bytes:
-    """JSON text that people can read too."""
+    """JSON text with indentation."""
     return msgspec.json.format(msgspec.json.encode(data), indent=2)
 
 
 def comparable(data: object) -> bytes:
-    """A text that is the same for data that means the same, whatever the order of its keys."""
+    """A text that is equal for equal data, whatever the order of keys."""
     return msgspec.json.encode(data, order="sorted")

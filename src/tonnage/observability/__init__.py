@@ -1,1 +1,1 @@
-"""Metrics, Events and logs of the servers."""
+"""Observability: metrics, Events, log lines, the recorder and messages of both servers."""

@@ -1,9 +1,8 @@
-"""Kubernetes Events, with HAMi's or Kubernetes' reasons: they show in `kubectl describe pod`.
+"""EventRecorder: Kubernetes Events with HAMi's or Kubernetes' reasons, as `kubectl describe pod` shows them.
 
-They are core/v1 Events, as HAMi writes them: those have a count, so that what is told again changes one object instead
-of making another. Nothing waits for an Event. They are written one after another, why pods wait first, at a rate that
-leaves the API server to those who place pods, from a queue of limited length; what finds it full is dropped and
-counted.
+They are core/v1 Events, as HAMi writes them: these have a count, so a repeated Event updates one object instead of
+creating another. Nothing waits for an Event. The recorder writes one at a time, warnings first, at a rate that leaves
+the API server to binds, from a queue of limited length; an Event that finds the queue full is dropped and counted.
 """
 
 import asyncio
@@ -18,6 +17,7 @@ from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
 from tonnage.kube.ratelimit import RateLimit
 from tonnage.model.timestamp import rfc3339
+from tonnage.observability.messages import shortened
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +26,12 @@ BINDING_SUCCEED, BINDING_FAILED = "BindingSucceed", "BindingFailed"
 DEVICE_OVERLAP = "DeviceOverlap"
 SCHEDULED, FAILED_SCHEDULING = "Scheduled", "FailedScheduling"
 PREEMPTED = "Preempted"
-"""Kubernetes' own reasons, for doors that take kube-scheduler's place."""
+"""Kubernetes' own reasons, for `tonnage scheduler`, which takes kube-scheduler's place."""
 CONFIGURATION_REFUSED = "ConfigurationRefused"
 EVICTED = "Evicted"
 WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP, FAILED_SCHEDULING, CONFIGURATION_REFUSED))
 WRITTEN, REPEATED, DROPPED, REFUSED = "written", "repeated", "dropped", "refused"
 
-LONGEST_MESSAGE = 1024
-"""In bytes; the API server refuses more."""
 LONGEST_NAME = 253
 MOST_QUEUED = 1000
 MOST_REMEMBERED = 4096
@@ -45,7 +43,7 @@ _END_OF_LABEL = re.compile(r"[-.]+$")
 
 
 class ObjectRef(NamedTuple):
-    """What an Event is about: a pod, or another object of the core's kinds in a namespace."""
+    """The object of an Event: a pod, or an object of another core kind in a namespace."""
 
     namespace: str
     name: str
@@ -66,7 +64,7 @@ class RecordedEvent:
         self.first = self.last = now
         self.times = 0
         self.written = 0
-        """How many of the times the API server knows of."""
+        """How many of `times` the API server knows of; 0 before the Event is created."""
 
 
 Key = tuple[ObjectRef, str, str]
@@ -90,13 +88,13 @@ class EventRecorder:
         """Seconds since 1970."""
         self._component = component
         self._count = count
-        """Told what became of each Event."""
+        """Called with the outcome of each Event."""
         self._allowance = RateLimit(per_second, burst)
         self._most = most
         self._known: OrderedDict[Key, RecordedEvent] = OrderedDict()
-        """What was told lately, the latest last."""
-        self._of: dict[str, set[Key]] = {}
-        """The same by the namespace and name of what it is about."""
+        """Events recorded lately, the latest last."""
+        self._by_object: dict[str, set[Key]] = {}
+        """The keys of `_known` by the namespace and name of their object."""
         self._queue: OrderedDict[Key, RecordedEvent] = OrderedDict()
         self._filled = asyncio.Event()
 
@@ -105,86 +103,86 @@ class EventRecorder:
         """How many Events wait to be written."""
         return len(self._queue)
 
-    def tell(self, about: ObjectRef, reason: str, message: str, alike: str | None = None) -> None:
+    def record(self, about: ObjectRef, reason: str, message: str, alike: str | None = None) -> None:
         """Queue an Event.
 
-        What is told again about an object counts up its Event, which shows the latest message; `alike` says what makes
-        two the same, if that is not the message.
+        A repeated Event of an object counts up and shows the latest message; two are the same if their `alike` is, or
+        without it their message.
         """
         key = (about, reason, message if alike is None else alike)
-        # What went well may use half of the queue: why a pod waits is more important.
+        # Normal Events may use half of the queue: why a pod is pending is more important.
         room = self._most if reason in WARNINGS else self._most // 2
         if key not in self._queue and len(self._queue) >= room:
             self._count(DROPPED)
             return
         now = self._now()
-        told = self._known.get(key)
-        if told is None:
-            told = RecordedEvent(about, reason, event_name(key, now), now)
-            self._remember(key, told)
+        event = self._known.get(key)
+        if event is None:
+            event = RecordedEvent(about, reason, event_name(key, now), now)
+            self._remember(key, event)
         self._known.move_to_end(key)
-        told.message, told.last = message, now
-        told.times += 1
-        self._queue[key] = told
+        event.message, event.last = message, now
+        event.times += 1
+        self._queue[key] = event
         self._filled.set()
 
     def forget(self, name: str) -> None:
-        """What is called so is gone; what is still to be written about it is written."""
-        for key in self._of.pop(name, ()):
+        """The object of that namespace and name is gone; its queued Events are still written."""
+        for key in self._by_object.pop(name, ()):
             self._known.pop(key, None)
 
     async def run(self) -> None:
-        """Write what is told, until cancelled."""
+        """Write queued Events until cancelled."""
         while True:
             await self._filled.wait()
             await self._allowance.take()
-            key = next((key for key, told in self._queue.items() if told.reason in WARNINGS), next(iter(self._queue)))
-            told = self._queue.pop(key)
+            key = next((key for key, event in self._queue.items() if event.reason in WARNINGS), next(iter(self._queue)))
+            event = self._queue.pop(key)
             if not self._queue:
                 self._filled.clear()
             try:
-                await self._write(key, told)
+                await self._write(key, event)
             except Exception:
-                # One Event that we do wrong must not end all others.
-                log.exception("an event about %s/%s could not be written", told.about.namespace, told.about.name)
+                # A bug in one Event must not stop all others.
+                log.exception("an event about %s/%s could not be written", event.about.namespace, event.about.name)
                 self._count(DROPPED)
 
-    async def _write(self, key: Key, told: RecordedEvent) -> None:
+    async def _write(self, key: Key, event: RecordedEvent) -> None:
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(_PAUSE * attempt)
-            times = told.times
+            times = event.times
             try:
-                await (self._repeat(told) if told.written else self._create(told))
+                await (self._repeat(event) if event.written else self._create(event))
             except StatusError as error:
-                if error.status == _NOT_FOUND and told.written:
-                    # The API server forgets Events after an hour.
-                    told.name, told.written = event_name(key, self._now()), 0
+                if error.status == _NOT_FOUND and event.written:
+                    # The API server deletes Events after an hour.
+                    event.name, event.written = event_name(key, self._now()), 0
                     continue
-                if error.status != _CONFLICT or told.written:
+                if error.status != _CONFLICT or event.written:
                     if not error.is_definite or error.status == _OVERLOADED:
                         continue
-                    log.info("an event about %s/%s is refused: %s", told.about.namespace, told.about.name, error)
+                    log.info("an event about %s/%s is refused: %s", event.about.namespace, event.about.name, error)
                     self._drop(key)
                     self._count(REFUSED)
                     return
-                # An earlier try, whose answer was lost, has made it.
+                # An earlier attempt, whose answer was lost, has created it.
             except ConnectionLostError:
                 continue
             except KubeError as error:
                 log.info("no event can be written: %s", error)
                 break
-            self._count(REPEATED if told.written else WRITTEN)
-            told.written = times
+            self._count(REPEATED if event.written else WRITTEN)
+            event.written = times
             return
         self._count(DROPPED)
 
-    async def _create(self, told: RecordedEvent) -> None:
-        about, namespace = told.about, told.about.namespace
+    async def _create(self, event: RecordedEvent) -> None:
+        about, namespace = event.about, event.about.namespace
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": told.name, "namespace": namespace},
+            "metadata": {"name": event.name, "namespace": namespace},
             "involvedObject": {
                 "apiVersion": "v1",
                 "kind": about.kind,
@@ -192,34 +190,34 @@ class EventRecorder:
                 "name": about.name,
                 "uid": about.uid,
             },
-            "reason": told.reason,
-            "message": shortened(told.message),
-            "type": "Warning" if told.reason in WARNINGS else "Normal",
+            "reason": event.reason,
+            "message": shortened(event.message),
+            "type": "Warning" if event.reason in WARNINGS else "Normal",
             "source": {"component": self._component},
             "reportingComponent": self._component,
-            "firstTimestamp": rfc3339(told.first),
-            "lastTimestamp": rfc3339(told.last),
-            "count": told.times,
+            "firstTimestamp": rfc3339(event.first),
+            "lastTimestamp": rfc3339(event.last),
+            "count": event.times,
         }
         await self._client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body, timeout=10)
 
-    async def _repeat(self, told: RecordedEvent) -> None:
-        body = {"count": told.times, "lastTimestamp": rfc3339(told.last), "message": shortened(told.message)}
-        path = f"/api/v1/namespaces/{told.about.namespace}/events/{told.name}"
+    async def _repeat(self, event: RecordedEvent) -> None:
+        body = {"count": event.times, "lastTimestamp": rfc3339(event.last), "message": shortened(event.message)}
+        path = f"/api/v1/namespaces/{event.about.namespace}/events/{event.name}"
         await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
 
-    def _remember(self, key: Key, told: RecordedEvent) -> None:
-        self._known[key] = told
-        self._of.setdefault(_name(key), set()).add(key)
+    def _remember(self, key: Key, event: RecordedEvent) -> None:
+        self._known[key] = event
+        self._by_object.setdefault(_name(key), set()).add(key)
         while len(self._known) > MOST_REMEMBERED:
             self._drop(next(iter(self._known)))
 
     def _drop(self, key: Key) -> None:
         if self._known.pop(key, None) is not None:
-            keys = self._of[_name(key)]
+            keys = self._by_object[_name(key)]
             keys.discard(key)
             if not keys:
-                del self._of[_name(key)]
+                del self._by_object[_name(key)]
 
 
 def _name(key: Key) -> str:
@@ -227,17 +225,8 @@ def _name(key: Key) -> str:
 
 
 def event_name(key: Key, now: float) -> str:
-    """A name that no other Event has: the object's, as far as there is room, and a number in hexadecimal."""
+    """A unique name: the object's, as far as there is room, and a hexadecimal number."""
     number = blake2b(repr((key, now)).encode(), digest_size=8).hexdigest()
     room = LONGEST_NAME - len(number) - 1
-    # A cut must not leave a part of the name that ends with a dash.
+    # A name that was cut must not end with a dash or a dot.
     return f"{_END_OF_LABEL.sub('', key[0].name[:room])}.{number}"
-
-
-def shortened(message: str) -> str:
-    """The message, with its end left out if it is too long for the API server."""
-    text = message.encode()
-    if len(text) <= LONGEST_MESSAGE:
-        return message
-    mark = "…"
-    return text[: LONGEST_MESSAGE - len(mark.encode())].decode(errors="ignore") + mark

@@ -1,7 +1,7 @@
-"""The log: one JSON object per line on standard error, for lines of every module alike.
+"""The log: one JSON object per line on standard error, for every module.
 
-It is the standard library's logging with another formatter: the other modules, the server and the client log through it
-already, and a line costs no more than with a library made for it.
+It is the standard library's logging with another formatter: uvicorn and aiohttp log through it already, and a line
+costs no more than with a library made for JSON logs.
 """
 
 import logging
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from tonnage.model.wire import encode
 
 FIELDS = "fields"
-"""Under this name in `extra`, a line has its data."""
+"""The key in `extra` under which a line has its data."""
 
 
 class JsonLines(logging.Formatter):

@@ -1,27 +1,20 @@
-"""What every door counts for Prometheus, and how a scrape is answered.
+"""Metrics that the extender and the batch scheduler share, and the answer to a scrape.
 
-What happens is counted as it is told; what is so is read when somebody asks. A scrape of a large cluster is sent as it
-is made, slice by slice, in between everything else.
+Counters count as things happen; the rest is read at the scrape. The scrape of a large cluster is sent while it is made,
+slice by slice, between other work.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics, generate_latest
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response, StreamingResponse
 
 from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
+from tonnage.observability import catalog
 from tonnage.observability.cardmetrics import card_text, columns_now
 from tonnage.observability.events import DROPPED, REFUSED, REPEATED, WRITTEN
 from tonnage.observability.podmetrics import pod_text
@@ -30,49 +23,33 @@ from tonnage.observability.quotametrics import quota_text
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PACKED = Middleware(GZipMiddleware, compresslevel=1)
-"""Fast rather than small: the text shrinks to a twentieth either way."""
+"""Level 1 is fast, and the text shrinks to a twentieth at any level."""
 MOST_REASONS = 100
-"""Plugins of users may give reasons of any name; beyond this many they are counted together."""
+"""Users' plugins may give reasons of any name; beyond this many, reasons count together as `Other`."""
 OTHER = "Other"
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""The limits of histograms for what takes some time."""
 
 
 class ServerMetrics:
-    """Everything that is counted, in a registry of its own; each door adds to it."""
+    """Counters and histograms in a registry of their own; the extender and the scheduler each add theirs."""
 
     def __init__(self) -> None:
-        # When a counter began is of no use to anybody here, and doubles the series.
+        # The time at which a counter began doubles the series, and nobody uses it.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
-        self.write_seconds = Histogram(
-            "tonnage_api_write_seconds",
-            "Time that the API server took for a write.",
-            ("verb", "resource", "outcome"),
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.rejections = Counter(
-            "tonnage_unschedulable_reasons",
-            "Pods that no node fits, by each reason that some node has against them.",
-            ("reason",),
-            registry=registry,
-        )
-        self.events = Counter(
-            "tonnage_events", "Kubernetes Events, by what became of them.", ("outcome",), registry=registry
-        )
+        self.write_seconds = catalog.histogram("tonnage_api_write_duration_seconds", registry)
+        self.rejections = catalog.counter("tonnage_unschedulable_reasons_total", registry)
+        self.events = catalog.counter("tonnage_events_total", registry)
         for outcome in (WRITTEN, REPEATED, DROPPED, REFUSED):
             self.events.labels(outcome)
-        self.overlaps = Counter(
-            "tonnage_overlaps", "Pods that were evicted because another one holds their devices.", registry=registry
-        )
-        self.events_queued = Gauge("tonnage_events_queued", "Events that wait to be written.", registry=registry)
+        self.overlaps = catalog.counter("tonnage_overlap_evictions_total", registry)
+        self.events_queued = catalog.gauge("tonnage_events_queued", registry)
+        build = catalog.METRICS["tonnage_build_info"]
         for name in ("hami_build_info", "tonnage_build_info"):
-            Gauge(name, "1, with the version of Tonnage.", ("version",), registry=registry).labels(__version__).set(1)
+            Gauge(name, build.help, build.labels, registry=registry).labels(__version__).set(1)
         ProcessCollector(registry=registry)
         self._reasons: set[str] = set()
         self.prepare: Callable[[], Iterator[None]] = lambda: iter(())
-        """What takes long in a scrape, in slices."""
+        """The slow part of a scrape, in slices."""
 
     def rejected(self, reasons: Iterable[str]) -> None:
         """Count a pod that no node fits."""
@@ -88,11 +65,11 @@ class ServerMetrics:
         self.events.labels(outcome).inc()
 
     def wrote(self, method: str, path: str, seconds: float, outcome: str) -> None:
-        """Take down a write to the API server; the path becomes a resource without names."""
+        """Record a write to the API server; the path becomes a resource without names."""
         self.write_seconds.labels(method, resource_of(path), outcome).observe(seconds)
 
     def answer(self, cluster: Cluster, legacy: bool = False) -> Response:
-        """The answer to a scrape; with HAMi's old names too, if wished."""
+        """The answer to a scrape, with HAMi's old names too if `legacy` is set."""
         return StreamingResponse(self.exposition(cluster, legacy), media_type=CONTENT_TYPE)
 
     async def exposition(self, cluster: Cluster, legacy: bool) -> AsyncIterator[bytes]:

@@ -1,1 +1,1 @@
-"""Policies: one small file each, registered on a session."""
+"""Plugins: one file each, in a folder per family; `catalog` names them all."""

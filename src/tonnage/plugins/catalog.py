@@ -1,79 +1,108 @@
-"""The plugins that come with Tonnage, by name; a plugin's module is imported when it is asked for."""
+"""The catalog of plugins that come with Tonnage: one entry each, from which every other list of them follows.
 
+A plugin's module is imported when the plugin is first asked for.
+"""
+
+from collections.abc import Iterable
+from enum import Flag, auto
 from importlib import import_module
+from typing import NamedTuple
 
 from tonnage.framework.plugin import Plugin
 
-BUILT_IN = {
-    "priority": "tonnage.plugins.jobs.priority:Priority",
-    "gang": "tonnage.plugins.jobs.gang:Gang",
-    "topology": "tonnage.plugins.topology.topology:JobTopology",
-    "proportion": "tonnage.plugins.queues.proportion:Proportion",
-    "capacity": "tonnage.plugins.queues.capacity:Capacity",
-    "drf": "tonnage.plugins.queues.drf:Drf",
-    "conformance": "tonnage.plugins.jobs.conformance:Conformance",
-    "overcommit": "tonnage.plugins.queues.overcommit:Overcommit",
-    "elastic": "tonnage.plugins.jobs.elastic:Elastic",
-    "minruntime": "tonnage.plugins.jobs.minruntime:MinRuntime",
-    "taskorder": "tonnage.plugins.jobs.taskorder:TaskOrder",
-    "kubeflow": "tonnage.plugins.jobs.kubeflow:Kubeflow",
-    "ray": "tonnage.plugins.jobs.ray:Ray",
-    "noderesources": "tonnage.plugins.filters.noderesources:NodeResources",
-    "nodeselection": "tonnage.plugins.filters.nodeselection:NodeSelection",
-    "predicates": "tonnage.plugins.filters.predicates:Predicates",
-    "devices": "tonnage.plugins.gpus.devices:Devices",
-    "devicequota": "tonnage.plugins.gpus.devicequota:DeviceQuota",
-    "binpack": "tonnage.plugins.scoring.binpack:Binpack",
-    "nodeorder": "tonnage.plugins.scoring.nodeorder:NodeOrder",
-    "noderesourcesfit": "tonnage.plugins.scoring.noderesourcesfit:NodeResourcesFit",
-    "resource-strategy-fit": "tonnage.plugins.scoring.resourcestrategyfit:ResourceStrategyFit",
-    "network-topology-aware": "tonnage.plugins.topology.networktopologyaware:NetworkTopologyAware",
-    "nodepolicy": "tonnage.plugins.scoring.nodepolicy:NodePolicy",
-    "podaffinity": "tonnage.plugins.scoring.podaffinity:PreferredPodAffinity",
-    "gpupolicy": "tonnage.plugins.gpus.gpupolicy:GpuPolicy",
-    "nodeplacement": "tonnage.plugins.scoring.nodeplacement:NodePlacement",
-    "gpusharingorder": "tonnage.plugins.gpus.gpusharingorder:GpuSharingOrder",
-    "resourcetype": "tonnage.plugins.scoring.resourcetype:ResourceType",
-    "nominatednode": "tonnage.plugins.scoring.nominatednode:NominatedNode",
-    "gpupack": "tonnage.plugins.gpus.gpupack:GpuPack",
-    "gpuspread": "tonnage.plugins.gpus.gpuspread:GpuSpread",
-    "fragmentation": "tonnage.plugins.fragmentation.fragmentation:FragmentationGradient",
-    "best-fit": "tonnage.plugins.baselines.bestfit:BestFit",
-    "dot-product": "tonnage.plugins.baselines.dotproduct:DotProduct",
-    "gpu-packing": "tonnage.plugins.baselines.gpupacking:GpuPacking",
-    "gpu-clustering": "tonnage.plugins.baselines.gpuclustering:GpuClustering",
-    "random": "tonnage.plugins.baselines.random:RandomPlacement",
-}
-ALWAYS = ("noderesources", "nodeselection", "predicates", "devices", "devicequota")
-"""Plugins without which a placement could be wrong: they run in every session, before all others."""
-LAST = ("gang", "topology")
-"""Keep groups whole, and together; run in every session, after all others unless they are named.
 
-KAI has no name for the first, and pods ask for the second by annotations of their own.
-"""
-BASELINES = ("best-fit", "dot-product", "gpu-packing", "gpu-clustering", "random")
-"""Policies that the literature compares others with; each scores nodes and orders cards."""
-NODE_SCORERS = (
-    "binpack",
-    "nodeorder",
-    "noderesourcesfit",
-    "resource-strategy-fit",
-    "network-topology-aware",
-    "nodepolicy",
-    "podaffinity",
-    "nodeplacement",
-    "fragmentation",
-    *BASELINES,
+class Role(Flag):
+    """What a configuration must know about a plugin before it opens it."""
+
+    ALWAYS = auto()
+    """A placement could be wrong without it: it runs in every session, before all others."""
+    LAST = auto()
+    """It runs in every session, after all others unless the configuration names it."""
+    SCORES_NODES = auto()
+    """Its scores are enough to choose a node."""
+    ORDERS_CARDS = auto()
+    """It orders a node's cards."""
+    BASELINE = auto()
+    """The literature compares other policies with it."""
+
+
+class CatalogEntry(NamedTuple):
+    """A plugin of the catalog."""
+
+    name: str
+    path: str
+    """Its family's folder, module and class, as `jobs.priority:Priority`."""
+    role: Role = Role(0)
+
+    def load(self) -> type[Plugin]:
+        """The plugin's class."""
+        module, _, attribute = self.path.partition(":")
+        kind: type[Plugin] = getattr(import_module(f"tonnage.plugins.{module}"), attribute)
+        return kind
+
+
+_BASELINE = Role.BASELINE | Role.SCORES_NODES | Role.ORDERS_CARDS
+# KAI has no plugin named gang, and pods ask for topology by annotations, so that both run unnamed.
+_CATALOG = (
+    CatalogEntry("priority", "jobs.priority:Priority"),
+    CatalogEntry("gang", "jobs.gang:Gang", Role.LAST),
+    CatalogEntry("topology", "topology.topology:JobTopology", Role.LAST),
+    CatalogEntry("proportion", "queues.proportion:Proportion"),
+    CatalogEntry("capacity", "queues.capacity:Capacity"),
+    CatalogEntry("drf", "queues.drf:Drf"),
+    CatalogEntry("conformance", "jobs.conformance:Conformance"),
+    CatalogEntry("overcommit", "queues.overcommit:Overcommit"),
+    CatalogEntry("elastic", "jobs.elastic:Elastic"),
+    CatalogEntry("minruntime", "jobs.minruntime:MinRuntime"),
+    CatalogEntry("taskorder", "jobs.taskorder:TaskOrder"),
+    CatalogEntry("kubeflow", "jobs.kubeflow:Kubeflow"),
+    CatalogEntry("ray", "jobs.ray:Ray"),
+    CatalogEntry("noderesources", "filters.noderesources:NodeResources", Role.ALWAYS),
+    CatalogEntry("nodeselection", "filters.nodeselection:NodeSelection", Role.ALWAYS),
+    CatalogEntry("predicates", "filters.predicates:Predicates", Role.ALWAYS),
+    CatalogEntry("devices", "gpus.devices:Devices", Role.ALWAYS),
+    CatalogEntry("devicequota", "gpus.devicequota:DeviceQuota", Role.ALWAYS),
+    CatalogEntry("binpack", "scoring.binpack:Binpack", Role.SCORES_NODES),
+    CatalogEntry("nodeorder", "scoring.nodeorder:NodeOrder", Role.SCORES_NODES),
+    CatalogEntry("noderesourcesfit", "scoring.noderesourcesfit:NodeResourcesFit", Role.SCORES_NODES),
+    CatalogEntry("resource-strategy-fit", "scoring.resourcestrategyfit:ResourceStrategyFit", Role.SCORES_NODES),
+    CatalogEntry("network-topology-aware", "topology.networktopologyaware:NetworkTopologyAware", Role.SCORES_NODES),
+    CatalogEntry("nodepolicy", "scoring.nodepolicy:NodePolicy", Role.SCORES_NODES),
+    CatalogEntry("podaffinity", "scoring.podaffinity:PreferredPodAffinity", Role.SCORES_NODES),
+    CatalogEntry("gpupolicy", "gpus.gpupolicy:GpuPolicy", Role.ORDERS_CARDS),
+    CatalogEntry("nodeplacement", "scoring.nodeplacement:NodePlacement", Role.SCORES_NODES),
+    CatalogEntry("gpusharingorder", "gpus.gpusharingorder:GpuSharingOrder"),
+    CatalogEntry("resourcetype", "scoring.resourcetype:ResourceType"),
+    CatalogEntry("nominatednode", "scoring.nominatednode:NominatedNode"),
+    CatalogEntry("gpupack", "gpus.gpupack:GpuPack", Role.ORDERS_CARDS),
+    CatalogEntry("gpuspread", "gpus.gpuspread:GpuSpread", Role.ORDERS_CARDS),
+    CatalogEntry(
+        "fragmentation", "fragmentation.fragmentation:FragmentationGradient", Role.SCORES_NODES | Role.ORDERS_CARDS
+    ),
+    CatalogEntry("best-fit", "baselines.bestfit:BestFit", _BASELINE),
+    CatalogEntry("dot-product", "baselines.dotproduct:DotProduct", _BASELINE),
+    CatalogEntry("gpu-packing", "baselines.gpupacking:GpuPacking", _BASELINE),
+    CatalogEntry("gpu-clustering", "baselines.gpuclustering:GpuClustering", _BASELINE),
+    CatalogEntry("random", "baselines.random:RandomPlacement", _BASELINE),
 )
-"""Plugins that score nodes."""
-CARD_ORDERS = ("gpupolicy", "gpupack", "gpuspread", "fragmentation", *BASELINES)
-"""Plugins that say in which order a node's cards are taken; one is enough, the first unless another is named."""
+BUILT_IN = {entry.name: entry for entry in _CATALOG}
+
+
+def _with(role: Role) -> tuple[str, ...]:
+    return tuple([entry.name for entry in _CATALOG if role in entry.role])
+
+
+ALWAYS, LAST = _with(Role.ALWAYS), _with(Role.LAST)
+BASELINES, NODE_SCORERS = _with(Role.BASELINE), _with(Role.SCORES_NODES)
+CARD_ORDERS = _with(Role.ORDERS_CARDS)
+"""One of them is enough; the first is used unless another is named."""
 
 
 def plugin_class(name: str) -> type[Plugin] | None:
     """The plugin of that name; nothing if there is none."""
-    if name not in BUILT_IN:
-        return None
-    module, _, attribute = BUILT_IN[name].partition(":")
-    kind: type[Plugin] = getattr(import_module(module), attribute)
-    return kind
+    return BUILT_IN[name].load() if name in BUILT_IN else None
+
+
+def plugins_named(names: Iterable[str]) -> list[Plugin]:
+    """Plugins of the catalog, each with its default arguments."""
+    return [BUILT_IN[name].load()() for name in names]

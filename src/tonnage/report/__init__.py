@@ -1,1 +1,1 @@
-"""What a simulation came to, as one page that can be mailed around."""
+"""The report of a simulation, as one self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""Curves of all policies, with the numbers that the page shows under the pointer and in tables."""
+"""Figures with the curves of all policies, and the numbers that the page shows on hover and in tables."""
 
 from dataclasses import dataclass
 
@@ -12,29 +12,29 @@ from tonnage.report.pages.scale import Axis, around, number_axis, time_axis
 from tonnage.simulator.studies.results import Results
 
 _PARTING = 0.25
-"""Policies part where they first differ by this share of the most they ever differ."""
+"""Policies diverge where they first differ by this share of their largest difference."""
 _ROWS = 14
-"""How many checkpoints a table of values shows."""
+"""The number of checkpoints in a table of values."""
 BOUND = "upper bound"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot with everything that is said about it."""
+    """A plot with its texts and numbers."""
 
     name: str
     title: str
     meaning: str
     plot: Markup
     values: dict[str, object]
-    """The numbers, for whoever points at the plot."""
+    """The numbers shown on hover."""
     heads: list[str]
     rows: list[tuple[str, list[str]]]
-    """Some of the numbers, as a table: checkpoints, and per policy what was there."""
+    """Some of the numbers as a table: checkpoints, and the value of each policy."""
 
 
 def large_figures(results: Results, measures: list[Measure]) -> list[Figure]:
-    """The most important measures, with room for the names of the lines."""
+    """The most important measures, with space for the names of the lines."""
     figures = []
     for measure in measures:
         if measure is ALLOCATED:
@@ -46,7 +46,7 @@ def large_figures(results: Results, measures: list[Measure]) -> list[Figure]:
 
 
 def small_figures(results: Results, measures: list[Measure]) -> list[Figure]:
-    """All other measures; the first again if its large plot leaves out where it began."""
+    """All other measures; the first again if its large plot omits its beginning."""
     whole = [ALLOCATED] if ALLOCATED in measures and parting(results, ALLOCATED) > _range(results, ALLOCATED)[0] else []
     others = [measure for measure in measures if measure not in (ALLOCATED, FRAGMENTATION)]
     return [_figure(results, measure) for measure in (*whole, *others)]

@@ -1,4 +1,4 @@
-"""What a simulation found, in one sentence each. Differences smaller than the spread of the seeds are no findings."""
+"""Findings of a simulation, one sentence each. Differences below the spread of the seeds are no findings."""
 
 import math
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from tonnage.report.measures import ALLOCATED, FAILED, FRAGMENTATION, NODES_FREE
 from tonnage.report.pages import text
 from tonnage.simulator.studies.results import Results, SeedSpread
 
-Standing = list[tuple[str, SeedSpread]]
+Ranking = list[tuple[str, SeedSpread]]
 """Policies with their figure, the best first."""
 _NOTICEABLE = {"%": 0.05, "": 0.5}
-"""What is lost in rounding."""
+"""The rounding error."""
 
 
-def standing(results: Results, measure: Measure) -> Standing:
-    """The policies that have the measure, the best first, equals by name."""
+def ranking(results: Results, measure: Measure) -> Ranking:
+    """The policies that have the measure, the best first, ties by name."""
     at = compared_at(results)
     figures = [(name, figure(measure, measure.curve(policy), at)) for name, policy in results.policies.items()]
     found = [(name, value) for name, value in figures if value is not None]
@@ -22,18 +22,18 @@ def standing(results: Results, measure: Measure) -> Standing:
 
 
 def equal(one: SeedSpread, other: SeedSpread, noticeable: float) -> bool:
-    """Whether two figures differ by less than seeds make single runs differ, or than anyone would notice."""
+    """Whether two figures differ by less than the spread of seeds, or less than anyone would notice."""
     return abs(one.mean - other.mean) <= max(math.hypot(one.sd, other.sd), noticeable)
 
 
-def like_the_best(ranked: Standing, measure: Measure) -> list[str]:
-    """The first and those that equal it."""
+def like_the_best(ranked: Ranking, measure: Measure) -> list[str]:
+    """The best policy and its ties."""
     best = ranked[0][1]
     return [name for name, value in ranked if equal(value, best, _NOTICEABLE[measure.unit])]
 
 
 def findings(results: Results) -> list[str]:
-    """The sentences, the most important first; all are about the moment at which policies are compared."""
+    """The sentences, the most important first, all about the checkpoint at which policies are compared."""
     sentences = [*_allocation(results), *_fragmentation(results), *_failures(results), *_free_nodes(results)]
     sentences += _waiting(results)
     if len(results.seeds) == 1 and len(results.policies) > 1:
@@ -47,7 +47,7 @@ def gpus(results: Results, points: float) -> str:
 
 
 def _allocation(results: Results) -> Iterator[str]:
-    ranked = standing(results, ALLOCATED)
+    ranked = ranking(results, ALLOCATED)
     if not ranked:
         return
     name, best = ranked[0]
@@ -64,7 +64,7 @@ def _allocation(results: Results) -> Iterator[str]:
     yield from _bound(results, name, best)
 
 
-def _more_than(results: Results, best: SeedSpread, rest: Standing) -> str:
+def _more_than(results: Results, best: SeedSpread, rest: Ranking) -> str:
     (second, next_best), (last, worst) = rest[0], rest[-1]
     words = f"{gpus(results, best.mean - next_best.mean)} more than {second}"
     if len(rest) > 1:
@@ -87,7 +87,7 @@ def _bound(results: Results, name: str, best: SeedSpread) -> Iterator[str]:
 
 
 def _fragmentation(results: Results) -> Iterator[str]:
-    ranked = standing(results, FRAGMENTATION)
+    ranked = ranking(results, FRAGMENTATION)
     if len(ranked) > 1:
         leaders = like_the_best(ranked, FRAGMENTATION)
         (_, best), (last, worst) = ranked[0], ranked[-1]
@@ -102,7 +102,7 @@ def _fragmentation(results: Results) -> Iterator[str]:
 
 
 def _failures(results: Results) -> Iterator[str]:
-    ranked = standing(results, FAILED)
+    ranked = ranking(results, FAILED)
     if len(ranked) < 2 or not ranked[-1][1].mean:
         return
     leaders = like_the_best(ranked, FAILED)
@@ -117,7 +117,7 @@ def _failures(results: Results) -> Iterator[str]:
 
 
 def _free_nodes(results: Results) -> Iterator[str]:
-    ranked = standing(results, NODES_FREE)
+    ranked = ranking(results, NODES_FREE)
     if len(ranked) < 2:
         return
     leaders = like_the_best(ranked, NODES_FREE)
@@ -134,7 +134,7 @@ def _free_nodes(results: Results) -> Iterator[str]:
 
 
 def _waiting(results: Results) -> Iterator[str]:
-    """The shortest waits by the highest percentile that is below the maximum, which is what users complain about."""
+    """The shortest waits by the highest percentile below the maximum, which is what users complain about."""
     waits = {name: policy.waiting_time for name, policy in results.policies.items() if policy.waiting_time}
     shared = set.intersection(*map(set, waits.values())) if waits else set()
     percentiles = sorted((key for key in shared if _percentile(key)), key=_percentile)
@@ -154,7 +154,7 @@ def _waiting(results: Results) -> Iterator[str]:
 
 
 def _percentile(key: str) -> float:
-    """50 for p50 or 50; 0 for what is no percentile below the last."""
+    """50 for p50 or 50; 0 for anything but a percentile below the last."""
     digits = key.removeprefix("p")
     return float(digits) if digits.replace(".", "", 1).isdigit() and float(digits) < 100 else 0.0
 

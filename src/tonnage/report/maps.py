@@ -1,4 +1,4 @@
-"""The cluster at one moment: every card of every node, by how much of it is in use."""
+"""Maps of the cluster at one moment: every card of every node, by its used part."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from tonnage.report.pages.heatmap import Column, heat_map
 from tonnage.simulator.studies.results import NodeFrame, Results
 
 _NAMED = 100
-"""Up to how many nodes each one's name is given."""
+"""Up to so many nodes each one is named."""
 _FEW, _SOME = 30, 100
-"""Up to how many nodes cells are drawn three times and twice as large."""
+"""Up to so many nodes cells are drawn at triple and double size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ModelMap:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMap:
-    """What one policy made of the cluster."""
+    """The cluster under one policy."""
 
     policy: str
     look: int
@@ -45,7 +45,7 @@ def cluster_maps(results: Results) -> list[ClusterMap]:
 
 
 def map_moment(results: Results) -> str:
-    """When the pictures were taken."""
+    """The checkpoint of the pictures."""
     moments = {policy.picture.checkpoint for policy in results.policies.values() if policy.picture}
     words = [
         f"at {text.percent(float(at), 0)} arrived demand" if fills(results) else f"after {text.duration(float(at))}"
@@ -70,7 +70,7 @@ def _models(policy: str, nodes: list[NodeFrame]) -> list[ModelMap]:
 
 
 def _model(policy: str, model: str, cards: int, nodes: list[NodeFrame], named: bool, zoom: int) -> ModelMap:
-    """Nodes in the order of how full they are, cards too."""
+    """Nodes by their used part, cards too."""
     nodes = sorted(nodes, key=lambda node: (-sum(node.cards), node.cpu, node.name))
     columns = [Column(sorted(node.cards), node.cpu) for node in nodes]
     used = sum(sum(node.cards) for node in nodes)

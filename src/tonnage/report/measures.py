@@ -1,4 +1,4 @@
-"""What is measured: in which words and units each measure is told, and which way is better."""
+"""The measures of a report: their names, units and direction."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -7,12 +7,12 @@ from tonnage.report.pages import text
 from tonnage.simulator.studies.results import Checkpoint, Curve, PolicyResult, Results, SeedSpread
 
 FULL_DEMAND = "100"
-"""The checkpoint that policies are compared at when demand is filled up."""
+"""The checkpoint at which policies are compared in a fill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure of a policy over the course of a simulation."""
+    """One measure of a policy over a simulation."""
 
     name: str
     title: str
@@ -21,7 +21,7 @@ class Measure:
     """% or nothing, for plain numbers."""
     more_is_better: bool = False
     adds_up: bool = False
-    """Whether the last value says all, because it counts everything so far."""
+    """Whether the last value suffices, because it counts everything so far."""
 
     def curve(self, policy: PolicyResult) -> Curve:
         curve: Curve = getattr(policy, self.name)
@@ -74,7 +74,7 @@ def ordered(curve: Curve) -> list[tuple[float, SeedSpread]]:
 
 
 def compared_at(results: Results) -> Checkpoint | None:
-    """The checkpoint policies are compared at; none if their averages over time are."""
+    """The checkpoint at which policies are compared; nothing if their averages over time are."""
     if not fills(results):
         return None
     curves = [ALLOCATED.curve(policy) for policy in results.policies.values()]
@@ -83,13 +83,13 @@ def compared_at(results: Results) -> Checkpoint | None:
 
 
 def moment(results: Results) -> str:
-    """When policies are compared, as the end of a sentence."""
+    """The checkpoint of the comparison, as the end of a sentence."""
     at = compared_at(results)
     return f"at {text.number(float(at))}{text.NARROW}% arrived demand" if at else "on average over time"
 
 
 def figure(measure: Measure, curve: Curve, at: Checkpoint | None) -> SeedSpread | None:
-    """The one figure that stands for a curve: at a checkpoint, at the end, or on average over time."""
+    """The figure that represents a curve: at a checkpoint, at the end, or on average over time."""
     if not curve:
         return None
     if at is not None:
@@ -101,7 +101,7 @@ def figure(measure: Measure, curve: Curve, at: Checkpoint | None) -> SeedSpread 
 
 
 def _average(points: list[tuple[float, SeedSpread]]) -> SeedSpread:
-    """The mean over time. Its deviation is at most the mean of the deviations, which is taken for it."""
+    """The mean over time. Its deviation is estimated by its upper bound, the mean of the deviations."""
     length = points[-1][0] - points[0][0]
     mean = deviation = 0.0
     for (start, first), (end, second) in pairwise(points):

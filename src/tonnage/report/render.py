@@ -1,28 +1,31 @@
-"""The report of a simulation as one HTML page that needs nothing else: no network, no files beside it."""
+"""The HTML page of a report: self-contained, without network access or further files."""
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from tonnage.report.curves import large_figures, small_figures
 from tonnage.report.findings import findings
 from tonnage.report.maps import cluster_maps, map_moment
 from tonnage.report.measures import moment, present
-from tonnage.report.pages import text
-from tonnage.report.pages.environment import environment
+from tonnage.report.pages import palette, text
 from tonnage.report.tables import failures_table, policies_table, times_table
 from tonnage.simulator.studies.results import Results
 
 
 class UnwritableReportError(Exception):
-    """The report cannot be written where it should be."""
+    """The report cannot be written to its path."""
 
 
 def render(results: Results) -> str:
     """The page; the same results give the same text."""
     measures = present(results)
     return (
-        environment("tonnage.report")
+        _templates()
         .get_template("simulation.html")
         .render(
             results=results,
@@ -41,6 +44,25 @@ def render(results: Results) -> str:
     )
 
 
+def _templates() -> Environment:
+    """The templates of the report and of its pages, which escape every value."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader("tonnage.report"), PackageLoader("tonnage.report.pages")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(palette=palette, text=text)
+    made.filters["breakable"] = _breakable
+    return made
+
+
+def _breakable(words: str) -> Markup:
+    """Words that a browser may break after the punctuation in long names."""
+    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[_/:=-])", words) if part)
+
+
 def _facts(results: Results) -> str:
     return " · ".join(
         (
@@ -53,7 +75,7 @@ def _facts(results: Results) -> str:
 
 
 def write_report(results: Results, path: Path) -> None:
-    """The page as a file: whole or not at all."""
+    """Write the page atomically."""
     page = render(results)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,8 +1,8 @@
-"""The tables of the report, ready to be written down."""
+"""The tables of a report, ready for the template."""
 
 from dataclasses import dataclass
 
-from tonnage.report.findings import Standing, equal, like_the_best, standing
+from tonnage.report.findings import Ranking, equal, like_the_best, ranking
 from tonnage.report.measures import ALLOCATED, Measure, compared_at, figure
 from tonnage.report.pages import text
 from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
@@ -13,7 +13,7 @@ _OTHERS = "other reasons"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure, and how much it varies; `share` is its part of the largest, for a bar behind it."""
+    """A figure and its deviation; `share` is its part of the largest, for a bar behind it."""
 
     value: str
     spread: str = ""
@@ -23,7 +23,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A policy's line of a table."""
+    """A policy's row."""
 
     name: str
     look: int
@@ -39,12 +39,12 @@ class ReportTable:
 
 
 def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
-    """All measures where policies are compared, and how far each policy is from the best in GPUs."""
+    """All measures at the comparison, and how far each policy is from the best in GPUs."""
     looks = {name: look for look, name in enumerate(results.policies)}
-    ranked = standing(results, ALLOCATED)
+    ranked = ranking(results, ALLOCATED)
     order = [name for name, _ in ranked] + [name for name in looks if name not in dict(ranked)]
     others = [measure for measure in measures if measure is not ALLOCATED]
-    best = {measure: _outstanding(standing(results, measure), measure) for measure in others}
+    best = {measure: _leaders(ranking(results, measure), measure) for measure in others}
     rows = []
     for name in order:
         cells = [_cell(results, measure, results.policies[name], name in best[measure]) for measure in others]
@@ -52,13 +52,13 @@ def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
     return ReportTable(["GPU allocated", "GPUs", "GPUs behind the best", *(measure.title for measure in others)], rows)
 
 
-def _outstanding(ranked: Standing, measure: Measure) -> list[str]:
-    """The best and what equals it, unless that is all."""
+def _leaders(ranked: Ranking, measure: Measure) -> list[str]:
+    """The best policy and its ties, unless all tie."""
     leaders = like_the_best(ranked, measure) if ranked else []
     return leaders if len(leaders) < len(ranked) else []
 
 
-def _allocation(results: Results, name: str, ranked: Standing) -> list[Cell]:
+def _allocation(results: Results, name: str, ranked: Ranking) -> list[Cell]:
     value = dict(ranked).get(name)
     if value is None:
         return [Cell("–"), Cell("–"), Cell("–")]

@@ -1,1 +1,1 @@
-"""The batch scheduler: cycles over a live cluster for the pods that name it."""
+"""`tonnage scheduler`: cycles over a live cluster for the pods that name this scheduler."""

@@ -1,36 +1,32 @@
-"""Binds on their way: many at once, the most important first, each with its place reserved until it is known.
+"""Binds: the scheduler's queue of Bindings, written many at once, by priority.
 
-A place stays reserved until the watch shows the pod with its node. A bind that is refused is tried a few times more;
-then its place is free again, and so are the places of its job's pods whose bind has not begun, if the job has too few
-pods without it. Pods of the job that are bound by then stay bound, and the job is completed as soon as it can be.
+A place stays reserved until the watch shows the pod with its node. A refused bind is repeated up to twice; then its
+place is free again, and so are the places of the job's pods whose bind has not begun, if the job has too few pods
+without it. Pods of the job that are bound by then stay bound, and later cycles complete the job.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
+from tonnage.binder.binder import PodBinder
 from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
 from tonnage.binder.handover import HandoverQueue
-from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
-from tonnage.kube.errors import KubeError
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
-TURN_SECONDS = 28.0
-"""How long a pod that shares cards waits for its node, while another one is handed its devices there."""
 TRIES = 3
 _PAUSE = 0.1
-_LABELS_AT_ONCE = 2
 
 
 class Placement:
-    """A pod on its way to its node."""
+    """A decided pod until the outcome of its bind is known."""
 
-    __slots__ = ("begun", "decision", "handed_over", "queued", "tries")
+    __slots__ = ("begun", "decision", "handed_over", "is_sent", "queued", "tries")
 
     def __init__(self, decision: Decision, handed_over: bool, queued: float) -> None:
         self.decision = decision
@@ -38,6 +34,8 @@ class Placement:
         """Whether a device plugin is told which cards the pod has."""
         self.queued = queued
         self.begun = False
+        self.is_sent = False
+        """Whether the Binding was sent and its outcome is unknown so far."""
         self.tries = 0
 
     @property
@@ -51,12 +49,12 @@ class Placement:
 
 
 class Outcomes(Protocol):
-    """Told what became of binds."""
+    """Receives the outcome of each bind."""
 
     def bound(self, decision: Decision, seconds: float) -> None: ...
 
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
-        """The places of the released pods, this one among them, are free again."""
+        """The places of the released pods, this pod's included, are free again."""
         ...
 
 
@@ -75,7 +73,7 @@ class Binds:
     ) -> None:
         self._writer = writer
         self._cluster = cluster
-        self._handovers = handovers
+        self._binder = PodBinder(writer, cluster, handovers, clock)
         self._release = release
         self._outcomes = outcomes
         self._clock = clock
@@ -83,14 +81,10 @@ class Binds:
         self._queue: asyncio.PriorityQueue[tuple[int, int, Placement]] = asyncio.PriorityQueue()
         self._numbers = 0
         self._known: dict[str, Placement] = {}
-        """Placements whose outcome is not known yet, by pod."""
-        self._unanswered: set[Placement] = set()
-        """Those whose Binding was sent, and of which is not known whether it is there."""
-        self._background: set[asyncio.Task[None]] = set()
-        self._labelling = asyncio.Semaphore(_LABELS_AT_ONCE)
+        """Placements whose outcome is unknown so far, by pod."""
 
     def __len__(self) -> int:
-        """How many have not come to their end."""
+        """How many binds have no known outcome yet."""
         return len(self._known)
 
     def add(self, decisions: Iterable[Decision]) -> None:
@@ -100,19 +94,19 @@ class Binds:
             placement = Placement(decision, self._writer.is_handed_over(decision), now)
             self._known[placement.key] = placement
             if placement.handed_over:
-                self._later(self._wait_for_turn(placement))
+                self._binder.later(self._wait_for_turn(placement))
             else:
                 self._enqueue(placement)
 
     @property
     def is_idle(self) -> bool:
         """Whether the outcome of every Binding that was sent is known."""
-        return not self._unanswered
+        return not self._binder.unanswered
 
     def cease(self) -> None:
         """Give up all places but those of Bindings that were sent, and do not send these again."""
         for placement in list(self._known.values()):
-            if placement in self._unanswered:
+            if placement.is_sent:
                 placement.tries = TRIES
                 continue
             stood = self._stands(placement)
@@ -127,21 +121,20 @@ class Binds:
                 for _ in range(self._at_once):
                     workers.create_task(self._work())
         finally:
-            for task in self._background:
-                task.cancel()
-            await asyncio.gather(*self._background, return_exceptions=True)
+            await self._binder.close()
 
     def _enqueue(self, placement: Placement) -> None:
         self._numbers += 1
         self._queue.put_nowait((-placement.decision.job.priority, self._numbers, placement))
 
     async def _wait_for_turn(self, placement: Placement) -> None:
-        """HAMi's plugins are told no pod's name, so that on each node one pod at a time is handed its devices."""
-        if await self._handovers.enter(placement.node, placement.decision.task.pod, TURN_SECONDS):
+        try:
+            await self._binder.wait_for_turn(placement.decision)
+        except BindError as error:
+            if self._stands(placement):
+                self._give_up(placement, str(error))
+        else:
             self._enqueue(placement)
-        elif self._stands(placement):
-            holder = self._handovers.inside(placement.node)
-            self._give_up(placement, f"{placement.node} is busy: {holder} waits for its devices there")
 
     async def _work(self) -> None:
         while True:
@@ -149,7 +142,7 @@ class Binds:
             try:
                 await self._bind(placement)
             except Exception:
-                # A mistake of ours about one pod must not end the binds of all others.
+                # A bug that one pod meets must not end the binds of all others.
                 log.exception("%s: binding failed", placement.key)
                 self._give_up(placement, "binding failed; the log says why")
 
@@ -157,26 +150,23 @@ class Binds:
         if not self._stands(placement):
             self._end(placement, leave=True)
             return
-        against = preflight(self._cluster, placement.decision)
-        if against:
-            self._give_up(placement, f"{placement.key} is not bound, its place is free again: {against}")
-            return
-        placement.begun = True
-        self._unanswered.add(placement)
+        placement.begun = placement.is_sent = True
         try:
-            await self._writer.write(placement.decision, placement.handed_over)
+            await self._binder.write(
+                placement.decision,
+                lambda: self._stands(placement),
+                lambda is_bound: self._settle(placement, is_bound),
+                placement.handed_over,
+            )
         except BindError as error:
             self._refused(placement, error)
-            return
         except BindUnknownError as error:
             log.warning("%s", error)
-            self._later(self._find_out(placement))
         else:
             self._succeed(placement)
-        self._handovers.written(placement.node, placement.decision.task.pod)
 
     def _stands(self, placement: Placement) -> bool:
-        """Whether the place is still the pod's: it may have gone meanwhile, or been released with its job."""
+        """Whether the place is still reserved for the pod, which may have gone or lost it with its job."""
         reserved = self._cluster.reserved.get(placement.key)
         return (
             self._known.get(placement.key) is placement
@@ -189,11 +179,9 @@ class Binds:
     def _succeed(self, placement: Placement) -> None:
         self._end(placement)
         self._outcomes.bound(placement.decision, self._clock() - placement.queued)
-        if placement.handed_over:
-            self._later(self._label(placement))
 
     def _refused(self, placement: Placement, error: BindError) -> None:
-        self._unanswered.discard(placement)
+        placement.is_sent = False
         placement.tries += 1
         if error.lasting or placement.tries >= TRIES:
             self._give_up(placement, str(error))
@@ -201,19 +189,18 @@ class Binds:
         pause = _PAUSE * 2**placement.tries
         asyncio.get_running_loop().call_later(pause, self._enqueue, placement)
 
-    async def _find_out(self, placement: Placement) -> None:
-        bound = await self._writer.is_bound(placement.decision.task, lambda: self._stands(placement))
-        if bound is False:
-            self._give_up(
-                placement, f"{placement.key} was not bound to {placement.node}: the API server gave no answer"
-            )
-        elif bound:
+    def _settle(self, placement: Placement, is_bound: bool | None) -> None:
+        """The outcome of a write without an answer is known; None if the place was not the pod's any more."""
+        if is_bound:
             self._succeed(placement)
+        elif is_bound is not None:
+            why = f"{placement.key} was not bound to {placement.node}: the API server gave no answer"
+            self._give_up(placement, why)
         else:
             self._end(placement)
 
     def _give_up(self, placement: Placement, why: str) -> None:
-        """The pod is certainly not bound: its place is free, and so are those of pods that cannot start without it."""
+        """The pod is certainly not bound: free its place, and those of the pods that cannot start without it."""
         job = placement.decision.job
         released = [placement]
         stood = self._stands(placement)
@@ -229,22 +216,7 @@ class Binds:
         self._outcomes.not_bound(placement.decision, why, [one.key for one in released])
 
     def _end(self, placement: Placement, leave: bool = False) -> None:
-        self._unanswered.discard(placement)
         if self._known.get(placement.key) is placement:
             del self._known[placement.key]
         if leave and placement.handed_over:
-            self._handovers.leave(placement.node, placement.decision.task.pod)
-
-    # -- afterwards
-
-    async def _label(self, placement: Placement) -> None:
-        async with self._labelling:
-            try:
-                await self._writer.label(placement.decision.task, placement.node)
-            except KubeError as error:
-                log.info("%s: its label could not be set: %s", placement.key, error)
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+            self._binder.leave(placement.decision)

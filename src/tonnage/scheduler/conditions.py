@@ -1,10 +1,10 @@
-"""The condition PodScheduled=False on pods that wait, with the reason in words.
+"""Conditions: PodScheduled=False on pending pods, with the reason in words.
 
-It is written only when the words have changed, at a limited rate, and a little later than it became known: a gang whose
-pods come one after another is complete a moment later, and nobody needs to read that it was not.
+A condition is written only when its message has changed, at a limited rate, and 0.1 seconds late: a gang whose pods
+are created one after another is complete a moment later, and nobody needs to read that it was not.
 
-Where more is to be said than may be written, every reason is said of one pod first, alternately of those that have
-waited longest and of those that came last.
+If more conditions are queued than the rate allows, one pod of each namespace and message goes first, alternately the
+pod that was queued first and the one that was queued last.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.leaderelection.fence import FencedError
 from tonnage.kube.ratelimit import RateLimit
 from tonnage.model.timestamp import rfc3339
-from tonnage.observability.events import shortened
+from tonnage.observability.messages import shortened
 
 log = logging.getLogger(__name__)
 
 PER_SECOND, BURST = 50.0, 50
 SETTLING = 0.1
-"""Seconds between the knowledge and its first writing."""
+"""Seconds between a decision and the write of its condition."""
 AGAIN = 2.0
-"""Seconds until what the API server did not take is written again."""
+"""Seconds until a failed write is repeated."""
 UNSCHEDULABLE = "Unschedulable"
 _MOST_REASONS = 10_000
-"""Reasons that are remembered while there is something to write."""
+"""Messages that are remembered while conditions are queued."""
 _OVERLOADED = 429
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
@@ -44,17 +44,17 @@ class Conditions:
         self._client = client
         self._now = now
         self._allowance = RateLimit(per_second, burst)
-        self._said: dict[str, tuple[str | None, str]] = {}
-        """What each pod's condition says, with the pod's UID."""
+        self._current: dict[str, tuple[str | None, str]] = {}
+        """The UID and the condition's message of each pod that was written."""
         self._first: OrderedDict[str, tuple[Task, str]] = OrderedDict()
-        """Pods whose reason no other pod of their namespace has told."""
+        """Pods whose message no other pod of their namespace has, as yet."""
         self._rest: OrderedDict[str, tuple[Task, str]] = OrderedDict()
         self._reasons: set[tuple[str, str]] = set()
-        """Namespaces and what their pods have told, or are to tell, since everything was told."""
+        """Namespaces and messages that were queued since the queue was last empty."""
         self._latest_next = False
         self._filled = asyncio.Event()
         self._failed: dict[str, tuple[Task, str]] = {}
-        """What is to be written again after a while."""
+        """Conditions to write again after a pause."""
         self.written = 0
 
     @property
@@ -62,13 +62,13 @@ class Conditions:
         """How many conditions wait to be written."""
         return len(self._first) + len(self._rest)
 
-    def tell(self, task: Task, message: str) -> bool:
-        """A pod waits, for that reason; whether it says otherwise so far."""
+    def set_unschedulable(self, task: Task, message: str) -> bool:
+        """Queue the condition of a pending pod; whether it differs from the one that was written."""
         if task.pod.spec.schedulingGates:
-            # The API server says so itself.
+            # The API server sets the condition of gated pods.
             return False
         self._failed.pop(task.key, None)
-        if self._said.get(task.key) == (task.uid, message):
+        if self._current.get(task.key) == (task.uid, message):
             self._unqueue(task.key)
             return False
         self._enqueue(task, message)
@@ -76,7 +76,7 @@ class Conditions:
         return True
 
     def _enqueue(self, task: Task, message: str) -> None:
-        """A pod that is queued keeps its place, unless what it tells now is new."""
+        """A queued pod keeps its position, unless its message is new in its namespace."""
         reason = task.namespace, message
         if task.key in self._first or reason not in self._reasons:
             self._rest.pop(task.key, None)
@@ -92,28 +92,28 @@ class Conditions:
         self._rest.pop(key, None)
 
     def _next(self) -> tuple[Task, str]:
-        _, told = (self._first or self._rest).popitem(last=self._latest_next)
+        _, condition = (self._first or self._rest).popitem(last=self._latest_next)
         self._latest_next = not self._latest_next
         if not self.queued:
             self._reasons.clear()
-        return told
+        return condition
 
     def forget(self, key: str) -> None:
-        """A pod has a place, or is gone."""
+        """A pod has a node or is gone."""
         self._unqueue(key)
-        self._said.pop(key, None)
+        self._current.pop(key, None)
         self._failed.pop(key, None)
 
     def forget_all(self) -> None:
-        """Others say why pods wait, from now on or until now."""
+        """Forget every pod: another replica writes conditions from now on, or did until now."""
         self._first.clear()
         self._rest.clear()
         self._reasons.clear()
-        self._said.clear()
+        self._current.clear()
         self._failed.clear()
 
     async def run(self) -> None:
-        """Write what is told, until cancelled."""
+        """Write conditions until cancelled."""
         while True:
             await self._filled.wait()
             await asyncio.sleep(SETTLING)
@@ -130,23 +130,24 @@ class Conditions:
             "reason": UNSCHEDULABLE,
             "message": shortened(message),
         }
-        said = self._said.get(task.key)
-        if said is None or said[0] != task.uid:
+        current = self._current.get(task.key)
+        if current is None or current[0] != task.uid:
             condition["lastTransitionTime"] = rfc3339(self._now())
         body = {"metadata": {"uid": task.uid}, "status": {"conditions": [condition]}}
         path = f"{pod_path(task.namespace, task.name)}/status"
-        self._said[task.key] = task.uid, message
+        self._current[task.key] = task.uid, message
         try:
             await self._client.request("PATCH", path, body=body, type_=_STRATEGIC_MERGE_PATCH, timeout=10)
             self.written += 1
         except KubeError as error:
-            is_forgotten = self._said.pop(task.key, None) is None
+            is_forgotten = self._current.pop(task.key, None) is None
             if isinstance(error, StatusError) and error.is_definite and error.status != _OVERLOADED:
                 return
             log.warning("%s: its condition could not be written: %s", task.key, error)
-            # One that leads no longer says nothing; nor is anything said of a pod that has got a place meanwhile.
-            is_told_anew = task.key in self._first or task.key in self._rest
-            if not is_forgotten and not isinstance(error, FencedError) and not is_told_anew:
+            # Not repeated: a write of a replica that no longer leads, of a pod that has a node by now, or of a message
+            # that a newer one has replaced.
+            is_replaced = task.key in self._first or task.key in self._rest
+            if not is_forgotten and not isinstance(error, FencedError) and not is_replaced:
                 self._failed[task.key] = task, message
                 asyncio.get_running_loop().call_later(AGAIN, self._write_again)
 

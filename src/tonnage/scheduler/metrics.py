@@ -1,27 +1,27 @@
-"""Metrics of the batch scheduler for Prometheus: what every door counts, and what cycles, jobs and queues come to."""
+"""The batch scheduler's Prometheus metrics: cycles, binds, evictions, jobs and queues."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.job import WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.framework.decision import QueueFigures
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.leaderelection.leadership import Leadership
+from tonnage.observability import catalog
+from tonnage.observability.catalog import read
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.fragmentmetrics import FragmentMetrics
-from tonnage.observability.metrics import SECONDS, ServerMetrics
+from tonnage.observability.metrics import ServerMetrics
 from tonnage.observability.timings import BindTimings
-from tonnage.observability.workmetrics import bind_metrics, gauge, picture_metrics, plugin_metrics
+from tonnage.observability.workmetrics import bind_metrics, informer_metrics, plugin_metrics
 from tonnage.scheduler.binds import Binds
 from tonnage.scheduler.conditions import Conditions
 from tonnage.scheduler.cyclerunner import CycleRunner
@@ -31,17 +31,12 @@ from tonnage.scheduler.stopwatch import Stopwatch
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
 MOST_QUEUES = 500
-"""Queues beyond this many, in the order of names, are not told."""
-_FIGURES = {
-    "deserved": "What a queue has a right to",
-    "fair_share": "What a queue gets when all that want more have had their share",
-    "allocated": "What the pods of a queue hold",
-    "requested": "What the pods of a queue hold and wait for",
-}
+"""Queues beyond this many, in the order of names, have no series."""
+_FIGURES = ("deserved", "fair_share", "allocated", "requested")
 
 
 class SchedulerParts(Protocol):
-    """The parts of a running scheduler that metrics look at."""
+    """The parts of a running scheduler that metrics read."""
 
     cluster: Cluster
     informer: ClusterInformer
@@ -58,45 +53,24 @@ class SchedulerParts(Protocol):
 
 
 class SchedulerMetrics(ServerMetrics):
-    """Everything that is counted about a batch scheduler."""
+    """All metrics of a batch scheduler."""
 
     def __init__(self) -> None:
         super().__init__()
         registry = self.registry
-        self.cycle_seconds = Histogram(
-            "tonnage_cycle_seconds", "Time that a scheduling cycle took.", buckets=SECONDS, registry=registry
-        )
-        self.bind_seconds = Histogram(
-            "tonnage_bind_seconds", "Time from a decision to its Binding.", buckets=SECONDS, registry=registry
-        )
-        self.action_seconds = Histogram(
-            "tonnage_action_seconds",
-            "Time that an action took in a cycle.",
-            ("action",),
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.pods = Counter("tonnage_batch_pods", "Pods, by what became of them.", ("outcome",), registry=registry)
-        self.evictions = Counter(
-            "tonnage_evictions",
-            "Pods that had to go for others, by action and what became of it.",
-            ("action", "outcome"),
-            registry=registry,
-        )
-        self.config_reloads = Counter(
-            "tonnage_config_reloads", "New configurations, by what became of them.", ("outcome",), registry=registry
-        )
-        self.config_taken = Gauge(
-            "tonnage_config_last_taken_timestamp_seconds",
-            "Since when the configuration is in force.",
-            registry=registry,
-        )
-        self.takeovers = Counter("tonnage_takeovers", "How often this replica came to lead.", registry=registry)
+        self.cycle_seconds = catalog.histogram("tonnage_cycle_duration_seconds", registry)
+        self.bind_seconds = catalog.histogram("tonnage_bind_duration_seconds", registry)
+        self.action_seconds = catalog.histogram("tonnage_action_duration_seconds", registry)
+        self.attempts = catalog.counter("tonnage_schedule_attempts_total", registry)
+        self.evictions = catalog.counter("tonnage_evictions_total", registry)
+        self.config_reloads = catalog.counter("tonnage_config_reloads_total", registry)
+        self.config_reloaded = catalog.gauge("tonnage_config_last_reload_success_timestamp_seconds", registry)
+        self.leader_acquisitions = catalog.counter("tonnage_leader_acquisitions_total", registry)
         self.stopwatch = Stopwatch(time.perf_counter, lambda name, took: self.action_seconds.labels(name).observe(took))
         self.timings = BindTimings(registry)
 
     def attach(self, parts: SchedulerParts) -> None:
-        """Look at a running scheduler whenever somebody asks."""
+        """Read a running scheduler at each scrape."""
         state = SchedulerState(parts, self.stopwatch)
         self.prepare = state.prepare
         self.registry.register(state)
@@ -105,7 +79,7 @@ class SchedulerMetrics(ServerMetrics):
 
 
 class SchedulerState(Collector):
-    """What can be read at any time."""
+    """Gauges and counters that are read at a scrape."""
 
     def __init__(
         self, parts: SchedulerParts, stopwatch: Stopwatch, clock: Callable[[], float] = time.monotonic
@@ -117,11 +91,11 @@ class SchedulerState(Collector):
         self._fragments: FragmentMetrics
 
     def prepare(self) -> Iterator[None]:
-        """Do in slices what takes long before `collect`."""
+        """Do the slow part of `collect` in slices."""
         yield from self._current_fragments().prepare()
 
     def _current_fragments(self) -> FragmentMetrics:
-        """What is measured about fragments is the configuration's to say, which may have changed."""
+        """The fragmentation metrics of the configuration in force, which may have changed."""
         if self._plugins is not self._parts.cycle_runner.plugins:
             self._plugins = self._parts.cycle_runner.plugins
             self._fragments = FragmentMetrics(self._parts.cluster, self._plugins)
@@ -129,39 +103,31 @@ class SchedulerState(Collector):
 
     def collect(self) -> Iterator[Metric]:
         parts = self._parts
-        yield from picture_metrics(parts.cluster, parts.informer, self._clock())
+        yield from informer_metrics(parts.cluster, parts.informer, self._clock())
         yield from bind_metrics(parts.handovers, len(parts.binds), parts.writer.conflicts, parts.writer.locks)
         yield from plugin_metrics(parts.cycle_runner.plugins, parts.cycle_runner.failures)
         yield from self._current_fragments().collect()
-        yield gauge("tonnage_leading", "1 while this replica leads.", float(parts.leadership.leads))
-        words = "Waiting pods that are not looked at until something changes."
-        yield gauge("tonnage_pods_passed_over", words, len(parts.unschedulable))
-        words = "What was wrong at the last look with objects that are used all the same."
-        yield gauge("tonnage_cluster_problems", words, len(parts.problems))
-        words = "Pods whose place others have to leave first."
-        yield gauge("tonnage_pods_promised", words, len(parts.cluster.promised))
-        words = "Groups of pods that wait because they cannot start whole."
-        yield gauge("tonnage_gangs_waiting", words, _gangs_waiting(parts.cluster))
-        yield gauge("tonnage_conditions_queued", "Conditions of pods to be written.", parts.conditions.queued)
-        yield gauge("tonnage_statuses_queued", "Statuses of PodGroups to be written.", parts.podgroup_statuses.queued)
-        words = "Time that a plugin took, by extension point."
-        spent = CounterMetricFamily("tonnage_plugin_seconds", words, labels=("plugin", "point"))
-        for (plugin, point), seconds in self._stopwatch.seconds().items():
-            spent.add_metric((plugin, point), seconds)
-        yield spent
+        yield read("tonnage_leader", float(parts.leadership.leads))
+        yield read("tonnage_pods_unschedulable", len(parts.unschedulable))
+        yield read("tonnage_cluster_problems", len(parts.problems))
+        yield read("tonnage_pods_nominated", len(parts.cluster.pipelined))
+        yield read("tonnage_gangs_pending", _gangs_pending(parts.cluster))
+        yield read("tonnage_conditions_queued", parts.conditions.queued)
+        yield read("tonnage_statuses_queued", parts.podgroup_statuses.queued)
+        yield read("tonnage_plugin_duration_seconds_total", self._stopwatch.seconds())
         yield from queue_metrics(parts.cycle_runner.queue_figures())
 
 
-def _gangs_waiting(cluster: Cluster) -> int:
+def _gangs_pending(cluster: Cluster) -> int:
     jobs = cluster.groups.jobs.values()
-    return sum(1 for job in jobs if job.group is not None and job.count(WAITING) and job.lacking())
+    return sum(1 for job in jobs if job.group is not None and job.count(PodStatus.WAITING) and job.lacking())
 
 
 def queue_metrics(queues: Mapping[str, Mapping[str, QueueFigures]]) -> Iterator[Metric]:
-    """Shares of queues: processors in cores, memory in bytes, GPUs in cards, others as they are."""
-    for figure, words in _FIGURES.items():
-        family = GaugeMetricFamily(f"tonnage_queue_{figure}", f"{words}.", labels=("queue", "resource"))
-        for name in sorted(queues)[:MOST_QUEUES]:
-            for resource, figures in queues[name].items():
-                family.add_metric((name, resource), getattr(figures, figure))
-        yield family
+    """Shares of queues: CPU in cores, memory in bytes, GPUs in cards, other resources in their own unit."""
+    names = sorted(queues)[:MOST_QUEUES]
+    for figure in _FIGURES:
+        values = {
+            (name, resource): getattr(figures, figure) for name in names for resource, figures in queues[name].items()
+        }
+        yield read(f"tonnage_queue_{figure}", values)

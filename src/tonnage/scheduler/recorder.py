@@ -1,13 +1,11 @@
-"""Tells the outside what became of pods: metrics, Events with Kubernetes' own reasons, conditions, and the log."""
+"""SchedulerRecorder: the metrics, the Event with Kubernetes' own reason, the condition and the log line of each pod."""
 
 import logging
 from collections.abc import Sequence
 
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.model.pod import Pod
 from tonnage.observability.events import (
-    DEVICE_OVERLAP,
     EVICTED,
     FAILED_SCHEDULING,
     PREEMPTED,
@@ -15,7 +13,7 @@ from tonnage.observability.events import (
     EventRecorder,
     ObjectRef,
 )
-from tonnage.observability.logs import FIELDS
+from tonnage.observability.recorder import PodRecorder, harmless
 from tonnage.scheduler.conditions import Conditions
 from tonnage.scheduler.evictions.evictor import EVICTED as WAS_EVICTED
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
@@ -23,85 +21,80 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
-BOUND, NOT_BOUND, WAITS, NOT_EVICTED = "bound", "not bound", "waits", "promise given up"
+BOUND, NOT_BOUND, WAITING, NOMINATION_DROPPED = "bound", "not_bound", "waiting", "nomination_dropped"
 
 
-class SchedulerRecorder:
-    """What is told of each pod."""
+class SchedulerRecorder(PodRecorder):
+    """Records what the scheduler did about each pod."""
 
     def __init__(self, metrics: SchedulerMetrics, events: EventRecorder, conditions: Conditions) -> None:
+        super().__init__(log, metrics, events)
         self._metrics = metrics
-        self._events = events
         self._conditions = conditions
 
+    @harmless
     def bound(self, decision: Decision, seconds: float) -> None:
         """A pod has its node."""
         task = decision.task
-        self._metrics.bind_seconds.observe(seconds)
-        self._metrics.pods.labels(BOUND).inc()
-        self._metrics.timings.answered(task.key)
         self._conditions.forget(task.key)
-        self._events.tell(_ref(task), SCHEDULED, f"Successfully assigned {task.key} to {decision.node}")
-        if log.isEnabledFor(logging.INFO):
-            _say(logging.INFO, BOUND, task, node=decision.node, seconds=round(seconds, 6), devices=decision.devices)
+        self._metrics.bind_seconds.observe(seconds)
+        self._metrics.attempts.labels(BOUND).inc()
+        self._metrics.timings.answered(task.key)
+        self.events.record(_ref(task), SCHEDULED, f"Successfully assigned {task.key} to {decision.node}")
+        self.line(
+            logging.INFO, BOUND, task.key, node=decision.node, seconds=round(seconds, 6), devices=decision.devices
+        )
 
+    @harmless
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
-        """A pod was not bound, and its place and perhaps others' are free again."""
-        self._metrics.pods.labels(NOT_BOUND).inc()
-        self._events.tell(_ref(decision.task), FAILED_SCHEDULING, why)
-        _say(logging.WARNING, NOT_BOUND, decision.task, node=decision.node, message=why, released=released)
+        """A pod was not bound; its reservation and those of the other `released` pods are undone."""
+        self._metrics.attempts.labels(NOT_BOUND).inc()
+        self.events.record(_ref(decision.task), FAILED_SCHEDULING, why)
+        self.line(logging.WARNING, NOT_BOUND, decision.task.key, node=decision.node, message=why, released=released)
 
-    def overlapped(self, pod: Pod, why: str) -> None:
-        """A pod was evicted because others held its devices before."""
-        self._metrics.overlaps.inc()
-        named = pod.metadata
-        self._events.tell(ObjectRef(named.namespace or "default", named.name, named.uid or ""), DEVICE_OVERLAP, why)
-        log.warning("overlap", extra={FIELDS: {"pod": pod.key, "node": pod.node, "message": why}})
-
-    def waits(self, decision: Decision, why: str) -> None:
-        """A pod found no place."""
+    @harmless
+    def unschedulable(self, decision: Decision, why: str) -> None:
+        """A pod found no node."""
         task = decision.task
-        self._metrics.pods.labels(WAITS).inc()
-        if not self._conditions.tell(task, why):
+        self._metrics.attempts.labels(WAITING).inc()
+        if not self._conditions.set_unschedulable(task, why):
             return
         reasons = sorted({rejected.reason for rejected in decision.rejected})
         self._metrics.rejected(reasons)
-        self._events.tell(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
-        if log.isEnabledFor(logging.DEBUG):
-            _say(logging.DEBUG, WAITS, task, message=why)
+        self.events.record(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
+        self.line(logging.DEBUG, WAITING, task.key, message=why)
 
-    # -- told by evictions
+    # -- outcomes of evictions
 
+    @harmless
     def evicted(self, victim: Victim, outcome: str) -> None:
-        """What became of a pod that had to go."""
+        """The eviction of a victim ended with this outcome."""
         eviction = victim.eviction
         self._metrics.evictions.labels(eviction.action, outcome).inc()
         if outcome == WAS_EVICTED:
             if eviction.for_ == victim.job:
-                self._events.tell(_ref(victim.task), EVICTED, f"Evicted from node {eviction.node}: {eviction.reason}")
+                self.events.record(_ref(victim.task), EVICTED, f"Evicted from node {eviction.node}: {eviction.reason}")
             else:
                 text = f"Preempted by {eviction.for_} on node {eviction.node}: {eviction.reason}"
                 text += f"; there is room on {eviction.to}" if eviction.to else ""
-                self._events.tell(_ref(victim.task), PREEMPTED, text)
+                self.events.record(_ref(victim.task), PREEMPTED, text)
         fields = {"node": eviction.node, "for": eviction.for_, "action": eviction.action, "reason": eviction.reason}
-        _say(logging.INFO, outcome, victim.task, **fields)
+        self.line(logging.INFO, outcome, victim.task.key, **fields)
 
-    def held_up(self, plan: EvictionPlan) -> None:
-        """Somebody may not be evicted yet."""
+    @harmless
+    def postponed(self, plan: EvictionPlan) -> None:
+        """The plan waits because a victim may not be evicted yet."""
         for decision in plan.decisions.values():
-            self.waits(decision, plan.why_not(decision))
+            self.unschedulable(decision, plan.why_not(decision))
 
+    @harmless
     def not_evicted(self, tasks: Sequence[Task], why: str) -> None:
-        """Somebody could not be evicted, so that these pods have lost their promised places."""
+        """A victim could not be evicted, so these preemptors have lost their nominations."""
         for task in tasks:
-            self._conditions.tell(task, why)
-            self._events.tell(_ref(task), FAILED_SCHEDULING, why)
-            _say(logging.WARNING, NOT_EVICTED, task, message=why)
+            self._conditions.set_unschedulable(task, why)
+            self.events.record(_ref(task), FAILED_SCHEDULING, why)
+            self.line(logging.WARNING, NOMINATION_DROPPED, task.key, message=why)
 
 
 def _ref(task: Task) -> ObjectRef:
     return ObjectRef(task.namespace, task.name, task.uid or "")
-
-
-def _say(level: int, event: str, task: Task, **fields: object) -> None:
-    log.log(level, event, extra={FIELDS: {"pod": task.key, **fields}})

@@ -1,7 +1,7 @@
-"""The batch scheduler of one cluster: the live picture, a cycle whenever something changed that matters, and binds.
+"""SchedulerService: everything that runs in `tonnage scheduler`: the informer, cycles, binds, evictions and statuses.
 
-Everything that touches the picture runs on one event loop. A cycle decides in one go about all pods that wait, and
-reserves their places; writing is left to others, so that the next cycle need not wait for it.
+All that touches the cluster's state runs on one event loop. A cycle decides about the pending pods in one go and
+reserves their places; other tasks write Bindings, Evictions and statuses, so the next cycle does not wait for them.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.client import Client
-from tonnage.kube.informer import PODS, ClusterInformer, FollowedKind
-from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import PODS, WatchedKind, batch_kinds
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import FencedClient
 from tonnage.kube.leaderelection.leaderelector import LeaderElector
@@ -40,24 +40,23 @@ from tonnage.scheduler.evictions.writer import EvictionWriter
 from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.nominations import STAY_SECONDS
-from tonnage.scheduler.problems import Problems
+from tonnage.scheduler.problems import Problems, Unreadable
 from tonnage.scheduler.recorder import SchedulerRecorder
 from tonnage.scheduler.snapshot import collect
 from tonnage.scheduler.status.podgroups import PodGroupStatuses
 from tonnage.scheduler.status.queues import QueueStatuses
 from tonnage.scheduler.status.stalegangs import StaleGangs
 from tonnage.scheduler.triggers import Triggers
-from tonnage.scheduler.unreadable import Unreadable
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
 log = logging.getLogger(__name__)
 
 LONGEST_REST = 0.25
-"""Seconds between cycles at most: important pods may have come meanwhile."""
+"""The longest pause between cycles, in seconds: pods of high priority may have come meanwhile."""
 
 
 _FIRST_LOOK = 1.0
-"""Seconds that the first list waits for the first look at the Lease."""
+"""How long the first list waits until the Lease was read, in seconds."""
 
 
 class SchedulerService:
@@ -80,10 +79,12 @@ class SchedulerService:
         self._cycle_limit = CycleLimit(self.unschedulable)
         self._changed = asyncio.Event()
         self._triggers = Triggers(scheduler_name, self.unschedulable, self._changed.set)
-        self.informer = ClusterInformer(client, self.cluster, backoff, self._triggers.kinds(BATCH_KINDS))
+        self.informer = ClusterInformer(client, self.cluster, backoff, batch_kinds(self._triggers.is_ours))
+        self._triggers.listen(self.informer)
         self.problems = Problems(self.cluster, self.informer.problems)
         self._unreadable = Unreadable(self.informer.problems, self._triggers.room_came_free)
-        self.informer.listeners += [self._seen, self._unreadable.seen]
+        self.informer.add_listener([PODS], self._seen)
+        self._unreadable.listen(self.informer)
         self._metrics = metrics
         self._is_elected = elector is not None
         callbacks = LeaderCallbacks(self._prepare, self._begin, self._cease, self._is_idle)
@@ -92,10 +93,11 @@ class SchedulerService:
         self.events = EventRecorder(fenced, time.time, scheduler_name, metrics.event)
         self.conditions = Conditions(fenced, time.time)
         self.podgroup_statuses = PodGroupStatuses(
-            fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.led
+            fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.leading
         )
-        self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leadership.led)
-        self.informer.listeners += [self.podgroup_statuses.seen, self.queue_statuses.seen]
+        self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leadership.leading)
+        self.podgroup_statuses.listen(self.informer)
+        self.queue_statuses.listen(self.informer)
         self._recorder = SchedulerRecorder(metrics, self.events, self.conditions)
         self.cycle_runner = CycleRunner(self.cluster, plugins, actions, metrics.stopwatch)
         self.handovers = HandoverQueue(time.monotonic)
@@ -103,7 +105,7 @@ class SchedulerService:
             fenced, self.cluster, time.time, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
         )
         self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leadership.fence)
-        self.informer.listeners.append(self.writer.node_locks.seen)
+        self.writer.node_locks.listen(self.informer)
         self.binds = Binds(
             self.writer, self.cluster, self.handovers, self.cycle_runner.release, self, time.monotonic, binds_at_once
         )
@@ -118,20 +120,20 @@ class SchedulerService:
         )
         self._stale = StaleGangs(fenced, self.cluster, self._changed.set, self.leadership.fence)
         self.ready = asyncio.Event()
-        """Set once the picture is complete and nothing that takes long is left to do for it."""
+        """Set once the informer has synced and the cluster's state has settled."""
         self.cycles = 0
 
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
-        """Go by these from the next cycle on; SessionError if they cannot be opened, and all stays as it is."""
+        """Use these from the next cycle on; SessionError if they cannot be opened, and the old ones stay."""
         self.cycle_runner.configure(plugins, actions, time.time())
         self._triggers.room_came_free()
 
     def snapshot(self) -> list[Any]:
-        """Every object that decisions depend on, as it counts now."""
+        """Every object that decisions depend on, as it is now."""
         return collect(self.cluster, self._triggers.others(), self.cycle_runner.placed, time.time())
 
     async def run(self, *besides: Coroutine[Any, Any, None]) -> None:
-        """Schedule until cancelled, and do what else is to be done meanwhile."""
+        """Schedule until cancelled, and run `besides` at the same time."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for work in (self._follow(), self.events.run(), self.conditions.run(), self.binds.run()):
@@ -149,27 +151,27 @@ class SchedulerService:
             self.cycle_runner.close()
 
     async def stop(self) -> None:
-        """Decide nothing more and let writes that were begun end; `run` is to be cancelled then."""
+        """Stop deciding and let begun writes end; cancel `run` after that."""
         await self.leadership.resign()
 
     async def _decide(self) -> None:
-        """A cycle for each burst of changes; after it others have as much time as it took, up to a limit."""
+        """Run a cycle for each burst of changes, then leave other tasks as much time as it took, up to 0.25 s."""
         await self.informer.synced.wait()
         self.cluster.settle()
         gc.collect()
         gc.freeze()
         self.ready.set()
         self._overlaps.is_settled = True
-        log.info("the picture is complete: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
+        log.info("synced: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
         while True:
             await self._changed.wait()
-            await self.leadership.until_it_may_decide()
+            await self.leadership.until_leading()
             self._changed.clear()
             started = time.monotonic()
             self._cycle()
             took = time.monotonic() - started
             self._metrics.cycle_seconds.observe(took)
-            self._cycle_limit.took(took)
+            self._cycle_limit.adapt(took)
             await asyncio.sleep(min(took, LONGEST_REST))
 
     def _cycle(self) -> None:
@@ -177,89 +179,87 @@ class SchedulerService:
         cycle = self.cycle_runner.run(self._cycle_limit.next(self.cluster.waiting), time.time())
         if self._cycle_limit.is_partial:
             self._changed.set()
-        self.unschedulable.found_nothing(cycle.waiting)
+        self.unschedulable.add(cycle.waiting)
         for decision in cycle.placed:
-            self.unschedulable.found_place(decision.task.key)
+            self.unschedulable.remove(decision.task.key)
             self.conditions.forget(decision.task.key)
-            if self.unschedulable.look_beside(decision.task):
+            if self.unschedulable.retry_with_rules(decision.task):
                 self._changed.set()
         self.binds.add(cycle.placed)
         self.evictions.add(cycle.plans)
-        if self.cycle_runner.nominations.in_vain():
+        if self.cycle_runner.nominations.void():
             self._changed.set()
-        self._stale.tell(cycle.stale, time.time())
+        self._stale.update(cycle.stale, time.time())
         messages = Messages(cycle.waits, self._unreadable.about)
         waiting = [(decision, messages.why_not(decision)) for decision in cycle.waiting]
-        for plan, decision in self.cycle_runner.nominations.promised():
-            self.unschedulable.found_place(decision.task.key)
+        for plan, decision in self.cycle_runner.nominations.nominated():
+            self.unschedulable.remove(decision.task.key)
             waiting.append((decision, plan.why_not(decision)))
         for decision, why in waiting:
-            self._recorder.waits(decision, why)
-        self.podgroup_statuses.cycle(cycle.let_in, cycle.placed, waiting)
+            self._recorder.unschedulable(decision, why)
+        self.podgroup_statuses.cycle(cycle.enqueued, cycle.placed, waiting)
 
     # -- leading
 
     async def _follow(self) -> None:
-        """Keep the picture; one that is begun while this process has the Lease need not be listed again to lead."""
+        """Run the informer, after the Lease was read: what is listed while holding it need not be listed again."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LOOK):
-                await self.leadership.has_looked.wait()
+                await self.leadership.has_observed.wait()
         await self.informer.run()
 
     async def _prepare(self) -> None:
-        """Get to know what whoever led before has written last."""
+        """Read what the last leader wrote before it stopped."""
         await self.ready.wait()
-        if self._is_elected and self.informer.began < self.leadership.since:
+        if self._is_elected and self.informer.began < self.leadership.acquired_at:
             await self.informer.refresh()
 
     def _begin(self) -> None:
-        self._metrics.takeovers.inc()
+        self._metrics.leader_acquisitions.inc()
         self._triggers.room_came_free()
 
     def _cease(self) -> None:
-        """Another may give these places to others now."""
+        """Give up all places: another replica may give them to other pods now."""
         self.binds.cease()
         self.cycle_runner.cease(time.time())
         self.conditions.forget_all()
-        self.podgroup_statuses.forget_said()
-        self.queue_statuses.forget_said()
+        self.podgroup_statuses.forget_written()
+        self.queue_statuses.forget_written()
 
     def _is_idle(self) -> bool:
         return self.binds.is_idle and not self._fenced.unanswered
 
-    # -- told by binds
+    # -- outcomes of binds and evictions
 
     def bound(self, decision: Decision, seconds: float) -> None:
         self._recorder.bound(decision, seconds)
 
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
-        """Their places are free for others at once; they themselves are looked at after a pause."""
-        self._pause(released)
+        """The places are free for other pods at once; the released pods back off."""
+        self._back_off(released)
         self._recorder.not_bound(decision, why, released)
 
     def _give_up(self, plan: EvictionPlan, why: str, refused: Sequence[Victim]) -> None:
-        """Told by evictions: somebody does not go, so the promised places are free and are decided about anew."""
+        """End a plan whose victims stay: its pods lose their nominations and are decided about anew."""
         tasks = self.cycle_runner.give_up(plan, refused, time.time())
         if refused:
             asyncio.get_running_loop().call_later(STAY_SECONDS + 0.01, self._triggers.room_came_free)
         if tasks:
-            self._pause([task.key for task in tasks])
+            self._back_off([task.key for task in tasks])
             self._recorder.not_evicted(tasks, why)
 
-    def _pause(self, released: Sequence[str]) -> None:
-        pause = self.unschedulable.failed(released)
-        asyncio.get_running_loop().call_later(pause + 0.01, self._end_pauses)
+    def _back_off(self, released: Sequence[str]) -> None:
+        backoff = self.unschedulable.back_off(released)
+        asyncio.get_running_loop().call_later(backoff + 0.01, self._end_backoffs)
         self._triggers.room_came_free()
 
-    def _end_pauses(self) -> None:
-        if self.unschedulable.end_pauses():
+    def _end_backoffs(self) -> None:
+        if self.unschedulable.end_backoffs():
             self._changed.set()
 
-    # -- told by the picture
+    # -- changes from the informer
 
-    def _seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
-        if kind.resource.kind != PODS.resource.kind:
-            return
+    def _seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
         for change in changes:
             self.handovers.seen(change.key, change.object, change.is_gone)
             if change.is_gone:

@@ -1,10 +1,11 @@
-"""What the scheduler sees, as manifests with which `tonnage schedule` comes to the same decisions.
+"""The snapshot: what the scheduler sees, as manifests on which `tonnage schedule` decides alike.
 
-Objects never change once they are decoded. So all of them are collected in one go, which takes milliseconds, and
-written piece by piece while the scheduler goes on.
+Objects never change once they are decoded, so they are collected in one go, which takes milliseconds, and written
+piece by piece while the scheduler goes on.
 
-A pod whose place is reserved has its node and its devices already. A pod whose cards are known here, though it does not
-name them, names them: which ones it sits on depends on what came and went before. A group that was let in says so.
+In the snapshot a pod whose place is reserved has its node and devices. A pod whose cards we assigned without a record
+on the pod names them, because the assignment depends on which pods came and went before. An admitted group has the
+phase Inqueue.
 """
 
 import asyncio
@@ -25,20 +26,20 @@ from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode, manifest
 
 SLICE = 256
-"""Objects written in one go: some milliseconds."""
+"""Objects that are written in one go, which takes some milliseconds."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps the whole object as it was given, with all that is left out here."""
+"""The annotation in which kubectl keeps the whole object, with the parts that the snapshot omits."""
 
 
 def collect(cluster: Cluster, others: Iterable[Any], placed: Mapping[str, Decision], now: float) -> list[Any]:
-    """Every object that decisions depend on; with the decisions about pods whose places are reserved."""
+    """Every object that decisions depend on; `placed` are the decisions about pods with reserved places."""
     nodes = [state.node for state in cluster.states]
     counting = [_as_decided(cluster.groups, thing) for thing in others if _counts(cluster.groups, thing)]
     return [*counting, *nodes, *_Pods(cluster, placed, now).all()]
 
 
 def _counts(groups: JobIndex, thing: Any) -> bool:
-    """Whether a group or queue counts, and not another scheduler's of the same name: manifests have one of them."""
+    """Whether a group or queue is in use; another kind may have one of the same name, which is not."""
     if isinstance(thing, PodGroup):
         return groups.given(type(thing)).get(thing.key) is groups.groups.get(thing.key)
     if isinstance(thing, QueueObject):
@@ -47,7 +48,7 @@ def _counts(groups: JobIndex, thing: Any) -> bool:
 
 
 def _as_decided(groups: JobIndex, thing: Any) -> Any:
-    """A group that was let in says so, also before the API server knows."""
+    """A group with the phase that was decided, which the API server may not have yet."""
     if not isinstance(thing, VolcanoPodGroup) or thing.key not in groups.groups:
         return thing
     phase = groups.groups[thing.key].phase
@@ -55,7 +56,7 @@ def _as_decided(groups: JobIndex, thing: Any) -> Any:
 
 
 class _Pods:
-    """The pods of a cluster as they count."""
+    """The pods of a cluster as decisions see them."""
 
     def __init__(self, cluster: Cluster, placed: Mapping[str, Decision], now: float) -> None:
         self._cluster = cluster
@@ -63,15 +64,15 @@ class _Pods:
         self._now = now
 
     def all(self) -> Iterator[Pod]:
-        """All pods, those of a job together and in its order."""
+        """All pods; the pods of a job come together and in its order."""
         cluster = self._cluster
-        told: set[str] = set()
+        done: set[str] = set()
         for tasks in (cluster.running, cluster.reserved, cluster.waiting):
             for task in tasks.values():
                 job = cluster.groups.of_pod.get(task.key)
                 for member in (task,) if job is None else job.tasks.values():
-                    if member.key not in told:
-                        told.add(member.key)
+                    if member.key not in done:
+                        done.add(member.key)
                         yield self._as_it_counts(member)
         for job in cluster.groups.jobs.values():
             yield from job.finished.values()
@@ -84,22 +85,22 @@ class _Pods:
             found = self._found(key)
             return self._with_devices(task, pod, pod.annotations, found) if found else pod
         decision = self._placed.get(key)
-        if decision is None or key not in cluster.reserved or key in cluster.promised:
+        if decision is None or key not in cluster.reserved or key in cluster.pipelined:
             return pod
-        # What it names now is left over from an attempt that came to nothing.
+        # Its own record is left over from a bind that failed.
         records = {vendor.allocated for vendor in cluster.vendors}
         kept = {name: text for name, text in pod.annotations.items() if name not in records}
         placed = replace(pod, spec=replace(pod.spec, nodeName=decision.node))
         return self._with_devices(task, placed, kept, decision.grant)
 
     def _found(self, key: str) -> Grant:
-        """The cards of a running pod that it does not name, of vendors of which it has all that it needs."""
+        """The cards that were assigned to a running pod without a record, of vendors whose requests are met in full."""
         state = self._cluster.nodes.get(self._cluster.holders[key])
-        if state is None or key not in state.loose:
+        if state is None or key not in state.implicit_uses:
             return ()
         return tuple(
             (use.vendor, (tuple([DeviceUse(card.uuid, card.memory, card.cores) for card in use.cards]),))
-            for use, said in zip(state.loose[key], state.holdings[key].vendors, strict=True)
+            for use, said in zip(state.implicit_uses[key], state.holdings[key].vendors, strict=True)
             if use.cards != said.cards and not use.unknown
         )
 
@@ -109,7 +110,7 @@ class _Pods:
 
 
 async def written(things: Sequence[Any]) -> AsyncIterator[bytes]:
-    """A List with all of these, plain data or objects of the model, one on each line."""
+    """A List of plain data or objects of the model, one on each line."""
     yield b'{"apiVersion":"v1","kind":"List","items":[\n'
     for start in range(0, len(things), SLICE):
         part = b",\n".join([encode(_shown(thing)) for thing in things[start : start + SLICE]])
@@ -119,7 +120,7 @@ async def written(things: Sequence[Any]) -> AsyncIterator[bytes]:
 
 
 def _shown(thing: Any) -> dict[str, Any]:
-    """An object without what no decision depends on and not everybody should see."""
+    """An object without the parts that no decision depends on and not everybody should see."""
     if isinstance(thing, dict):
         return thing
     plain = manifest(thing)

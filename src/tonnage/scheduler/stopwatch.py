@@ -1,31 +1,31 @@
-"""How long plugins and actions take: functions are wrapped, so that the engine itself knows of no clock."""
+"""Stopwatch: the time that plugins and actions take, measured by wrapping them, because the engine has no clock."""
 
 from collections.abc import Callable
 from typing import Any, cast
 
 from tonnage.framework.action import Action
-from tonnage.framework.extensions import F
 from tonnage.framework.points import BATCH_NODE_ORDER, BATCH_PREDICATE, NODE_ORDER, PREDICATE
+from tonnage.framework.registration import F
 from tonnage.framework.session import Session
 
 LONG = 50e-6
-"""Seconds from which on every answer of a function is measured."""
+"""A function that takes at least so many seconds is measured at every call."""
 SKIPPED = 15
 _ABOUT_NODES = {point.name for point in (PREDICATE, BATCH_PREDICATE, NODE_ORDER, BATCH_NODE_ORDER)}
-"""Where functions take a task and some nodes."""
+"""Points whose functions take a task and some nodes."""
 
 
 class Stopwatch:
     """Adds up the time that plugins take, by plugin and extension point; a session calls it for every function.
 
-    Short answers about nodes are measured every sixteenth time and counted for those between, because there are so many
-    of them that looking at the clock would take a noticeable part of a cycle.
+    Short calls about nodes are measured every sixteenth time and counted for the fifteen in between: there are so many
+    of them that reading the clock would take a noticeable part of a cycle.
     """
 
-    def __init__(self, clock: Callable[[], float], tell: Callable[[str, float], None]) -> None:
+    def __init__(self, clock: Callable[[], float], report: Callable[[str, float], None]) -> None:
         self._clock = clock
-        self._tell = tell
-        """Told how long an action took."""
+        self._report = report
+        """Called with the name of each action and the seconds that it took."""
         self._spent: dict[tuple[str, str], list[float]] = {}
 
     def __call__(self, plugin: str, point: str, function: F) -> F:
@@ -65,20 +65,20 @@ class Stopwatch:
 
     def action(self, action: Action) -> Action:
         """The action, measured."""
-        return _TimedAction(action, self._clock, self._tell)
+        return _TimedAction(action, self._clock, self._report)
 
     def seconds(self) -> dict[tuple[str, str], float]:
-        """What each plugin has taken so far at each point."""
+        """The seconds that each plugin has taken so far at each point."""
         return {where: spent[0] for where, spent in self._spent.items()}
 
 
 class _TimedAction(Action):
-    """An action that tells how long it takes."""
+    """An action that reports how long it takes."""
 
-    def __init__(self, action: Action, clock: Callable[[], float], tell: Callable[[str, float], None]) -> None:
+    def __init__(self, action: Action, clock: Callable[[], float], report: Callable[[str, float], None]) -> None:
         self._action = action
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self.name = action.name  # type: ignore[misc]  # each has the name of the one it wraps
 
     def run(self, session: Session) -> None:
@@ -86,4 +86,4 @@ class _TimedAction(Action):
         try:
             self._action.run(session)
         finally:
-            self._tell(self.name, self._clock() - begun)
+            self._report(self.name, self._clock() - begun)

@@ -1,29 +1,25 @@
-"""What of all that happens in a cluster is a reason for a cycle.
+"""Triggers: which changes of the cluster start a cycle, and which pods they retry.
 
-The kinds of objects that the picture follows are wrapped, so that each change is seen with what was known before it:
-most of what API servers tell is that running pods still run and nodes still live.
+A hook on each kind that the informer watches compares the cluster before and after each change: most of what API
+servers tell is that running pods still run and nodes still live.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tonnage.binder.nodelocks import LOCK
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import Holding
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
-from tonnage.kube.informer import NODES, PODS, FollowedKind
-from tonnage.model.group import (
-    KaiPodGroup,
-    KaiQueue,
-    KaiQueueStatus,
-    QueueStatus,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.kube.informer import ChangeHook, ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS, NODES, PODS, WatchedKind
+from tonnage.kube.resource import Change
+from tonnage.model.group import KaiQueue, KaiQueueStatus, PodGroup, QueueStatus, VolcanoQueue
 from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -32,8 +28,18 @@ from tonnage.scheduler.unschedulable import UnschedulablePods
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
+class _PodState(NamedTuple):
+    """What the cluster knew of a pod before a change."""
+
+    is_known: bool
+    """Whether it waited or held something."""
+    waiting: Task | None
+    running: Task | None
+    held: Holding | None
+
+
 class Triggers:
-    """Tells the backlog what changed, and calls `wake` for everything that may let a pod be placed."""
+    """Retries unschedulable pods, and calls `wake` for every change that may let a pod be placed."""
 
     def __init__(self, scheduler_name: str, unschedulable: UnschedulablePods, wake: Callable[[], None]) -> None:
         self._scheduler_name = scheduler_name
@@ -46,83 +52,61 @@ class Triggers:
         """All objects but nodes and pods, as they were last heard of."""
         return list(self._seen.values())
 
-    def kinds(self, kinds: Sequence[FollowedKind]) -> list[FollowedKind]:
-        """The same kinds, listened to."""
-        return [self._listened_to(kind) for kind in kinds]
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change that the informer's cluster takes."""
+        for kind in BATCH_KINDS:
+            informer.add_hook(kind, self._hook(kind))
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether the pod asks for this scheduler."""
         return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._scheduler_name
 
-    def _listened_to(self, kind: FollowedKind) -> FollowedKind:
-        put: Callable[[FollowedKind, Cluster, Any], None] = self._put_other
-        drop: Callable[[FollowedKind, Cluster, str, Any], None] = self._drop_other
-        known = kind.known
-        if kind.resource.kind == PODS.resource.kind:
-            put, drop = self._put_pod, self._drop_pod
-            known = _pods_and_strangers
-        elif kind.resource.kind == NODES.resource.kind:
-            put, drop = self._put_node, self._drop_node
-        return msgspec.structs.replace(
-            kind,
-            put=lambda cluster, thing: put(kind, cluster, thing),
-            drop=lambda cluster, key, thing: drop(kind, cluster, key, thing),
-            known=known,
-        )
+    def _hook(self, kind: WatchedKind) -> ChangeHook:
+        if kind is PODS:
+            return ChangeHook(_pod_before, self._pod_after)
+        if kind is NODES:
+            return ChangeHook(_node_before, self._node_after)
+        return ChangeHook(lambda _cluster, _change: None, partial(self._other_after, kind.resource.path))
 
     def room_came_free(self) -> None:
-        """Anybody may find a place now."""
-        self._unschedulable.look_again()
+        """Retry all pods: any of them may find a place now."""
+        self._unschedulable.retry_all()
         self._wake()
 
     # -- groups, queues, quotas, storage
 
-    def _put_other(self, kind: FollowedKind, cluster: Cluster, thing: Any) -> None:
-        kind.put(cluster, thing)
-        name = kind.resource.path, kind.resource.key(thing.metadata)
-        before = self._seen.get(name)
-        self._seen[name] = thing
-        if before is None or _without_status(before) != _without_status(thing):
+    def _other_after(self, path: str, _cluster: Cluster, change: Change, _before: None) -> None:
+        name = path, change.key
+        if change.is_gone:
+            self._seen.pop(name, None)
             self.room_came_free()
-
-    def _drop_other(self, kind: FollowedKind, cluster: Cluster, key: str, thing: Any) -> None:
-        kind.drop(cluster, key, thing)
-        self._seen.pop((kind.resource.path, key), None)
-        self.room_came_free()
+            return
+        before = self._seen.get(name)
+        self._seen[name] = change.object
+        if before is None or _without_status(before) != _without_status(change.object):
+            self.room_came_free()
 
     # -- nodes
 
-    def _put_node(self, kind: FollowedKind, cluster: Cluster, node: Node) -> None:
-        state = cluster.nodes.get(node.name)
-        before = None if state is None else what_counts(state.node, cluster.vendors)
-        kind.put(cluster, node)
-        if before != what_counts(node, cluster.vendors):
+    def _node_after(self, cluster: Cluster, change: Change, before: object) -> None:
+        # When a node goes, pods whose place was there are decided anew, and the pods that wait are told another number
+        # of nodes.
+        if change.is_gone or before != what_counts(change.object, cluster.vendors):
             self.room_came_free()
-
-    def _drop_node(self, kind: FollowedKind, cluster: Cluster, key: str, node: Node | None) -> None:
-        kind.drop(cluster, key, node)
-        # Pods whose place was there are decided anew, and who waits is told another number of nodes.
-        self.room_came_free()
 
     # -- pods
 
-    def _put_pod(self, kind: FollowedKind, cluster: Cluster, pod: Pod) -> None:
-        key = pod.key
-        if pod.node is None and not self.is_ours(pod):
-            # What others have still to place holds nothing, whatever a pod of the same name may have held before.
-            if key in cluster.waiting or key in cluster.holders:
-                self._drop_pod(kind, cluster, key, pod)
-            cluster.groups.put_stranger(pod)
-            return
-        cluster.groups.drop_stranger(key)
-        waited, ran, held = cluster.waiting.get(key), cluster.running.get(key), cluster.held(key)
-        kind.put(cluster, pod)
-        if key in cluster.waiting:
-            self._waits(waited, cluster.waiting[key], cluster, was_held=held is not None)
+    def _pod_after(self, cluster: Cluster, change: Change, before: _PodState) -> None:
+        key = change.key
+        if change.is_gone or (change.object.node is None and not self.is_ours(change.object)):
+            if before.is_known and key not in cluster.waiting and key not in cluster.holders:
+                self._is_gone(key)
+        elif key in cluster.waiting:
+            self._waits(before.waiting, cluster.waiting[key], cluster, was_held=before.held is not None)
         elif key in cluster.running:
             self._unschedulable.forget(key)
-            self._runs(cluster.running[key], held, cluster.held(key), is_new=ran is None)
-        elif key not in cluster.reserved and (waited is not None or held is not None):
+            self._runs(cluster.running[key], before.held, cluster.held(key), is_new=before.running is None)
+        elif key not in cluster.reserved and (before.waiting is not None or before.held is not None):
             self._is_gone(key)
 
     def _waits(self, before: Task | None, now: Task, cluster: Cluster, was_held: bool) -> None:
@@ -130,34 +114,34 @@ class Triggers:
             self.room_came_free()
         elif before is None or _asked(before.pod) != _asked(now.pod):
             self._unschedulable.forget(now.key)
-            self._unschedulable.look_at_job(cluster.groups.job_of(now).key)
+            self._unschedulable.retry_job(cluster.groups.job_of(now).key)
             self._wake()
 
     def _runs(self, task: Task, before: Holding | None, now: Holding | None, is_new: bool) -> None:
         if before is not None and now is not None and (before.node != now.node if is_new else before != now):
             self.room_came_free()
-        elif is_new and self._unschedulable.look_beside(task):
+        elif is_new and self._unschedulable.retry_with_rules(task):
             self._wake()
-
-    def _drop_pod(self, kind: FollowedKind, cluster: Cluster, key: str, pod: Pod | None) -> None:
-        known = key in cluster.waiting or key in cluster.holders
-        kind.drop(cluster, key, pod)
-        cluster.groups.drop_stranger(key)
-        if known and key not in cluster.waiting and key not in cluster.holders:
-            self._is_gone(key)
 
     def _is_gone(self, key: str) -> None:
         self._unschedulable.forget(key)
         self.room_came_free()
 
 
-def _pods_and_strangers(cluster: Cluster) -> set[str]:
-    return cluster.pods() | cluster.groups.strangers.keys()
+def _node_before(cluster: Cluster, change: Change) -> object:
+    state = cluster.nodes.get(change.key)
+    return None if state is None or change.is_gone else what_counts(state.node, cluster.vendors)
+
+
+def _pod_before(cluster: Cluster, change: Change) -> _PodState:
+    key = change.key
+    is_known = key in cluster.waiting or key in cluster.holders
+    return _PodState(is_known, cluster.waiting.get(key), cluster.running.get(key), cluster.held(key))
 
 
 def _without_status(thing: Any) -> Any:
     """A PodGroup or Queue as its owner wrote it: what schedulers write about it lets nobody be placed."""
-    if isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+    if isinstance(thing, PodGroup):
         annotations = {
             name: value for name, value in (thing.metadata.annotations or NOTHING).items() if name != STALE_SINCE
         }
@@ -171,12 +155,12 @@ def _without_status(thing: Any) -> Any:
 
 
 def _asked(pod: Pod) -> object:
-    """What decides where a waiting pod may go."""
+    """What decides where a pending pod may go."""
     return pod.metadata, pod.spec
 
 
 def what_counts(node: Node, vendors: Sequence[Vendor]) -> object:
-    """What decides which pods a node takes: no signs of life, no locks, no images."""
+    """What decides which pods a node takes: no heartbeats, locks or images."""
     handshakes = {vendor.handshake_annotation for vendor in vendors}
     annotations = {
         key: (GIVEN_UP in value if key in handshakes else value)

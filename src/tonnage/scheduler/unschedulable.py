@@ -1,8 +1,8 @@
-"""Pods that were looked at in vain: they are passed over until something changes in their favour.
+"""UnschedulablePods: the pending pods that cycles skip until something changes in their favour.
 
-What frees room or changes nodes, queues or quotas lets all of them be looked at again; a change of a job lets its own
-pods, and a pod that comes to a node lets those with rules about other pods. A pod whose bind failed is passed over for
-a while, longer each time.
+A change that frees room, or of a node, queue or quota, makes cycles retry all of them; a change of a job retries the
+job's own pods, and a pod that is placed retries pods with inter-pod affinity or topology spread. A pod whose bind
+failed is in backoff for 1 to 60 seconds, twice as long each time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,88 +10,88 @@ from collections.abc import Callable, Iterable, Sequence
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 60.0
 
 
 class UnschedulablePods:
-    """Which waiting pods need not be looked at now."""
+    """The pods to skip: those that found no place, and those in backoff."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._in_vain: dict[str, str] = {}
-        """Pods that found no place, with the name of their job."""
+        self._job_of: dict[str, str] = {}
+        """Pods that found no place, each with its job."""
         self._jobs: dict[str, set[str]] = {}
         self._with_rules: set[str] = set()
-        """Those of them for which it matters what runs beside them."""
+        """Pods that found no place and have rules about other pods."""
         self._failures: dict[str, int] = {}
-        """How often in a row the bind of a pod failed."""
-        self._pauses: dict[str, float] = {}
-        """Until when pods are passed over whose bind failed."""
+        """Binds of a pod that failed in a row."""
+        self._backoffs: dict[str, float] = {}
+        """When the backoff of each pod ends."""
 
     def __contains__(self, key: object) -> bool:
-        return key in self._in_vain or key in self._pauses
+        return key in self._job_of or key in self._backoffs
 
     def __len__(self) -> int:
-        return len(self._in_vain.keys() | self._pauses.keys())
+        return len(self._job_of.keys() | self._backoffs.keys())
 
-    # -- what came of looking
+    # -- what cycles and binds found
 
-    def found_nothing(self, decisions: Iterable[Decision]) -> None:
-        """These pods have no place."""
+    def add(self, decisions: Iterable[Decision]) -> None:
+        """Skip pods that found no place."""
         for decision in decisions:
             key = decision.task.key
-            self._in_vain[key] = decision.job.key
+            self._job_of[key] = decision.job.key
             self._jobs.setdefault(decision.job.key, set()).add(key)
             if decision.task.rules is not None:
                 self._with_rules.add(key)
 
-    def failed(self, keys: Sequence[str]) -> float:
-        """The bind of the first of these pods failed, and the others cannot start without it: how long they pause."""
+    def back_off(self, keys: Sequence[str]) -> float:
+        """Skip the first pod, whose bind failed, and the others, which cannot start without it; for how long."""
         failures = self._failures.get(keys[0], 0)
         self._failures[keys[0]] = failures + 1
-        pause: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 30))
-        self._pauses.update(dict.fromkeys(keys, self._clock() + pause))
-        return pause
+        backoff: float = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures, 30))
+        self._backoffs.update(dict.fromkeys(keys, self._clock() + backoff))
+        return backoff
 
-    def end_pauses(self) -> bool:
-        """Let pods be looked at again whose time has come; whether there are any."""
+    def end_backoffs(self) -> bool:
+        """End the backoffs that are over; whether there were any."""
         now = self._clock()
-        over = [key for key, until in self._pauses.items() if until <= now]
+        over = [key for key, until in self._backoffs.items() if until <= now]
         for key in over:
-            del self._pauses[key]
+            del self._backoffs[key]
         return bool(over)
 
     # -- what changes in their favour
 
-    def look_again(self) -> None:
-        """There may be room for anybody."""
-        self._in_vain.clear()
+    def retry_all(self) -> None:
+        """Retry every pod that found no place."""
+        self._job_of.clear()
         self._jobs.clear()
         self._with_rules.clear()
 
-    def look_at_job(self, job: str) -> None:
-        """A job is not what it was."""
+    def retry_job(self, job: str) -> None:
+        """Retry the pods of a job that has changed."""
         for key in self._jobs.pop(job, ()):
-            self._in_vain.pop(key, None)
+            self._job_of.pop(key, None)
             self._with_rules.discard(key)
 
-    def look_beside(self, task: Task) -> bool:
-        """A pod has come to a node: whether that may help those with rules about other pods."""
-        helped = self._with_rules - {task.key}
-        for key in helped:
-            self.look_at_job(self._in_vain.get(key, ""))
-        self._with_rules -= helped
-        return bool(helped)
+    def retry_with_rules(self, task: Task) -> bool:
+        """Retry pods with rules about other pods, because a pod came to a node; whether there are any."""
+        retried = self._with_rules - {task.key}
+        for key in retried:
+            self.retry_job(self._job_of.get(key, ""))
+        self._with_rules -= retried
+        return bool(retried)
 
     def forget(self, key: str) -> None:
-        """A pod is gone or has a node."""
-        self.found_place(key)
+        """Forget a pod that is gone or has a node."""
+        self.remove(key)
         self._failures.pop(key, None)
-        self._pauses.pop(key, None)
+        self._backoffs.pop(key, None)
 
-    def found_place(self, key: str) -> None:
-        """A pod has a place after all."""
-        job = self._in_vain.pop(key, None)
+    def remove(self, key: str) -> None:
+        """A pod found a place."""
+        job = self._job_of.pop(key, None)
         if job is None:
             return
         self._with_rules.discard(key)

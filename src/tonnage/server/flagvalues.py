@@ -1,4 +1,4 @@
-"""Values of flags as Go programs take them: truth values, durations, addresses, labels; ValueError if they are none."""
+"""Flag values in the syntax of Go programs: booleans, durations, addresses and labels; ValueError if malformed."""
 
 import re
 from typing import NamedTuple
@@ -12,14 +12,14 @@ _LARGEST_PORT = 65535
 
 
 class Address(NamedTuple):
-    """Where to listen; an empty host means every interface."""
+    """An address to listen at; an empty host means every interface."""
 
     host: str
     port: int
 
 
 def truth(text: str) -> bool:
-    """A truth value."""
+    """A boolean."""
     found = boolean(text)
     if found is None:
         raise ValueError(f"{text!r} is neither true nor false")
@@ -44,7 +44,7 @@ def address(text: str) -> Address:
 
 
 def labels(text: str) -> dict[str, str]:
-    """`key=value` pairs with commas between."""
+    """Labels from comma-separated `key=value` pairs."""
     found = {}
     for pair in text.split(",") if text.strip() else ():
         key, equals, value = (piece.strip() for piece in pair.partition("="))

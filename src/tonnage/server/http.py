@@ -1,4 +1,4 @@
-"""Serving applications until told to stop: HTTPS with certificates that may be renewed, or HTTP."""
+"""The HTTP server: serves applications until stopped, over HTTPS with renewed certificates or over HTTP."""
 
 import asyncio
 import logging
@@ -13,13 +13,13 @@ import uvicorn
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 120
-"""Longer than the 90 seconds for which Go's clients keep a connection, or they see resets."""
+"""Longer than the 90 seconds for which Go's clients keep a connection; otherwise they see resets."""
 _RELOAD_SECONDS = 10.0
 _GRACE_SECONDS = 20
 
 
 class Endpoint(NamedTuple):
-    """Where to listen; without certificate and key in the clear."""
+    """An address to listen at; HTTP without certificate and key."""
 
     host: str
     port: int
@@ -32,18 +32,18 @@ class Endpoint(NamedTuple):
 
 
 class ServeError(Exception):
-    """A place at which nothing can be served: what is wrong with it."""
+    """Why an endpoint cannot be served."""
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to whoever runs it."""
+    """A server that leaves signal handling to its caller."""
 
     def install_signal_handlers(self) -> None:
         pass
 
 
 async def serve(apps: Sequence[tuple[Any, Endpoint]], stop: asyncio.Event) -> None:
-    """Serve all applications until told to stop, then let open requests finish; ServeError if one cannot start."""
+    """Serve all applications until `stop` is set, then finish open requests; ServeError if one cannot start."""
     servers = [_server(app, place) for app, place in apps]
     sockets = _sockets([place for _, place in apps])
     tasks = [
@@ -88,7 +88,7 @@ def _server(app: Any, place: Endpoint) -> _Server:
 
 
 def _sockets(places: Sequence[Endpoint]) -> list[socket.socket]:
-    """Sockets for all places, or none."""
+    """Sockets for all endpoints, or none."""
     made: list[socket.socket] = []
     try:
         for place in places:
@@ -101,11 +101,10 @@ def _sockets(places: Sequence[Endpoint]) -> list[socket.socket]:
 
 
 def _socket(place: Endpoint) -> socket.socket:
-
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Connections inherit it. Without it the second part of an answer waits 40 ms for word that the first has arrived.
+    # Connections inherit it. Without it the second part of a response waits 40 ms for the acknowledgement of the first.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         made.bind((place.host, place.port))
@@ -118,7 +117,7 @@ def _socket(place: Endpoint) -> socket.socket:
 
 
 async def _renew(context: ssl.SSLContext, place: Endpoint) -> None:
-    """Take over a certificate that was replaced on disk; one that cannot be read leaves the old one in use."""
+    """Load a certificate that was replaced on disk; if it cannot be read, the old one stays in use."""
     seen = _stamp(place)
     while True:
         await asyncio.sleep(_RELOAD_SECONDS)

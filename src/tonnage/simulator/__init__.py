@@ -1,1 +1,1 @@
-"""Invented clusters and workloads driven through the engine over virtual time."""
+"""The simulator: synthetic clusters, workloads and traces run through the engine over virtual time."""

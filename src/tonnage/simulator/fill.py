@@ -1,7 +1,7 @@
-"""Filling a cluster: pods come one by one in a random order until they ask for a given part of all GPUs; none leaves.
+"""The fill run: pods arrive in random order until they request a given part of all GPUs; none leaves.
 
-A pod that does not fit is dropped, or waits, which without departures is for ever. The figures are noted at every
-percent of arrived demand.
+A pod that does not fit is dropped, or waits, which without departures is forever. Figures are sampled at every percent
+of arrived demand.
 """
 
 import random
@@ -20,11 +20,11 @@ from tonnage.simulator.scene import Entry, Scene, SceneError, Shape, Tasks
 from tonnage.simulator.shortcut import actions_of, acts_on_single_pods
 
 _MOST_WITHOUT_GPU = 100_000
-"""Entries in a row that ask for no GPU: then demand is not going to grow."""
+"""The number of consecutive entries without GPUs after which demand is not expected to grow."""
 
 
 def fill(scene: Scene, policy: Policy, seed: int, demand: int = 130, keep: bool = False, picture: int = 100) -> Run:
-    """Fill a cluster up to a demand in percent of its GPUs; `keep` makes pods wait that do not fit."""
+    """Fill a cluster up to a demand in percent of its GPUs; with `keep`, pods that do not fit wait."""
     scene = scene.mixed(random.Random(f"nodes {seed}"))
     cluster = scene.cluster(default_vendors())
     meter = Meter(scene, cluster, str(min(picture, demand)))
@@ -34,16 +34,16 @@ def fill(scene: Scene, policy: Policy, seed: int, demand: int = 130, keep: bool 
     session = Session(cluster, settings.plugins, brief=True)
     with session:
         if acts_on_single_pods(scene, settings, session):
-            placer: _Placer = _OneByOne(cluster, session)
+            placer: _EntryPlacer = _PodPlacer(cluster, session)
         else:
-            placer = _ByActions(cluster, CyclePlacer(cluster, settings.plugins, actions_of(settings)), keep)
-        return _Filling(scene, meter, placer, demand, keep).run(random.Random(seed))
+            placer = _ActionPlacer(cluster, CyclePlacer(cluster, settings.plugins, actions_of(settings)), keep)
+        return _FillRun(scene, meter, placer, demand, keep).run(random.Random(seed))
 
 
-class _Filling:
-    """Lets pods come and notes the figures."""
+class _FillRun:
+    """One fill run: pods arrive, and figures are sampled."""
 
-    def __init__(self, scene: Scene, meter: Meter, placer: "_Placer", demand: int, keep: bool) -> None:
+    def __init__(self, scene: Scene, meter: Meter, placer: "_EntryPlacer", demand: int, keep: bool) -> None:
         self._scene = scene
         self._meter = meter
         self._placer = placer
@@ -72,19 +72,19 @@ class _Filling:
         self._meter.look(str(checkpoint), {self._left_out: float(self._placer.failures.total())})
 
 
-class _Placer(ABC):
-    """Places entries."""
+class _EntryPlacer(ABC):
+    """A way to place entries."""
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
 
     @abstractmethod
     def place(self, entry: Entry, suffix: str) -> None:
-        """Place the pods of an entry, or count them as failed; the suffix tells equal names apart."""
+        """Place the pods of an entry, or count them as failed; the suffix makes names unique."""
 
 
-class _OneByOne(_Placer):
-    """Places single pods; once one does not fit, no other of its shape does, because room only shrinks."""
+class _PodPlacer(_EntryPlacer):
+    """Places single pods; once a pod does not fit, no other of its shape does, because room only shrinks."""
 
     def __init__(self, cluster: Cluster, session: Session) -> None:
         super().__init__()
@@ -109,8 +109,8 @@ class _OneByOne(_Placer):
             self._hopeless[entry.shape] = reason
 
 
-class _ByActions(_Placer):
-    """Lets the actions of the configuration place pods, gangs as a whole."""
+class _ActionPlacer(_EntryPlacer):
+    """Places pods by the configured actions, gangs as a whole."""
 
     def __init__(self, cluster: Cluster, placer: Placer, keep: bool) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Figures about a cluster and a workload: how full the cards are, how torn the free memory is, how long pods waited.
+"""Figures of a cluster and a workload: card usage, fragmentation of free memory, and wait times.
 
-Everything is computed from the cluster's columns or from plain numbers; nothing here changes or remembers anything.
+Everything is computed from the cluster's columns or from plain numbers; the module keeps no state.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from tonnage.cluster.columns import CORES, MEMORY
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """How the cards of a cluster are used at one moment.
+    """The card usage of a cluster at one moment.
 
-    A card is idle if nothing runs on it, full if it has no memory, no compute or no place left, and partly used
-    otherwise. Fragmentation is the share of the free GPU memory that lies on cards in use, in percent: what is left
-    over beside others and cannot serve a pod that wants a whole card. It is 0 if no memory is free.
+    A card is idle if nothing runs on it, full if its memory, compute or slots are exhausted, and partly used otherwise.
+    Fragmentation is the percentage of the free GPU memory that lies on cards in use, where it cannot serve a pod that
+    wants a whole card. It is 0 if no memory is free.
     """
 
     memory: float
-    """Percent of all GPU memory that is given out."""
+    """Percent of all GPU memory that is allocated."""
     cores: float
-    """Percent of all compute that is given out."""
+    """Percent of all compute that is allocated."""
     fragmentation: float
     idle: int
     partial: int
@@ -36,7 +36,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def measure(cluster: Cluster) -> Usage:
-    """The usage of all cards as it is now."""
+    """The current usage of all cards."""
     cards = cluster.all_nodes().cards
     total, free = cards.total, cards.free
     exists = cards.model > 0
@@ -58,12 +58,12 @@ def measure(cluster: Cluster) -> Usage:
 
 
 def percent(part: float, whole: float) -> float:
-    """A share in percent; of nothing it is 0."""
+    """A share in percent; 0 of nothing."""
     return 100.0 * part / whole if whole else 0.0
 
 
-class Waits(msgspec.Struct, frozen=True):
-    """How long pods waited, in virtual seconds."""
+class WaitTimes(msgspec.Struct, frozen=True):
+    """Wait times of pods, in virtual seconds."""
 
     mean: float
     p50: float
@@ -71,25 +71,25 @@ class Waits(msgspec.Struct, frozen=True):
     max: float
 
 
-def waits(seconds: Sequence[float]) -> Waits:
-    """Mean, largest and nearest-rank percentiles; all 0 without pods."""
+def wait_times(seconds: Sequence[float]) -> WaitTimes:
+    """Mean, maximum and nearest-rank percentiles; all 0 without pods."""
     if not seconds:
-        return Waits(0.0, 0.0, 0.0, 0.0)
+        return WaitTimes(0.0, 0.0, 0.0, 0.0)
     ordered = sorted(seconds)
     count = len(ordered)
     median, almost = (ordered[-(-count * part // 100) - 1] for part in (50, 95))
-    return Waits(*(round(value, 1) for value in (sum(ordered) / count, median, almost, ordered[-1])))
+    return WaitTimes(*(round(value, 1) for value in (sum(ordered) / count, median, almost, ordered[-1])))
 
 
-class Course(msgspec.Struct, frozen=True):
-    """A figure over time, in percent."""
+class SampledPercent(msgspec.Struct, frozen=True):
+    """A percentage sampled over time: its mean and its final value."""
 
     mean: float
     final: float
 
 
-class Pods(msgspec.Struct, frozen=True):
-    """How many pods got how far."""
+class PodCounts(msgspec.Struct, frozen=True):
+    """Pods by how far they got."""
 
     arrived: int
     placed: int
@@ -99,7 +99,7 @@ class Pods(msgspec.Struct, frozen=True):
 
 
 class CardsByUse(msgspec.Struct, frozen=True):
-    """Cards by how they are used at the end."""
+    """Cards by their usage at the end."""
 
     idle: int
     partial: int
@@ -107,23 +107,23 @@ class CardsByUse(msgspec.Struct, frozen=True):
 
 
 class WaitReason(msgspec.Struct, frozen=True):
-    """How many pods had to wait for one reason above all."""
+    """The number of pods that waited mainly for one reason."""
 
     reason: str
     pods: int
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What came of a replay; the same input gives the same summary, however fast it ran."""
+    """The summary of a replay; the same input gives the same summary, however fast it ran."""
 
     duration: float
     """Virtual seconds."""
-    pods: Pods
-    wait_seconds: Waits
-    """Over all pods that arrived, those still waiting with their time so far."""
-    gpu_memory_percent: Course
-    gpu_cores_percent: Course
-    fragmentation_percent: Course
+    pods: PodCounts
+    wait_seconds: WaitTimes
+    """Over all pods that arrived; pods that still wait count with their time so far."""
+    gpu_memory_percent: SampledPercent
+    gpu_cores_percent: SampledPercent
+    fragmentation_percent: SampledPercent
     cards: CardsByUse
     free_nodes: int
     decisions: int

@@ -1,17 +1,16 @@
-"""Nodes and pods as Kubernetes objects, made from figures: what every simulated cluster is built of.
+"""Kubernetes objects of simulated clusters: nodes and pods built from numbers.
 
-Nodes register their cards the way HAMi's device plugin does, so that a simulated cluster goes through the same doors
-as a real one.
+Nodes register their cards as HAMi's device plugin does, so that the engine reads a simulated cluster like a real one.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from tonnage.cluster.jobs.group import MIN_MEMBERS, QUEUE
+from tonnage.model.annotations import MIN_MEMBERS, QUEUE
 from tonnage.model.meta import ObjectMeta, OwnerReference
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 from tonnage.model.selection import Taint, Toleration
 from tonnage.model.wire import encode
 
@@ -24,13 +23,13 @@ REFUSE_TYPE = "nvidia.com/nouse-gputype"
 REGISTER = "hami.io/node-nvidia-register"
 
 EPOCH = datetime(2026, 1, 5, 6, 0, tzinfo=UTC)
-"""When virtual time begins."""
+"""The start of virtual time."""
 Amounts = dict[str, str | int | float]
 
 
 def timestamp(time: float) -> str:
-    """A virtual time as Kubernetes writes times."""
-    # Cutting the offset off is much faster than having a format read.
+    """A virtual time as a Kubernetes timestamp."""
+    # Slicing the offset off is much faster than strftime.
     return (EPOCH + timedelta(seconds=math.floor(time))).isoformat()[:-6] + "Z"
 
 
@@ -73,7 +72,7 @@ def make_node(
 
 
 def make_spec(limits: Amounts, *, priority: int = 0, tolerations: list[Toleration] | None = None) -> PodSpec:
-    """What a pod of one container asks for; of processors and memory it is promised as much as it may use."""
+    """The spec of a pod of one container; its CPU and memory requests equal its limits."""
     requests: Amounts = {name: limits[name] for name in ("cpu", "memory") if name in limits}
     return PodSpec(
         containers=[Container(name="main", resources=ResourceRequirements(requests=requests, limits=limits))],
@@ -93,7 +92,7 @@ def make_pod(
     annotations: dict[str, str] | None = None,
     owner: str | None = None,
 ) -> Pod:
-    """A pod that waits."""
+    """A pending pod."""
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -105,15 +104,15 @@ def make_pod(
             ownerReferences=[OwnerReference(owner, controller=True)] if owner else None,
         ),
         spec=spec,
-        status=PodStatus(phase="Pending"),
+        status=ReportedPodStatus(phase="Pending"),
     )
 
 
 def gang_annotations(size: int) -> dict[str, str]:
-    """What each of several pods of one owner says so that they start together."""
+    """The annotations of pods of one owner that start together."""
     return {MIN_MEMBERS: str(size)}
 
 
 def queue_annotations(queue: str) -> dict[str, str]:
-    """What a pod says to wait in a queue."""
+    """The annotation that puts a pod into a queue."""
     return {QUEUE: queue}

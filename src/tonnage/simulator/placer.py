@@ -1,7 +1,7 @@
-"""Where waiting pods are given places: what a replay turns to whenever something changed.
+"""Placers: what a replay calls to place its waiting pods whenever something changed.
 
-`CyclePlacer` runs the actions of a configuration, as a scheduler does. `ClassPlacer` comes to the same result for pods
-that stand alone, in far less time, by not trying again what cannot have changed.
+`CyclePlacer` runs the actions of a configuration, as the scheduler does. `ClassPlacer` gets the same result for single
+pods in far less time, because it retries only what may have changed.
 """
 
 import heapq
@@ -14,7 +14,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.cycle import run_cycle
-from tonnage.framework.decision import PLACED, Decision
+from tonnage.framework.decision import Decision, DecisionOutcome
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.sessioncache import SessionCache
@@ -22,46 +22,46 @@ from tonnage.framework.statement import successor
 
 
 class Outcome(NamedTuple):
-    """Pods that got a place, and pods that were stopped for them."""
+    """Pods that were placed, and pods that were evicted for them."""
 
     placed: Sequence[Task]
     stopped: Sequence[Task] = ()
     moved: Sequence[Task] = ()
-    """Pods that were stopped too, and have another place already."""
+    """Pods that were evicted too, and have another node already."""
 
 
 class Placer(ABC):
-    """Gives waiting pods their places."""
+    """A placer of waiting pods."""
 
     decisions = 0
-    """How many were made."""
+    """The number of decisions so far."""
 
     @abstractmethod
     def arrive(self, task: Task) -> None:
-        """A pod waits from now on."""
+        """Add a waiting pod."""
 
     @abstractmethod
     def place(self, departed: bool) -> Outcome:
-        """Give places, which pods hold from here on; `departed` says whether any have left since the last time."""
+        """Place waiting pods for good; `departed` says whether pods have left since the last call."""
 
     @abstractmethod
     def about(self, task: Task) -> Decision | None:
-        """Why a pod waits; nothing if it was not looked at yet."""
+        """The decision about a waiting pod; nothing if there was none yet."""
 
 
 @dataclass(slots=True)
 class WaitingClass:
-    """Waiting pods that no plugin can tell apart: where one does not fit, none does."""
+    """Waiting pods of one class: where one does not fit, none does."""
 
     kind: Hashable
     tasks: list[tuple[tuple[int, str, str], Task]] = field(default_factory=list)
-    """A heap in the pods' order."""
+    """A heap in pod order."""
     waits: bool = False
-    """Whether the first of them was tried and found no place."""
+    """Whether the first of them was tried and did not fit."""
 
 
 class ClassPlacer(Placer):
-    """Tries the first of each kind of pods only, and those only after something left."""
+    """Tries only the first pod of each class, and waiting classes only after a departure."""
 
     def __init__(self, cluster: Cluster, session: Session) -> None:
         self._cluster = cluster
@@ -78,10 +78,10 @@ class ClassPlacer(Placer):
         heapq.heappush(alike.tasks, (task.order, task))
 
     def place(self, departed: bool) -> Outcome:
-        """Place what fits, in the pods' order; a kind is left alone after its first failure.
+        """Place what fits, in pod order; a class is skipped after its first failure.
 
-        That loses nothing, because placing others only takes room away; and without a departure whatever did not fit
-        before does not fit now.
+        Nothing is lost, because placing others only takes room away, and without a departure a pod that did not fit
+        still does not fit.
         """
         session = self._session
         groups = [*self._alike.values()] if departed else self._new
@@ -93,7 +93,7 @@ class ClassPlacer(Placer):
             group = heads[0][1]
             task = group.tasks[0][1]
             self.decisions += 1
-            # Most kinds that wait go on waiting after a departure; that can be seen without asking why.
+            # Most waiting classes still do not fit after a departure; `may_fit` tells without computing reasons.
             group.waits = (group.waits and not session.may_fit(task)) or session.place(task).node is None
             if group.waits:
                 heapq.heappop(heads)
@@ -113,14 +113,14 @@ class ClassPlacer(Placer):
 
 
 class CyclePlacer(Placer):
-    """Runs a scheduling cycle over all waiting pods, in a session of its own unless one may stay open."""
+    """Runs a scheduling cycle over all waiting pods, in a new session unless one may stay open."""
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
         self._cluster = cluster
         self._sessions = SessionCache(cluster, plugins)
         self._actions = actions
         self._last: dict[str, Decision] = {}
-        """What was last decided about each waiting pod."""
+        """The last decision about each waiting pod."""
 
     def arrive(self, task: Task) -> None:
         self._last.pop(task.key, None)
@@ -135,8 +135,8 @@ class CyclePlacer(Placer):
         placed: list[Task] = []
         for decision in decisions:
             key = decision.task.key
-            # Who waits for pods that are stopped need not wait any longer: here they are gone at once.
-            if decision.outcome == PLACED or key in self._cluster.promised:
+            # Pods that were pipelined behind victims are placed at once: in the simulator victims leave immediately.
+            if decision.outcome == DecisionOutcome.PLACED or key in self._cluster.pipelined:
                 self._cluster.confirm(key)
                 self._last.pop(key, None)
                 placed.append(decision.task)
@@ -148,7 +148,7 @@ class CyclePlacer(Placer):
         return Outcome(placed, [task for task in evicted if task.key not in gone], moved)
 
     def _move(self, task: Task) -> bool:
-        """Let a pod that was stopped come again, at once, where there is room for it; whether there is any."""
+        """Place an evicted pod again on the node that consolidation chose; false if there is none."""
         cluster, again = self._cluster, successor(task.key)
         holding = cluster.held(again)
         if holding is None:

@@ -1,8 +1,7 @@
-"""A workload driven through the engine over virtual time.
+"""A replay: a workload run through the engine over virtual time.
 
-Events wait in a heap of (time, priority, number, event), so that equal times have one order: departures, then
-arrivals, then the regular look at the figures. Nothing here reads a clock, sleeps or prints; whoever drives a replay
-says how far virtual time may move.
+Events are in a heap of (time, priority, number, event), which orders equal times: departures, then arrivals, then
+samples. The module reads no clock, does not sleep and prints nothing; the caller says how far virtual time may move.
 """
 
 import heapq
@@ -15,45 +14,41 @@ from dataclasses import dataclass
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.simulator.measure import CardsByUse, Course, Pods, Summary, Usage, WaitReason, measure, waits
+from tonnage.framework.reasons import is_lasting
+from tonnage.simulator.measure import (
+    CardsByUse,
+    PodCounts,
+    SampledPercent,
+    Summary,
+    Usage,
+    WaitReason,
+    measure,
+    wait_times,
+)
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.placer import Placer
 from tonnage.simulator.workloads.demo import Arrival
 
 SAMPLE_EVERY = 60.0
-"""Virtual seconds between looks at the figures, whose means the summary gives."""
+"""Virtual seconds between samples of the figures, whose means the summary gives."""
 _SAMPLES_KEPT = 24 * 60
 _MOST_REASONS = 8
 _MOST_ROUNDS = 10
 """How often pods are stopped for others within one moment; what is left waits for the next."""
-_LASTING = frozenset(
-    {
-        "NodeUnregistered",
-        "NodeUnschedulable",
-        "NodeAffinityMismatch",
-        "NodeInsufficientDevice",
-        "UntoleratedTaint",
-        "CardNotHealth",
-        "CardCordoned",
-        "CardTypeMismatch",
-        "CardUuidMismatch",
-    }
-)
-"""Reasons that no departure takes away: a pod that also meets others waits for those."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A pod has run for its duration, unless it was stopped before."""
+    """A pod has run for its duration, unless it was evicted before."""
 
     key: str
     started: int
-    """The number of the start that this is the end of."""
+    """The number of the start that this event ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Time to look at the figures."""
+    """Time for a sample of the figures."""
 
 
 Event = Departure | Arrival | Sample
@@ -62,7 +57,7 @@ _PRIORITY = {Departure: 0, Arrival: 1, Sample: 2}
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod that was not placed yet."""
+    """A pod that waits to be placed."""
 
     task: Task
     since: float
@@ -71,10 +66,10 @@ class WaitingPod:
 
 @dataclass(frozen=True, slots=True)
 class RunningPod:
-    """A pod that has a place."""
+    """A placed pod."""
 
     number: int
-    """Tells its starts apart."""
+    """The number of its current start."""
     since: float
     """When it arrived."""
     started: float
@@ -94,13 +89,13 @@ class Replay:
         self.runs: dict[str, RunningPod] = {}
         self.arrived = self.placed = self.finished = self.stopped = 0
         self.waited_for: Counter[str] = Counter()
-        """For each reason, the pods that had to wait for it above all when they arrived; not kept without samples."""
+        """By reason, the pods that waited mainly for it on arrival; not counted without samples."""
         self.samples: deque[Usage] = deque(maxlen=_SAMPLES_KEPT)
-        """The latest figures, one per interval."""
+        """The latest samples, one per interval."""
         self.waits = array("d")
-        """From the arrival to the last start of each pod that has ended."""
+        """Wait times of finished pods, from arrival to their last start."""
         self.completions = array("d")
-        """From the arrival to the end of each pod that has ended."""
+        """Completion times of finished pods, from arrival to end."""
         self._sums = [0.0, 0.0, 0.0]
         self._samples = 0
         self._sample_every = sample_every
@@ -121,17 +116,17 @@ class Replay:
 
     @property
     def next_time(self) -> float:
-        """When the next thing happens; never, if nothing is to come."""
+        """The time of the next event; infinite if there is none."""
         return self._events[0][0] if self._events else math.inf
 
     def advance(self, until: float) -> None:
-        """Let everything happen up to a virtual time, and be there."""
+        """Process all events up to a virtual time, and move there."""
         while self.next_time <= until:
             self.step()
         self.now = max(self.now, until)
 
     def step(self) -> None:
-        """Let everything happen that the next moment brings: pods leave, pods arrive, pods are placed."""
+        """Process all events of the next time: pods leave, pods arrive, pods are placed."""
         self.now = self.next_time
         self.cluster.now = EPOCH.timestamp() + self.now
         departed = sampled = False
@@ -155,7 +150,7 @@ class Replay:
             self._sample()
 
     def queue(self, most: int) -> list[WaitingPod]:
-        """The first of the waiting pods, in the order in which they are tried."""
+        """The first waiting pods, in the order in which they are tried."""
         return heapq.nsmallest(most, self.waiting.values(), key=lambda pod: pod.task.order)
 
     def why(self, task: Task) -> str:
@@ -164,26 +159,26 @@ class Replay:
         return decision.why_not() if decision is not None else "not looked at yet"
 
     def main_reason(self, task: Task) -> str:
-        """What a pod waits for above all."""
+        """The main reason why a pod waits."""
         decision = self.placer.about(task)
         return main_reason(decision) if decision is not None else "NotConsidered"
 
     def summary(self) -> Summary:
-        """What came of it up to now."""
+        """The summary up to now."""
         usage = measure(self.cluster)
         finals = (usage.memory, usage.cores, usage.fragmentation)
         means = [total / self._samples for total in self._sums] if self._samples else finals
-        courses = [Course(round(mean, 1), round(final, 1)) for mean, final in zip(means, finals, strict=True)]
+        sampled = [SampledPercent(round(mean, 1), round(final, 1)) for mean, final in zip(means, finals, strict=True)]
         so_far = [pod.started - pod.since for pod in self.runs.values()]
         so_far += [self.now - pod.since for pod in self.waiting.values()]
         reasons = sorted(self.waited_for.items(), key=lambda item: (-item[1], item[0]))
         return Summary(
             duration=round(self.now, 3),
-            pods=Pods(self.arrived, self.placed, self.finished, self.running, len(self.waiting)),
-            wait_seconds=waits([*self.waits, *so_far]),
-            gpu_memory_percent=courses[0],
-            gpu_cores_percent=courses[1],
-            fragmentation_percent=courses[2],
+            pods=PodCounts(self.arrived, self.placed, self.finished, self.running, len(self.waiting)),
+            wait_seconds=wait_times([*self.waits, *so_far]),
+            gpu_memory_percent=sampled[0],
+            gpu_cores_percent=sampled[1],
+            fragmentation_percent=sampled[2],
             cards=CardsByUse(usage.idle, usage.partial, usage.full),
             free_nodes=usage.free_nodes,
             decisions=self.decisions,
@@ -196,13 +191,13 @@ class Replay:
         heapq.heappush(self._events, (time, _PRIORITY[type(event)], self._numbers, event))
 
     def _expect_arrival(self) -> None:
-        """Only the next arrival is in the heap, so that a workload may be without end."""
+        """Push the next arrival; only one is in the heap, so that a workload may be endless."""
         arrival = next(self._arrivals, None)
         if arrival is not None:
             self._push(max(arrival.time, self.now), arrival)
 
     def _place(self, departed: bool) -> None:
-        """Let waiting pods have places; those that were stopped for others wait again, and may find another place."""
+        """Place waiting pods; evicted pods wait again and may find another node."""
         for _ in range(_MOST_ROUNDS):
             placed, stopped, moved = self.placer.place(departed)
             for task in placed:
@@ -232,7 +227,7 @@ class Replay:
         self._run(task, pod.since, pod.duration)
 
     def _restart(self, task: Task) -> None:
-        """A pod was moved to make room: it runs again from its beginning, in its new place."""
+        """Restart a pod that consolidation moved: it runs again from the beginning on its new node."""
         pod = self.runs[task.key]
         self.stopped += 1
         self._run(task, pod.since, pod.duration)
@@ -244,7 +239,7 @@ class Replay:
             self._push(self.now + duration, Departure(task.key, self._numbers))
 
     def _depart(self, key: str, started: int) -> bool:
-        """A pod leaves; not if it was stopped since."""
+        """Remove a pod that has finished; false if it was evicted since."""
         pod = self.runs.get(key)
         if pod is None or pod.number != started:
             return False
@@ -256,7 +251,7 @@ class Replay:
         return True
 
     def _stop(self, task: Task) -> None:
-        """A pod was stopped to make room: it has to run again from its beginning."""
+        """Let an evicted pod wait again; it has to run from the beginning."""
         pod = self.runs.pop(task.key)
         self.placed -= 1
         self.stopped += 1
@@ -272,10 +267,10 @@ class Replay:
 
 
 def main_reason(decision: Decision) -> str:
-    """What a pod waits for: the reason of most nodes, leaving out those that would never have taken it."""
+    """The reason of most nodes, without nodes that would never have taken the pod."""
     if not decision.rejected:
         return "NoNodes"
-    passing = [group for group in decision.rejected if group.reason not in _LASTING]
+    passing = [group for group in decision.rejected if not is_lasting(group.reason)]
     counts: Counter[str] = Counter()
     for group in passing or decision.rejected:
         counts[group.reason] += group.count

@@ -1,4 +1,4 @@
-"""One run: one policy on one scene with one seed, and what was measured on the way."""
+"""One run of one policy on one scene with one seed, and its measurements."""
 
 import math
 from collections import Counter
@@ -21,7 +21,7 @@ _DIGITS = 4
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """The measurements of a run."""
 
     checkpoints: list[str]
     curves: dict[str, list[float]]
@@ -37,11 +37,11 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Meter:
-    """Looks at a cluster at checkpoints."""
+    """Samples a cluster at checkpoints."""
 
     def __init__(self, scene: Scene, cluster: Cluster, picture_at: str) -> None:
         self._cluster = cluster
-        self._fragments = Fragments(cluster, scene.usual_pods())
+        self._fragments = Fragments(cluster, scene.typical_pods())
         cards = cluster.all_nodes().cards
         self.gpus = int((cards.model > 0).sum())
         self._picture_at = picture_at
@@ -50,7 +50,7 @@ class Meter:
         self._curves: dict[str, list[float]] = {}
 
     def look(self, checkpoint: str, counts: Mapping[str, float]) -> None:
-        """Note the figures of a moment, and those that only the caller knows."""
+        """Sample the cluster, and add the figures that only the caller knows."""
         figures = {**self._figures(), **counts}
         self._checkpoints.append(checkpoint)
         for name, value in figures.items():
@@ -69,24 +69,24 @@ class Meter:
         idle = exists & (left == WHOLE)
         has_cards = exists.any(axis=0)
         full = has_cards & (self._fragments.free == 0)
-        processors = nodes.columns.resources[CPU]
-        offered = float(nodes.amounts[OFFERED, processors].sum())
+        cpu = nodes.columns.resources[CPU]
+        offered = float(nodes.amounts[OFFERED, cpu].sum())
         return {
             "gpu_allocated": percent(self.gpus - free, self.gpus),
             "fragmentation_of_all": percent(fragments, self.gpus),
             "fragmentation_of_free": percent(fragments, free),
             "nodes_free": float((has_cards & (idle == exists).all(axis=0)).sum()),
             "gpus_free": float(idle.sum()),
-            "cpu_stranded": percent(float(nodes.free[processors].sum(where=full)), offered),
+            "cpu_stranded": percent(float(nodes.free[cpu].sum(where=full)), offered),
         }
 
     def _nodes(self) -> list[NodeFrame]:
         columns = self._cluster.columns
         nodes = self._cluster.all_nodes()
         self._fragments.update()
-        left, processors = self._fragments.shares / WHOLE, columns.resources[CPU]
-        offered = nodes.amounts[OFFERED, processors]
-        used = 1 - np.divide(nodes.free[processors], offered, out=np.ones(len(nodes)), where=offered > 0)
+        left, cpu = self._fragments.shares / WHOLE, columns.resources[CPU]
+        offered = nodes.amounts[OFFERED, cpu]
+        used = 1 - np.divide(nodes.free[cpu], offered, out=np.ones(len(nodes)), where=offered > 0)
         pictures = [
             NodeFrame(
                 plain_name(state.name),
@@ -105,7 +105,7 @@ class Meter:
         waits: Sequence[float] = (),
         completions: Sequence[float] = (),
     ) -> Run:
-        """Everything that was seen."""
+        """The run with all its samples."""
         return Run(
             self._checkpoints,
             self._curves,

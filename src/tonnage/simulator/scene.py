@@ -1,7 +1,7 @@
-"""What is simulated: nodes, what is on them at the start, and pods that come.
+"""The scene of a simulation: nodes, their initial pods, and the pods that arrive.
 
-A scene knows nothing of policies. Pods come as entries: one for each pod, or for each gang. Entries of one shape differ
-only in name and time, so that what a pod needs is worked out once per shape.
+A scene does not depend on policies. Pods arrive as entries, one for each pod or gang. Entries of one shape differ only
+in name and time, so that the needs of a pod are computed once per shape.
 """
 
 import random
@@ -18,50 +18,50 @@ from tonnage.model.group import VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod, PodSpec
 from tonnage.model.quantity import milli
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, kind_of, typical
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods, kind_of, typical
 from tonnage.simulator.objects import gang_annotations, make_pod
 
 _NUMBERED = "~"
-"""What stands between the number of a node and its name."""
+"""The separator between a node's number and its name."""
 
 
 class SceneError(ValueError):
-    """A workload that cannot be simulated the way that was asked for."""
+    """A workload that does not allow the requested kind of run."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Shape:
-    """Pods that ask for the same, in the same namespace and queue."""
+    """Pods with the same requests, namespace and queue."""
 
     spec: PodSpec
     cards: int = 0
     share: float = 1.0
-    """Of each card."""
+    """The part of each card."""
     models: tuple[str, ...] = ()
-    """Models of cards that will do; all will if there are none."""
+    """Accepted card models; empty for all."""
     namespace: str = "default"
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def gpus(self) -> float:
-        """How many cards one pod asks for; a part of a card counts as a part."""
+        """The cards that one pod asks for; a part of a card counts as a part."""
         return self.cards * self.share
 
     @property
     def kind(self) -> PodKind:
-        """What counts for fragmentation."""
+        """The pod kind, as fragmentation counts it."""
         cpu = sum(milli((container.resources.requests or {}).get("cpu", 0)) for container in self.spec.containers)
         return kind_of(cpu, self.cards, self.share, tuple(sorted(self.models)))
 
     @property
     def asks_for_something(self) -> bool:
-        """Whether a pod is more than a name with a place."""
+        """Whether pods of the shape request anything."""
         return any(container.resources.requests or container.resources.limits for container in self.spec.containers)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A pod, or several that start together, that comes at a time and runs for a duration once it is placed."""
+    """A pod or gang that arrives at a time and, once placed, runs for a duration."""
 
     name: str
     shape: Shape
@@ -71,11 +71,11 @@ class Entry:
 
     @property
     def gpus(self) -> float:
-        """How many cards all its pods ask for."""
+        """The cards that all its pods ask for."""
         return self.shape.gpus * self.size
 
     def pods(self, suffix: str = "") -> Iterator[Pod]:
-        """The pods as objects; the suffix tells apart entries that come several times."""
+        """The pods as objects; the suffix makes the names of repeated entries unique."""
         shape, name = self.shape, self.name + suffix
         annotations = {**shape.annotations} or None
         if self.size == 1:
@@ -88,7 +88,7 @@ class Entry:
 
 
 Entries = Callable[[random.Random], Iterator[Entry]]
-"""Entries in the order in which they come, out of a source of random numbers."""
+"""Entries in the order of their arrival, drawn from a random source."""
 
 
 @dataclass(frozen=True)
@@ -99,34 +99,34 @@ class Scene:
     """The workload in a few words."""
     nodes: Sequence[Node]
     fill: Entries
-    """Pods in a random order, without end."""
+    """Entries in random order, without end."""
     replay: Entries | None = None
-    """Pods in the order of time; nothing if the workload has no times."""
+    """Entries in order of time; nothing if the workload has no times."""
     horizon: float = 0.0
-    """When the last pod comes, at most, in virtual seconds."""
+    """The latest arrival, in virtual seconds."""
     queues: Sequence[VolcanoQueue] = ()
     start: Manifests = field(default_factory=Manifests)
-    """What is there at the beginning, besides the nodes."""
+    """The initial objects besides the nodes."""
     popular: Sequence[tuple[Shape, int]] = ()
-    """All shapes, and how often each comes, the most frequent first."""
+    """All shapes and their frequencies, the most frequent first."""
     has_gangs: bool = False
 
-    def usual_pods(self) -> Workload:
-        """The usual pods, as fragmentation is measured by."""
+    def typical_pods(self) -> TypicalPods:
+        """The typical pods, by which fragmentation is measured."""
         counts: dict[PodKind, float] = {}
         for shape, count in self.popular:
             counts[shape.kind] = counts.get(shape.kind, 0.0) + count
         return typical(counts)
 
     def starting_from(self, start: Manifests) -> "Scene":
-        """The same in a cluster that is there already."""
+        """The same scene on an existing cluster."""
         return replace(self, start=start)
 
     def mixed(self, rng: random.Random) -> "Scene":
-        """The same with nodes in a random order, so that the first of equals is not always the same.
+        """The same scene with nodes in random order, so that ties do not always go to the same node.
 
-        Only names say which node is first, so each gets a number in front of its name. A cluster that is there already
-        keeps its names, because pods go by them.
+        Ties go by name, so each node gets a number in front of its name. An existing cluster keeps its names, because
+        pods refer to them.
         """
         if self.start.nodes or self.start.pods:
             return self
@@ -142,7 +142,7 @@ class Scene:
         return replace(self, nodes=nodes)
 
     def cluster(self, vendors: Sequence[Vendor]) -> Cluster:
-        """The cluster at the start; pods of manifests that wait are not in it, they come as entries."""
+        """The initial cluster; waiting pods of manifests are not in it, they arrive as entries."""
         cluster = Cluster(vendors)
         for node in self.nodes:
             cluster.upsert_node(node)
@@ -154,7 +154,7 @@ class Scene:
 
 
 class Tasks:
-    """Tasks of entries: what a shape needs is worked out once, and only names are new."""
+    """Tasks of entries; the needs of a shape are computed once, and only names change."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self._vendors = vendors
@@ -171,7 +171,7 @@ class Tasks:
 
 
 def shuffled(entries: Sequence[Entry]) -> Entries:
-    """Every entry once in a random order, and then any of them, again and again."""
+    """Every entry once in random order, then random entries forever."""
 
     def come(rng: random.Random) -> Iterator[Entry]:
         mixed = list(entries)
@@ -184,13 +184,13 @@ def shuffled(entries: Sequence[Entry]) -> Entries:
 
 
 def in_time(entries: Sequence[Entry]) -> Entries:
-    """Entries at their times, the first named first among equals."""
+    """Entries in order of time, ties by name."""
     ordered = sorted(entries, key=lambda entry: (entry.time, entry.name))
     return lambda rng: iter(ordered)
 
 
 def popularity(entries: Sequence[Entry]) -> list[tuple[Shape, int]]:
-    """How many entries there are of each shape, the most frequent first, then in the order in which they come."""
+    """The shapes by frequency, the most frequent first, ties in order of arrival."""
     counts: dict[Shape, int] = {}
     for entry in entries:
         counts[entry.shape] = counts.get(entry.shape, 0) + entry.size
@@ -198,5 +198,5 @@ def popularity(entries: Sequence[Entry]) -> list[tuple[Shape, int]]:
 
 
 def plain_name(node: str) -> str:
-    """The name of a node without the number that it may have got."""
+    """The name of a node without its number."""
     return node.rpartition(_NUMBERED)[2]

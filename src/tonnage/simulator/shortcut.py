@@ -1,9 +1,9 @@
-"""Whether pods may be placed one at a time, with the same result as the actions of a configuration would have."""
+"""The shortcut for single pods: placing them one at a time, if the actions would have the same result."""
 
 from collections.abc import Collection, Sequence
 
 from tonnage.actions.catalog import make_actions
-from tonnage.config.load import Settings
+from tonnage.config.load import SchedulerConfig
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -14,16 +14,16 @@ _SIMPLE = {"enqueue", "allocate", "backfill"}
 _ALLOCATE, _PRIORITY = "allocate", "priority"
 
 
-def actions_of(settings: Settings) -> list[Action]:
+def actions_of(settings: SchedulerConfig) -> list[Action]:
     """The actions of a cycle."""
     return make_actions(settings.actions)
 
 
-def acts_on_single_pods(scene: Scene, settings: Settings, session: Session) -> bool:
-    """Whether nothing but pods that stand alone comes, and nothing but their own order counts.
+def acts_on_single_pods(scene: Scene, settings: SchedulerConfig, session: Session) -> bool:
+    """Whether only single pods arrive and only their own order counts.
 
-    Then allocating goes through them by priority, age and name. Gangs, queues, pods that ask for nothing, and plugins
-    with an opinion about any of these are for the actions.
+    Then allocate goes through them by priority, age and name. Gangs, queues, pods without requests, and plugins that
+    affect any of these need the actions.
     """
     if scene.has_gangs or scene.queues or scene.start.groups or any(pod.node is None for pod in scene.start.pods):
         return False
@@ -36,7 +36,7 @@ def acts_on_single_pods(scene: Scene, settings: Settings, session: Session) -> b
 def goes_by_pods_alone(
     plugins: Sequence[Plugin], actions: Collection[str], session: Session, has_priorities: bool
 ) -> bool:
-    """Whether pods that stand alone and ask for something are allocated by priority, age and name, and that is all."""
+    """Whether single pods with requests are allocated by priority, age and name, and nothing else happens."""
     if not may_stay_open(session, plugins) or not {_ALLOCATE} <= set(actions) <= _SIMPLE:
         return False
     return not has_priorities or any(plugin.name == _PRIORITY for plugin in plugins)

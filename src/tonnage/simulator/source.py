@@ -1,6 +1,6 @@
-"""Where a scene comes from: files as plain data, with what is to be changed in them.
+"""The source of a scene: files as plain data, and changes to them.
 
-A source is sent to other processes and hashed; the scene is made of it where it is needed.
+A source can be sent to other processes and hashed; the scene is built where it is needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tonnage.simulator.workloads.workload import Workload
 
 
 class SettingError(ValueError):
-    """A change that does not go with what is simulated."""
+    """A change that does not apply to the source."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class SceneSource(msgspec.Struct, frozen=True):
-    """A trace or an invented workload, maybe on top of a cluster that is there already."""
+    """A trace or a synthetic workload, optionally on top of an existing cluster."""
 
     trace: Trace | None = None
     workload: Workload | None = None
@@ -42,7 +42,7 @@ class SceneSource(msgspec.Struct, frozen=True):
     settings: tuple[Setting, ...] = ()
 
     def with_settings(self, settings: Sequence[Setting]) -> "SceneSource":
-        """The same with values changed; SettingError if that is not possible."""
+        """The same source with changed values; SettingError if a change does not apply."""
         trace, described = self.trace, self.workload
         for setting in settings:
             if trace is not None:
@@ -52,7 +52,7 @@ class SceneSource(msgspec.Struct, frozen=True):
         return SceneSource(trace, described, self.start, (*self.settings, *settings))
 
     def scene(self) -> Scene:
-        """What is simulated."""
+        """The scene of the source."""
         if self.trace is not None:
             return openb.scene_of(self.trace)
         assert self.workload is not None
@@ -60,7 +60,7 @@ class SceneSource(msgspec.Struct, frozen=True):
         return scene if self.start is None else scene.starting_from(self.start)
 
     def digest(self) -> str:
-        """A name for the content: equal for equal content only."""
+        """The hash of the content."""
         return sha256(encode([self.trace, self.workload, self.start])).hexdigest()
 
 
@@ -77,7 +77,7 @@ def _set_in_trace(trace: Trace, setting: Setting) -> Trace:
 
 
 def _changed_nodes(nodes: Sequence[NodeLine], model: str, name: str, setting: Setting) -> list[NodeLine]:
-    """Nodes of a model: fewer of them, or more like the last one."""
+    """Nodes with fewer of a model, or more copies of its last one."""
     alike = [node for node in nodes if node.model.lower() == model.lower()]
     if not alike:
         models = sorted({node.model.lower() for node in nodes if node.model})
@@ -91,7 +91,7 @@ def _changed_nodes(nodes: Sequence[NodeLine], model: str, name: str, setting: Se
 
 
 def _changed_pod(pod: PodLine, name: str, setting: Setting) -> PodLine:
-    """Pods of one whole GPU that make do with a share of it."""
+    """The pod, with a share of its GPU if it asked for one whole GPU."""
     if name != "share":
         raise SettingError(
             f"{setting}: pods have no {name}; write pods.share=500 for half a GPU instead of a whole one"
@@ -147,7 +147,7 @@ def _as_written(text: str) -> object:
 
 
 def _checked(document: dict[str, Any], source: str, setting: Setting) -> Workload:
-    """The document read again with all its rules."""
+    """The document, validated again."""
     read: Callable[[str, str], Workload] = workload.read_workload
     try:
         return msgspec.structs.replace(read(encode(_without_defaults(document)).decode(), source), source=source)
@@ -157,7 +157,7 @@ def _checked(document: dict[str, Any], source: str, setting: Setting) -> Workloa
 
 
 def _without_defaults(value: Any) -> Any:
-    """A document without what is not said, so that it can be read again."""
+    """A document without nulls, so that it can be read again."""
     if isinstance(value, dict):
         return {key: _without_defaults(inner) for key, inner in value.items() if inner is not None}
     return [_without_defaults(inner) for inner in value] if isinstance(value, list) else value

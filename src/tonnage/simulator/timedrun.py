@@ -1,4 +1,4 @@
-"""Replaying a workload: pods come at their times, wait, run and leave, and the figures are noted at regular times."""
+"""The timed run: a replay of a workload's arrivals and departures, sampled at regular times."""
 
 import math
 import random
@@ -16,11 +16,11 @@ from tonnage.simulator.shortcut import actions_of, acts_on_single_pods
 from tonnage.simulator.workloads.demo import Arrival
 
 STEPS = 100
-"""How many times the figures are noted while pods come."""
+"""The number of samples while pods arrive."""
 
 
 def replay(scene: Scene, policy: Policy, seed: int, picture: int = STEPS) -> Run:
-    """Replay until all pods have come and none is left to leave; a picture is taken after that many of 100 steps."""
+    """Replay until all pods have arrived and left; the picture is taken after that many of 100 steps."""
     if scene.replay is None:
         raise SceneError(f"{scene.name} does not say when pods come and go; it can only fill a cluster")
     cluster = scene.cluster(default_vendors())
@@ -45,13 +45,13 @@ def replay(scene: Scene, policy: Policy, seed: int, picture: int = STEPS) -> Run
 
 
 def checkpoints(horizon: float) -> list[tuple[str, float]]:
-    """Times from the beginning until the last pod comes, with their names: whole virtual seconds."""
+    """Sample times up to the last arrival, with their names, in whole virtual seconds."""
     times = dict.fromkeys(math.ceil(horizon * step / STEPS) for step in range(STEPS + 1))
     return [(str(time), float(time)) for time in times]
 
 
 def _arrivals(scene: Scene, rng: random.Random) -> Iterator[Arrival]:
-    """Pods that wait at the start and never end, then those that come."""
+    """The initial waiting pods, which never end, then those that arrive."""
     assert scene.replay is not None
     for pod in scene.start.pods:
         if pod.node is None:

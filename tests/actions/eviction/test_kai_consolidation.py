@@ -3,7 +3,7 @@
 from tests.actions.eviction.making_room import BUILD, crowd, evicted, job, kai, moved, node, promised
 from tests.groups import Outcome
 from tests.plugins.queues.teams import team
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.model.timestamp import rfc3339
 
 NOW = 1_800_000_000.0

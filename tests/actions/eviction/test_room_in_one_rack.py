@@ -5,7 +5,7 @@ from tests.scenario import node, pod, scenario
 from tonnage.plugins.jobs.conformance import Conformance
 
 RACK = "topology/rack"
-REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"
+REQUIRED, PREFERRED = "tonnage.io/topology-required", "tonnage.io/topology-preferred"
 RACKS = {"n1": "r1", "n2": "r1", "n3": "r2"}
 ACTIONS = ("allocate", "preempt")
 

@@ -5,7 +5,7 @@ import pytest
 from tests.groups import add, cycle, group, kai_group, member, members
 from tests.kai_cases import NOW
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.framework.decision import Eviction
 from tonnage.model.timestamp import rfc3339
 
@@ -113,7 +113,7 @@ def test_gangs_that_only_wait_are_left_alone():
 
 
 def test_groups_that_are_not_understood_or_are_no_objects_are_left_alone():
-    own = {"tonnage/min-members": "2"}
+    own = {"tonnage.io/min-members": "2"}
     cluster = world(
         kai_group("odd", 3, minSubGroup=2, annotations=since(61)),
         member("p", "odd", on="a"),

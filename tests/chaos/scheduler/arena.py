@@ -50,7 +50,7 @@ class Side:
         if self.scheduler.process.poll() is not None:
             return False
         with suppress(OSError):
-            return self.scheduler.metric("tonnage_leading") == 1
+            return self.scheduler.metric("tonnage_leader") == 1
         return False
 
     def kill(self) -> None:

@@ -92,7 +92,7 @@ class Jobs(Flow):
         name, queue = f"{letter}{self._number:05}", self._rng.choice(NAMES)
         cards, memory = self._rng.choice([1, 1, 2]), self._rng.choice(MEMORIES)
         asks = {"memory": memory, "cores": 10} if shares else {}
-        notes = {"tonnage/queue": queue} if count == 1 else {"pod-group-name": name}
+        notes = {"tonnage.io/queue": queue} if count == 1 else {"pod-group-name": name}
         pods = {}
         for number in range(count):
             pod = wanted(

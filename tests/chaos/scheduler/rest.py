@@ -58,7 +58,7 @@ class Rest(Judge):
                 unrest.append(f"a scheduler's picture has pods {shown} where there are {expected}")
             if said["tonnage_nodes", ""] != len(nodes):
                 unrest.append(f"a scheduler's picture has {said['tonnage_nodes', '']:.0f} nodes of {len(nodes)}")
-            kept = {name: said[name, ""] for name in ("tonnage_pods_promised", "tonnage_binds_in_flight")}
+            kept = {name: said[name, ""] for name in ("tonnage_pods_nominated", "tonnage_binds_in_flight")}
             unrest += [f"{name} is {count:.0f}" for name, count in kept.items() if count]
         return unrest
 

@@ -1,4 +1,4 @@
-"""Which pods are a job, and what is known of it, whatever comes first."""
+"""Groups: the pods of each job and its settings, in whatever order objects come."""
 
 import random
 from itertools import permutations
@@ -8,7 +8,7 @@ import pytest
 from tests.groups import add, group, kai_group, kai_queue, member, members, priority_class, queue
 from tests.scenario import node, pod, problems, scenario
 from tonnage.cluster.jobs.group import own_group, read_group
-from tonnage.cluster.jobs.job import LEAVING, PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.cluster.jobs.queue import GPU, read_queue
 from tonnage.cluster.task import make_task
 from tonnage.model.duration import DurationError, seconds
@@ -41,7 +41,7 @@ def test_a_pod_belongs_to_the_group_it_names(said, job):
 def test_pods_of_one_owner_that_say_how_many_they_must_be_are_a_job():
     def worker(number, minimum):
         owner = OwnerReference("train", controller=True)
-        notes = {"tonnage/min-members": minimum, "tonnage/queue": "team"}
+        notes = {"tonnage.io/min-members": minimum, "tonnage.io/queue": "team"}
         meta = ObjectMeta(f"train-{number}", "default", annotations=notes, ownerReferences=[owner])
         return Pod(meta)
 
@@ -50,14 +50,14 @@ def test_pods_of_one_owner_that_say_how_many_they_must_be_are_a_job():
     assert (job.key, job.minimum, len(job.tasks), job.queue) == ("default/train", 3, 3, "team")
     cluster.upsert_pod(worker(1, "few"))
     assert job.minimum == 2
-    assert "tonnage/min-members is 'few'" in job.group.fault
+    assert "tonnage.io/min-members is 'few'" in job.group.fault
     assert ("Pod/default/train-0", "metadata.annotations") in problems(cluster)
 
 
 @pytest.mark.parametrize(
     ("said", "name"),
     [
-        ({"annotations": {"tonnage/queue": "t"}, "labels": {"kai.scheduler/queue": "k"}}, "t"),
+        ({"annotations": {"tonnage.io/queue": "t"}, "labels": {"kai.scheduler/queue": "k"}}, "t"),
         ({"annotations": {"scheduling.volcano.sh/queue-name": "v"}}, "v"),
         ({"labels": {"kai.scheduler/queue": "k"}}, "k"),
         ({}, "default"),
@@ -179,21 +179,25 @@ def test_a_job_counts_its_pods_by_where_they_stand():
             among = {key for key, played in roles.items() if role is None or played == role}
             found = {status: job.count(status, role=role) for status in range(6)}
             assert found == {
-                WAITING: len(among & cluster.waiting.keys()),
-                PLACED: len(among & (cluster.reserved.keys() - cluster.promised)),
-                PIPELINED: len(among & cluster.promised),
-                RUNNING: len(among & (cluster.running.keys() - cluster.leaving)),
-                LEAVING: len(among & cluster.leaving),
-                SUCCEEDED: len(among & finished.keys()),
+                PodStatus.WAITING: len(among & cluster.waiting.keys()),
+                PodStatus.PLACED: len(among & (cluster.reserved.keys() - cluster.pipelined)),
+                PodStatus.PIPELINED: len(among & cluster.pipelined),
+                PodStatus.RUNNING: len(among & (cluster.running.keys() - cluster.leaving)),
+                PodStatus.LEAVING: len(among & cluster.leaving),
+                PodStatus.SUCCEEDED: len(among & finished.keys()),
             }
 
 
 def test_a_plain_pod_stands_where_the_cluster_has_it():
     cluster = scenario(node("a"), pod("p", 1))
     job = job_of(cluster, "p")
-    assert (job.count(WAITING), job.started(), job.tasks_that(WAITING)) == (1, 0, list(job.tasks.values()))
+    assert (job.count(PodStatus.WAITING), job.started(), job.tasks_that(PodStatus.WAITING)) == (
+        1,
+        0,
+        list(job.tasks.values()),
+    )
     cluster.reserve(cluster.waiting["default/p"], "a", ())
-    assert (job.count(WAITING), job.started(), job.lacking()) == (0, 1, {})
+    assert (job.count(PodStatus.WAITING), job.started(), job.lacking()) == (0, 1, {})
 
 
 # -- objects in one form
@@ -239,7 +243,7 @@ def test_a_group_of_kai_with_subgroups_needs_what_they_need():
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "", "9" * 30, "²"])
 def test_numbers_of_members_that_are_none_are_said(text):
-    task = make_task(pod("p", annotations={"tonnage/min-members": text}), [])
+    task = make_task(pod("p", annotations={"tonnage.io/min-members": text}), [])
     assert "expected a whole number from 1 up" in own_group("default/p", [task]).fault
 
 

@@ -1,4 +1,4 @@
-"""Whether a job may be stopped to make room for others."""
+"""Preemptibility of jobs."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.properties.worlds import examples
 from tonnage.kube.leaderelection.candidate import Candidate, Durations
-from tonnage.kube.leaderelection.lease import Lease, Record
+from tonnage.kube.leaderelection.lease import Lease, LeaseRecord
 
 DURATIONS = Durations()
 DURATION, DEADLINE = 9, 6
@@ -20,15 +20,15 @@ class Server:
     """One Lease, which takes only writes that name its version."""
 
     def __init__(self):
-        self.record = Record()
+        self.record = LeaseRecord()
         self._versions = itertools.count(1)
 
     def write(self, lease, version):
         """The new record; nothing if the Lease has another version."""
-        if version != self.record.version:
+        if version != self.record.resource_version:
             return None
         if lease != self.record.lease:
-            self.record = Record(lease, str(next(self._versions)))
+            self.record = LeaseRecord(lease, str(next(self._versions)))
         return self.record
 
 
@@ -41,15 +41,15 @@ class Campaigner:
     def step(self, now, stamp=None, takes=0.0):
         """One look if it is needed, then a write if there is one; whether one was written."""
         candidate = self.candidate
-        if candidate.must_look:
-            candidate.saw(self.server.record, now)
-        wish = candidate.wish(now, str(now) if stamp is None else stamp)
-        record = wish and self.server.write(wish, candidate.version)
+        if candidate.must_read:
+            candidate.observe(self.server.record, now)
+        wish = candidate.desired(now, str(now) if stamp is None else stamp)
+        record = wish and self.server.write(wish, candidate.resource_version)
         if record is None:
             candidate.doubt()
             return False
-        candidate.wrote(record, now, now + takes)
-        candidate.lead(candidate.term)
+        candidate.confirm(record, now, now + takes)
+        candidate.start_leading(candidate.term)
         return True
 
     def left(self, now):
@@ -115,7 +115,7 @@ def test_the_duration_of_the_one_who_holds_it_counts(server):
 def test_one_that_was_given_back_is_taken_at_once(server):
     a, b = Campaigner(server), Campaigner(server, "b")
     a.step(0)
-    server.write(a.candidate.given_back("1"), a.candidate.version)
+    server.write(a.candidate.released("1"), a.candidate.resource_version)
     assert server.record.lease.holder == ""
     assert b.step(1)
     assert server.record.lease == Lease("b", DURATION, 1, "1", "1")
@@ -125,11 +125,11 @@ def test_one_that_vanished_under_its_holder_is_left_until_that_one_is_certainly_
     a, b = Campaigner(server), Campaigner(server, "b")
     a.step(0)
     b.step(1)
-    server.record = Record()
+    server.record = LeaseRecord()
     assert not b.step(2)
     assert not b.step(2 + DURATION - 0.1)
     assert b.step(2 + DURATION)
-    server.record = Record()
+    server.record = LeaseRecord()
     assert not b.step(12)
     assert b.step(13), "its own it makes anew"
 
@@ -140,18 +140,18 @@ def test_after_a_lapse_everything_is_made_ready_anew_even_if_nobody_else_led(ser
     first = a.candidate.term
     assert a.left(20) == 0
     candidate = a.candidate
-    candidate.wrote(server.write(candidate.wish(20, "20"), candidate.version), 20, 20)
+    candidate.confirm(server.write(candidate.desired(20, "20"), candidate.resource_version), 20, 20)
     assert candidate.may_write(20) == 0
-    candidate.lead(first)
+    candidate.start_leading(first)
     assert candidate.may_write(20) == 0, "that was for the term before"
-    candidate.lead(candidate.term)
+    candidate.start_leading(candidate.term)
     assert candidate.may_write(20) == DEADLINE
 
 
 def test_one_whose_write_is_refused_looks_before_it_goes_on(server):
     a = Campaigner(server)
     a.step(0)
-    server.write(Lease("b", DURATION, 1, "1"), server.record.version)
+    server.write(Lease("b", DURATION, 1, "1"), server.record.resource_version)
     assert not a.step(1)
     assert a.left(1) == 5, "that another holds it is not known yet"
     assert not a.step(2)
@@ -161,12 +161,12 @@ def test_one_whose_write_is_refused_looks_before_it_goes_on(server):
 
 def test_a_take_over_without_an_answer_counts_only_from_the_next_write(server):
     a = Campaigner(server)
-    a.candidate.saw(server.record, 0)
-    server.write(a.candidate.wish(0, "0"), "")
+    a.candidate.observe(server.record, 0)
+    server.write(a.candidate.desired(0, "0"), "")
     a.candidate.doubt()
-    a.candidate.saw(server.record, 3)
+    a.candidate.observe(server.record, 3)
     assert a.candidate.is_holder
-    assert a.candidate.left(3) == 0
+    assert a.candidate.time_left(3) == 0
     a.step(4)
     assert a.left(4) == DEADLINE
 
@@ -174,13 +174,13 @@ def test_a_take_over_without_an_answer_counts_only_from_the_next_write(server):
 def test_what_was_renewed_before_another_held_it_does_not_count(server):
     a = Campaigner(server)
     a.step(0)
-    server.write(Lease(None, DURATION, 0, "1"), server.record.version)
+    server.write(Lease(None, DURATION, 0, "1"), server.record.resource_version)
     a.step(1)
-    a.candidate.saw(server.record, 1)
-    server.write(a.candidate.wish(2, "2"), server.record.version)
-    a.candidate.saw(server.record, 3)
+    a.candidate.observe(server.record, 1)
+    server.write(a.candidate.desired(2, "2"), server.record.resource_version)
+    a.candidate.observe(server.record, 3)
     assert a.candidate.is_holder
-    assert a.candidate.left(3) == 0, "its last write got no answer"
+    assert a.candidate.time_left(3) == 0, "its last write got no answer"
 
 
 def test_a_renewal_that_changed_nothing_is_none(server):
@@ -193,13 +193,16 @@ def test_a_renewal_that_changed_nothing_is_none(server):
 @pytest.mark.parametrize(
     ("durations", "words"),
     [
-        (Durations(lease=9, deadline=9), r"renew deadline \(9s\) must be shorter than the lease duration \(9s\)"),
-        (Durations(lease=1.5, deadline=1), r"lease duration \(1.5s\) must be whole seconds"),
-        (Durations(lease=0, deadline=-1), "whole seconds"),
-        (Durations(deadline=1.2), r"more than 1.2 times the retry period \(1s\)"),
-        (Durations(period=0), "retry period"),
+        (
+            Durations(lease_duration=9, renew_deadline=9),
+            r"renew deadline \(9s\) must be shorter than the lease duration \(9s\)",
+        ),
+        (Durations(lease_duration=1.5, renew_deadline=1), r"lease duration \(1.5s\) must be whole seconds"),
+        (Durations(lease_duration=0, renew_deadline=-1), "whole seconds"),
+        (Durations(renew_deadline=1.2), r"more than 1.2 times the retry period \(1s\)"),
+        (Durations(retry_period=0), "retry period"),
         (Durations(), "^$"),
-        (Durations(lease=15, deadline=10, period=2), "^$"),
+        (Durations(lease_duration=15, renew_deadline=10, retry_period=2), "^$"),
     ],
 )
 def test_durations_that_do_not_go_together_are_refused(durations, words):
@@ -217,7 +220,7 @@ class Request:
     wish: Lease | None = None
     version: str = ""
     is_done: bool = False
-    answer: Record | None = None
+    answer: LeaseRecord | None = None
 
 
 @dataclass
@@ -254,10 +257,10 @@ class Replica:
             self.candidate.doubt()
         elif what == "late" and self.lost:
             self.serve(self.lost.pop(0))
-        elif what == "resign" and self.request is None and not self.candidate.must_look:
+        elif what == "resign" and self.request is None and not self.candidate.must_read:
             self.resigns = True
-            wish = self.candidate.given_back(str(time))
-            self.request = Request(self.clock(time), wish, self.candidate.version)
+            wish = self.candidate.released(str(time))
+            self.request = Request(self.clock(time), wish, self.candidate.resource_version)
         elif what == "go on":
             self.go_on(time)
         elif what == "step":
@@ -286,18 +289,18 @@ class Replica:
             if request.answer is None:
                 self.candidate.doubt()
             elif request.wish is not None:
-                self.candidate.wrote(request.answer, request.sent, self.clock(time))
-                self.candidate.lead(self.candidate.term)
+                self.candidate.confirm(request.answer, request.sent, self.clock(time))
+                self.candidate.start_leading(self.candidate.term)
             else:
-                self.candidate.saw(request.answer, self.clock(time))
+                self.candidate.observe(request.answer, self.clock(time))
                 self.send(time, looked=True)
 
     def send(self, time, looked=False):
         now = self.clock(time)
-        if self.candidate.must_look and not looked:
+        if self.candidate.must_read and not looked:
             self.request = Request(now)
-        elif (wish := self.candidate.wish(now, f"{self.name} {time}")) is not None:
-            self.request = Request(now, wish, self.candidate.version)
+        elif (wish := self.candidate.desired(now, f"{self.name} {time}")) is not None:
+            self.request = Request(now, wish, self.candidate.resource_version)
             self.candidate.doubt()
 
 

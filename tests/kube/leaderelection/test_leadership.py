@@ -12,10 +12,10 @@ from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.leaderelection import leadership as module
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.candidate import Durations
-from tonnage.kube.leaderelection.leaderelector import Election, LeaderElector
+from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig, LeaderElector
 from tonnage.kube.leaderelection.leadership import Leadership
 
-DURATIONS = Durations(lease=9, deadline=6, period=0.01)
+DURATIONS = Durations(lease_duration=9, renew_deadline=6, retry_period=0.01)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
 
 
@@ -76,7 +76,7 @@ class World:
         self.told, self.elected = [], elected
         self.go_on = asyncio.Event()
         self.go_on.set()
-        election = Election(namespace="system", name="lease", identity="me", durations=durations)
+        election = LeaderElectionConfig(namespace="system", name="lease", identity="me", durations=durations)
         elector = LeaderElector(self.connect, election, clock or (lambda: self.now), self.wall) if elected else None
         callbacks = LeaderCallbacks(self.prepare, lambda: self.told.append("begin"), self.cease, lambda: self.is_idle)
         self.leadership = Leadership(elector, callbacks)
@@ -243,7 +243,7 @@ def test_one_that_resigns_gives_the_lease_back_when_its_writes_are_over():
 
 
 def test_a_lease_is_not_given_back_while_a_write_may_still_take_effect(monkeypatch):
-    monkeypatch.setattr(module, "LAST_WRITES", 0.05)
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.05)
 
     async def scenario(world):
         await world.until(lambda: world.leadership.leads)
@@ -317,7 +317,7 @@ def test_the_lease_is_renewed_while_a_cycle_takes_longer_than_it_lasts():
     async def scenario(world):
         await world.until(lambda: world.leadership.leads)
         renewals, limit = world.api.written, time.monotonic() + PATIENCE
-        for _ in range(2 * DURATIONS.lease):
+        for _ in range(2 * DURATIONS.lease_duration):
             before = len(renewals)
             world.now += 1
             while len(renewals) == before:

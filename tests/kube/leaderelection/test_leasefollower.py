@@ -21,7 +21,7 @@ def leadership(host="a", at=0.0):
     follower = LeaseFollower(host)
     follower.observe(lease(f"{host}_1", 0), at, at)
     follower.observe(lease(f"{host}_1", 1), at + 1, at + 1)
-    assert follower.lead(follower.term)
+    assert follower.start_leading(follower.term)
     return follower
 
 
@@ -35,7 +35,7 @@ def test_it_leads_while_the_kube_scheduler_beside_it_renews_the_lease():
 def test_the_first_look_does_not_tell_when_the_lease_was_renewed_so_nothing_is_written_yet():
     follower = LeaseFollower("a")
     follower.observe(lease("a_1"), 0, 0)
-    assert follower.lead(follower.term)
+    assert follower.start_leading(follower.term)
     assert follower.may_write(0) == 0
     follower.observe(lease("a_1"), 1, 1)
     assert follower.may_write(1) == 0
@@ -75,7 +75,7 @@ def test_if_another_led_in_between_everything_must_be_made_ready_again():
     follower.observe(lease("a_1", 31, transitions=2), 31, 31)
     assert follower.is_own
     assert follower.may_write(31) == 0
-    assert follower.lead(follower.term)
+    assert follower.start_leading(follower.term)
     assert follower.may_write(31) == 5
 
 
@@ -83,7 +83,7 @@ def test_what_was_made_ready_for_a_term_that_is_over_does_not_count():
     follower = leadership()
     term = follower.term
     follower.observe(lease("b_1", 2, transitions=1), 2, 2)
-    assert not follower.lead(term)
+    assert not follower.start_leading(term)
     assert follower.may_write(2) == 0
     assert follower.leader == "b"
 
@@ -94,7 +94,7 @@ def test_a_holder_of_another_name_is_not_the_kube_scheduler_beside(holder):
     follower.observe(lease(holder, 0), 0, 0)
     follower.observe(lease(holder, 1), 1, 1)
     assert not follower.is_own
-    assert not follower.lead(follower.term)
+    assert not follower.start_leading(follower.term)
     assert follower.may_write(1) == 0
 
 
@@ -113,8 +113,8 @@ def test_one_that_gave_the_lease_back_is_waited_for():
     follower.observe(lease("a_1", 0), 0, 0)
     follower.observe(lease("a_1", 1), 1, 1)
     follower.observe(lease("b_1", 2, transitions=1), 2, 2.5)
-    assert follower.clear == 2.5 + DEADLINE
-    assert follower.before == "a"
+    assert follower.clear_at == 2.5 + DEADLINE
+    assert follower.previous_host == "a"
 
 
 def test_one_that_was_silent_until_the_lease_ran_out_need_not_be_waited_for():
@@ -123,7 +123,7 @@ def test_one_that_was_silent_until_the_lease_ran_out_need_not_be_waited_for():
     for second in range(1, 9):
         follower.observe(lease("a_1", 0), second, second)
     follower.observe(lease("b_1", 9, transitions=1), 9, 9.5)
-    assert follower.clear == DEADLINE
+    assert follower.clear_at == DEADLINE
 
 
 def test_one_that_was_not_looked_at_was_not_silent():
@@ -131,28 +131,28 @@ def test_one_that_was_not_looked_at_was_not_silent():
     follower.observe(lease("a_1", 0), 0, 0)
     follower.observe(lease("a_1", 0), 2, 2)
     follower.observe(lease("b_1", 9, transitions=1), 9, 9.5)
-    assert follower.clear == 9.5 + DEADLINE
+    assert follower.clear_at == 9.5 + DEADLINE
 
 
 def test_a_replica_that_starts_waits_for_whoever_may_have_led_before():
     follower = LeaseFollower("b")
     follower.observe(lease("b_1", 0, transitions=3), 10, 10)
-    assert follower.clear == 10 + DEADLINE
-    assert follower.before == ""
+    assert follower.clear_at == 10 + DEADLINE
+    assert follower.previous_host == ""
 
 
 def test_the_first_holder_ever_waits_for_nobody():
     follower = LeaseFollower("b")
     follower.observe(Lease(), 0, 0)
     follower.observe(lease("b_1", 0), 1, 1)
-    assert follower.clear < 0
+    assert follower.clear_at < 0
 
 
 def test_a_lease_that_was_given_back_before_the_first_look_is_waited_for_too():
     follower = LeaseFollower("b")
     follower.observe(Lease("", 1, 3, "0"), 0, 0)
     follower.observe(lease("b_1", 1, transitions=4), 1, 1)
-    assert follower.clear == 1 + DEADLINE
+    assert follower.clear_at == 1 + DEADLINE
 
 
 def test_a_kube_scheduler_that_comes_back_beside_the_same_replica_is_not_waited_for():
@@ -160,17 +160,17 @@ def test_a_kube_scheduler_that_comes_back_beside_the_same_replica_is_not_waited_
     follower.observe(lease("", 2), 2, 2)
     follower.observe(lease("a_2", 3, transitions=1), 3, 3)
     assert follower.is_own
-    assert follower.clear < 0
+    assert follower.clear_at < 0
 
 
 def test_one_that_led_and_ceased_between_two_looks_is_waited_for():
     follower = leadership()
     follower.observe(lease("a_1", 30, transitions=2), 30, 31)
-    assert follower.clear == 31 + DEADLINE
+    assert follower.clear_at == 31 + DEADLINE
     follower = leadership()
     follower.observe(Lease("", 1, 1, "30"), 30, 31)
     follower.observe(lease("a_1", 32, transitions=2), 32, 32)
-    assert follower.clear == 32 + DEADLINE
+    assert follower.clear_at == 32 + DEADLINE
 
 
 # -- two of them
@@ -219,8 +219,8 @@ class Replica:
             else:
                 self.follower.observe(self.read, self.asked, now)
                 self.asked = self.read = None
-        if self.follower.is_own and now >= self.follower.clear:
-            self.follower.lead(self.follower.term)
+        if self.follower.is_own and now >= self.follower.clear_at:
+            self.follower.start_leading(self.follower.term)
 
 
 DEEDS = st.sampled_from(["renew"] * 9 + ["nothing", "give back", "hand over", "a_1", "b_1"])

@@ -1,4 +1,4 @@
-"""The fragmentation policy: pods go where they destroy the least of what the usual pods could use."""
+"""The fragmentation policy: pods go where they destroy the least of what the typical pods could use."""
 
 import random
 
@@ -13,12 +13,10 @@ from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.fragmentation._learnedpods import SLICE, LearnedPods
-from tonnage.plugins.fragmentation._typicalpods import Workload, kind_of
-from tonnage.plugins.fragmentation._workloads import WrittenPod, workload_of
-from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient, Trial
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, WrittenPod, kind_of, workload_of
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
 from tonnage.plugins.helpers.hashes import part_of_one
-from tonnage.plugins.helpers.trial import Trial
 
 
 def session(cluster: Cluster, *usual: WrittenPod) -> Session:
@@ -133,7 +131,9 @@ def test_containers_do_not_use_the_same_part_of_a_card_in_thought() -> None:
 # -- against a slow reference
 
 
-def expected_scores(cluster: Cluster, cpu: int, gpus: int, memory: int, usual: Workload) -> dict[str, tuple[int, int]]:
+def expected_scores(
+    cluster: Cluster, cpu: int, gpus: int, memory: int, usual: TypicalPods
+) -> dict[str, tuple[int, int]]:
     """Per node that fits: the best score, and the lowest card with it; written as plainly as can be."""
     found = {}
     for name, state in cluster.nodes.items():
@@ -204,10 +204,10 @@ def test_scores_and_cards_are_those_of_a_slow_reference(seed: int) -> None:
                 assert cards(decision) == [cluster.nodes[decision.node].devices[position].uuid]
 
 
-# -- learning the usual pods
+# -- learning the typical pods
 
 
-def test_usual_pods_are_learned_from_those_that_run_and_wait() -> None:
+def test_typical_pods_are_learned_from_those_that_run_and_wait() -> None:
     cluster = scenario(
         node("a", gpus=4, gpu_memory=8000),
         *[running(f"r{i}", on="a", gpu=i, memory=2000) for i in range(2)],
@@ -239,7 +239,7 @@ def test_pods_that_accept_some_cards_only_are_learned_with_their_models() -> Non
     assert [pod.kind for pod in LearnedPods(cluster).current()] == [kind_of(0, 1, 0.25, ("NVIDIA A100",))]
 
 
-def test_usual_pods_are_learned_anew_only_after_many_changes() -> None:
+def test_typical_pods_are_learned_anew_only_after_many_changes() -> None:
     cluster = scenario(node("a", gpus=1), pod("p", 1, memory=4000))
     learned = LearnedPods(cluster)
     first = learned.current()
@@ -250,7 +250,7 @@ def test_usual_pods_are_learned_anew_only_after_many_changes() -> None:
     assert len(learned.current()) == 2
 
 
-def test_usual_pods_can_be_learned_in_slices_while_the_cluster_changes() -> None:
+def test_typical_pods_can_be_learned_in_slices_while_the_cluster_changes() -> None:
     pods = [pod(f"p{number}", 1, memory=1000 * (1 + number % 4)) for number in range(3 * SLICE)]
     cluster = scenario(node("a", gpus=1), *pods)
     before = LearnedPods(cluster).current()

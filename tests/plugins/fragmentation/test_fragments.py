@@ -18,8 +18,8 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import default_plugins
-from tonnage.plugins.fragmentation._typicalpods import kind_of, typical
 from tonnage.plugins.fragmentation.fragments import ALL_PODS, Fragments, fragmentation
+from tonnage.plugins.fragmentation.typicalpods import kind_of, typical
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 
@@ -64,7 +64,7 @@ def test_published_examples_with_pods_that_ask_for_no_cards(free: tuple[int, ...
     assert thousandths(left_over(free, cpu, "P100"), SOME_WITHOUT) == pytest.approx(expected, abs=0.01)
 
 
-def test_a_model_that_the_usual_pods_do_not_want_is_a_fragment() -> None:
+def test_a_model_that_the_typical_pods_do_not_want_is_a_fragment() -> None:
     cluster = left_over((1000, 1000), 64000, "Tesla-T4")
     assert thousandths(cluster, ((1000, 500, 1, "T4", 100),)) == 0
     assert thousandths(cluster, ((1000, 500, 1, "V100", 100),)) == 2000
@@ -106,7 +106,7 @@ def test_parts_of_plain_cards_count_as_they_are_asked_for() -> None:
     assert fragmentation(cluster, ()).free == pytest.approx(1.75)
 
 
-def test_the_usual_pods_are_the_most_popular_kinds_up_to_95_percent() -> None:
+def test_the_typical_pods_are_the_most_popular_kinds_up_to_95_percent() -> None:
     one, half, cpu = kind_of(4000, 1, 1.0), kind_of(2000, 1, 0.5), kind_of(1000, 0, 0)
     rare, rarer = kind_of(8000, 8, 1.0), kind_of(9000, 8, 1.0)
     found = typical({rarer: 2, half: 30, one: 50, rare: 3, cpu: 15})

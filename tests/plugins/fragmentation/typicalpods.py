@@ -5,21 +5,21 @@ from math import exp
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
-from tonnage.plugins.fragmentation._typicalpods import PodKind, TypicalPod, Workload, kind_of
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPod, TypicalPods, kind_of
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 Pods = tuple[tuple[int, int, int, str, float], ...]
 """Thousandths of processors, thousandths of a card, cards, model, percent of all pods."""
 
 
-def workload(pods: Pods) -> Workload:
+def workload(pods: Pods) -> TypicalPods:
     return tuple(
         TypicalPod(kind_of(cpu, gpus, share / 1000, (model,) if model else ()), percent / 100)
         for cpu, share, gpus, model, percent in pods
     )
 
 
-def naive_fragments(free: Sequence[int], types: Sequence[str], cpu: int, usual: Workload) -> float:
+def naive_fragments(free: Sequence[int], types: Sequence[str], cpu: int, usual: TypicalPods) -> float:
     """The fragments of one node, in millionths of a card, by the definition."""
     return sum(pod.popularity * fragments_to(pod.kind, free, types, cpu) for pod in usual)
 

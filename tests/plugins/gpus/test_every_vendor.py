@@ -101,8 +101,8 @@ class TestMetaxShared:
         cluster = scenario(sgpus(0))
         live(cluster, sgpu("a", memory=1, core=10, qos="fixed-share"))
         assert live(cluster, sgpu("b", memory=1, core=10, qos="fixed-share")).cards == ["GPU-a"]
-        assert live(cluster, sgpu("c", memory=1, core=10, qos="burst-share")).reasons == {"CardCompanyMismatch": 1}
-        assert live(cluster, sgpu("c", memory=1, core=10)).reasons == {"CardCompanyMismatch": 1}
+        assert live(cluster, sgpu("c", memory=1, core=10, qos="burst-share")).reasons == {"CardTenancyMismatch": 1}
+        assert live(cluster, sgpu("c", memory=1, core=10)).reasons == {"CardTenancyMismatch": 1}
         cluster.remove_pod("default/a")
         cluster.remove_pod("default/b")
         assert live(cluster, sgpu("c", memory=1, core=10)).cards == ["GPU-a"]
@@ -110,11 +110,11 @@ class TestMetaxShared:
     def test_classes_are_kept_apart_but_online_pods_join_offline_ones(self):
         cluster = scenario(sgpus(0))
         live(cluster, sgpu("a", memory=1, core=10, kind="offline"))
-        assert live(cluster, sgpu("b", memory=1, core=10)).reasons == {"CardCompanyMismatch": 1}
+        assert live(cluster, sgpu("b", memory=1, core=10)).reasons == {"CardTenancyMismatch": 1}
         assert live(cluster, sgpu("b", memory=1, core=10, kind="offline")).cards == ["GPU-a"]
         online = live(cluster, sgpu("c", memory=1, kind="online"))
         assert online.written["hami.io/metax-sgpu-devices-allocated"] == "GPU-a,Metax-SGPU,1024,0:;"
-        assert live(cluster, sgpu("d", memory=1, core=10, kind="offline")).reasons == {"CardCompanyMismatch": 1}
+        assert live(cluster, sgpu("d", memory=1, core=10, kind="offline")).reasons == {"CardTenancyMismatch": 1}
         assert live(cluster, sgpu("e", memory=1, kind="online")).cards == ["GPU-a"]
 
     @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ class TestKunlun:
         quarter = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}
         half = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 49152}
         live(cluster, asking("a", quarter))
-        assert live(cluster, asking("b", half)).reasons == {"CardCompanyMismatch": 1}
+        assert live(cluster, asking("b", half)).reasons == {"CardTenancyMismatch": 1}
         assert live(cluster, asking("b", quarter)).cards == ["XPU-0"]
 
     def test_also_those_of_one_pod(self):
         quarter = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}
         half = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 49152}
-        assert live(scenario(vxpu_node(1)), asking("p", quarter, half)).reasons == {"CardCompanyMismatch": 1}
+        assert live(scenario(vxpu_node(1)), asking("p", quarter, half)).reasons == {"CardTenancyMismatch": 1}
         assert live(scenario(vxpu_node(1)), asking("p", quarter, quarter)).cards == ["XPU-0", "XPU-0"]
         assert len({*live(scenario(vxpu_node(2)), asking("p", quarter, half)).cards}) == 2
 

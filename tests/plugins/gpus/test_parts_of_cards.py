@@ -177,7 +177,7 @@ def test_a_group_keeps_its_card_until_its_last_pod_goes():
     cluster.remove_pod("default/y")
     cluster.remove_pod("default/z")
     assert usage(cluster, "a") == [(0, 0, 0)] * 3
-    assert not cluster.nodes["a"].seats
+    assert not cluster.nodes["a"].assigned
 
 
 def test_a_pod_of_several_groups_has_a_part_of_each_card():

@@ -10,7 +10,7 @@ from tonnage.cluster.task import containers_of
 from tonnage.devices.base import Handover
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 
 SECOND = 1_700_000_000
 NANOSECONDS = "1700000000000000000"
@@ -39,7 +39,7 @@ def machine(
 def asking(name: str, *limits: dict[str, str | int | float], annotations: dict[str, str] | None = None) -> Pod:
     """A pod with a container for each of the limits, called c0, c1 and so on."""
     containers = [Container(f"c{number}", ResourceRequirements(limits=asked)) for number, asked in enumerate(limits)]
-    return Pod(ObjectMeta(name, "default", annotations=annotations), PodSpec(containers), PodStatus("Pending"))
+    return Pod(ObjectMeta(name, "default", annotations=annotations), PodSpec(containers), ReportedPodStatus("Pending"))
 
 
 def live(cluster: Cluster, pod: Pod, **policies: str) -> Life:
@@ -63,7 +63,7 @@ def live(cluster: Cluster, pod: Pod, **policies: str) -> Life:
         pod,
         metadata=replace(pod.metadata, annotations={**pod.annotations, **written}),
         spec=replace(pod.spec, nodeName=state.name),
-        status=PodStatus("Running"),
+        status=ReportedPodStatus("Running"),
     )
     cluster.upsert_pod(bound)
     assert usage(cluster, state.name) == held

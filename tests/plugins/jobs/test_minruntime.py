@@ -4,9 +4,9 @@ import pytest
 
 from tests.groups import add, group, kai_group, kai_queue, member, members
 from tests.scenario import node, pod, scenario
-from tonnage.cluster.jobs.grouptimes import LAST_START
+from tonnage.cluster.jobs.group import LAST_START
 from tonnage.cluster.jobs.job import Job
-from tonnage.framework.plugin import ArgumentError, Plugin
+from tonnage.framework.plugin import ArgumentError, Plugin, PluginOptions
 from tonnage.framework.session import Session
 from tonnage.model.timestamp import rfc3339, timestamp
 from tonnage.model.wire import convert
@@ -23,7 +23,7 @@ class AllowsAll(Plugin):
     """Would stop every pod that may be asked about."""
 
     name = "allows-all"
-    tier = 2
+    options = PluginOptions(tier=2)
 
     def on_session_open(self, session):
         session.add_preemptable(lambda job, victims: victims)
@@ -43,7 +43,7 @@ def stopped(cluster, point="preemptable", *, by="default", others=(AllowsAll,), 
     plugins = [MinRuntime(convert(arguments, MinRuntime.Arguments)), *(kind() for kind in others)]
     with Session(cluster, plugins) as session:
         victims = [cluster.running[key] for key in sorted(cluster.running) if key not in cluster.leaving]
-        return [task.name for task in getattr(session, point)(asks, victims)]
+        return [task.name for task in getattr(session.jobs, point)(asks, victims)]
 
 
 FIVE_MINUTES = {"defaultPreemptMinRuntime": "5m", "defaultReclaimMinRuntime": "5m"}

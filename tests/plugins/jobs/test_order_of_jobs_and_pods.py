@@ -36,8 +36,8 @@ def test_jobs_that_lack_pods_go_first(name, orders):
     with opened(cluster, name) as session:
         for placed, expected in orders:
             _, job = usage("job", 2, placed)
-            order = session.compare_jobs(job, other)
-            back = session.compare_jobs(other, job)
+            order = session.jobs.compare(job, other)
+            back = session.jobs.compare(other, job)
             if expected:
                 assert (order > 0) - (order < 0) == expected
                 assert (back > 0) - (back < 0) == -expected
@@ -48,7 +48,7 @@ def test_plain_pods_are_alike_to_both():
     one, other = (cluster.groups.job_of(task) for task in cluster.waiting.values())
     for name in ("elastic", "gang"):
         with opened(cluster, name) as session:
-            assert session.compare_jobs(one, other) == -1
+            assert session.jobs.compare(one, other) == -1
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_pods_in_the_order_of_their_labels(name, labels, expected):
     }[name]
     pods = [pod(f"p-{i}", 1, labels={key: label} if label is not None else None) for i, label in enumerate(labels)]
     with opened(scenario(), name) as session:
-        found = session.ordered([make_task(one, []) for one in reversed(pods)])
+        found = session.jobs.ordered_tasks([make_task(one, []) for one in reversed(pods)])
     assert [task.name for task in found] == [f"p-{i}" for i in expected]
 
 
@@ -82,5 +82,5 @@ def test_all_pods_in_one_order_whichever_way_they_are_compared():
     ]
     with Session(scenario(), []) as session:
         tasks = [make_task(one, session.cluster.vendors) for one in pods]
-        assert [task.name for task in session.ordered(reversed(tasks))] == [task.name for task in tasks]
-        assert all(session.compare_tasks(one, other) < 0 for one, other in pairwise(tasks))
+        assert [task.name for task in session.jobs.ordered_tasks(reversed(tasks))] == [task.name for task in tasks]
+        assert all(session.jobs.compare_tasks(one, other) < 0 for one, other in pairwise(tasks))

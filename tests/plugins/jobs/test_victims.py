@@ -19,9 +19,7 @@ VICTIMS = {"preemptable", "reclaimable"}
 
 
 def named_gang() -> Gang:
-    plugin = Gang()
-    plugin.is_named = True
-    return plugin
+    return Gang().with_options(is_named=True)
 
 
 # -- gang

@@ -16,7 +16,7 @@ def team(name: str, quota: float = 0, limit: float = -1, weight: float = 1, **sp
 
 def job(name: str, of: str, gpus: int | None = 1, **more: object) -> Pod:
     """A pod that is a job of its own, in a queue."""
-    return pod(name, gpus, annotations={"tonnage/queue": of}, **more)
+    return pod(name, gpus, annotations={"tonnage.io/queue": of}, **more)
 
 
 def small(name: str, of: str, cpu: int | None = None, memory: int | None = None, **more: object) -> Pod:

@@ -37,9 +37,7 @@ def capacity(*nodes_and_pods: Any, **queues: dict[str, Any]) -> Cluster:
 
 
 def tree() -> Capacity:
-    plugin = Capacity()
-    plugin.switched_on = frozenset((HIERARCHY,))
-    return plugin
+    return Capacity().with_options(switched_on=frozenset((HIERARCHY,)))
 
 
 # -- what a queue may have
@@ -231,10 +229,10 @@ def test_in_a_tree_the_capability_above_counts():
 def test_the_switch_is_known_and_needs_no_warning():
     text = with_plugin("capacity", "enableHierarchy: true")
     (plugin,) = (one for one in load(text).plugins if one.name == "capacity")
-    assert plugin.switched_on == {HIERARCHY}
+    assert plugin.options.switched_on == {HIERARCHY}
     assert not any("enableHierarchy" in line for line in warnings(text))
     (off,) = (one for one in load(with_plugin("capacity", "enableHierarchy: false")).plugins if one.name == "capacity")
-    assert not off.switched_on
+    assert not off.options.switched_on
     assert any(
         "enableHierarchy: true has no effect" in line for line in warnings(with_plugin("drf", "enableHierarchy: true"))
     )

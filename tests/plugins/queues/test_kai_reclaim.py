@@ -226,13 +226,13 @@ def test_queues_give_up_pods_in_the_reverse_of_their_order_less_what_they_gave_u
 def test_each_search_counts_for_itself_and_nothing_else_changes():
     cluster = scenario(plain("n", 8), *running("a", 1, 1), *running("b", 1, 1, 1))
     asking = Asking(add(cluster, team("a", 1), team("b", 1)), Proportion())
-    before = asking.session.queue_records()
-    order = asking.session.victim_queues()
+    before = asking.session.queues.records()
+    order = asking.session.queues.victim_order()
     for task in asking.tasks(["b-0", "b-1", "b-2"]):
         order.give_up(task)
-    assert asking.session.queue_records() == before
+    assert asking.session.queues.records() == before
     a, b = cluster.queues["a"], cluster.queues["b"]
-    assert order.compare(a, b) < 0 < asking.session.victim_queues().compare(a, b)
+    assert order.compare(a, b) < 0 < asking.session.queues.victim_order().compare(a, b)
 
 
 def test_departments_give_up_pods_by_what_all_their_teams_hold():

@@ -16,9 +16,7 @@ from tonnage.plugins.queues.proportion import Proportion
 
 
 def proportion(*switched_off: str) -> Plugin:
-    plugin = Proportion()
-    plugin.switched_off = frozenset(switched_off)
-    return plugin
+    return Proportion().with_options(switched_off=frozenset(switched_off))
 
 
 # -- KAI
@@ -174,9 +172,9 @@ def test_cards_are_counted_by_memory_and_only_on_nodes_that_answer():
     add(cluster, team("q", 1))
     for one in (
         job("whole", "q", 1),
-        pod("half", 1, memory=4000, annotations={"tonnage/queue": "q"}),
-        pod("third", 1, percentage=30, annotations={"tonnage/queue": "q"}),
-        pod("rounded", 1, memory=801, annotations={"tonnage/queue": "q"}),
+        pod("half", 1, memory=4000, annotations={"tonnage.io/queue": "q"}),
+        pod("third", 1, percentage=30, annotations={"tonnage.io/queue": "q"}),
+        pod("rounded", 1, memory=801, annotations={"tonnage.io/queue": "q"}),
     ):
         cluster.upsert_pod(one)
     outcome = cycle(cluster, Proportion())
@@ -234,6 +232,6 @@ def test_what_queues_hold_is_what_a_recount_finds(seed):
         cards = sum(request.count for task in placed for demand in task.demands for request in demand.requests)
         assert shares(outcome, name, resource)[2] == str(cards)
     with Session(cluster, [*default_plugins(), Proportion()]) as session:
-        assert [r.resources[resource].allocated for r in session.queue_records()] == [
+        assert [r.resources[resource].allocated for r in session.queues.records()] == [
             r.resources[resource].allocated for r in outcome.document.queues
         ]

@@ -10,7 +10,7 @@ from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
 
 Amounts = Mapping[str, str | int | float]
 
@@ -31,7 +31,7 @@ def wants(
     made = [
         [Container(f"c{i}", ResourceRequirements(named(c))) for i, c in enumerate(part)] for part in (containers, init)
     ]
-    status = PodStatus("Running" if on else "Pending")
+    status = ReportedPodStatus("Running" if on else "Pending")
     meta = ObjectMeta(name=name, namespace="default", annotations=annotations)
     return Pod(meta, PodSpec(made[0], made[1], nodeName=on), status)
 
@@ -54,9 +54,9 @@ def scores(cluster: Cluster, plugin: Plugin, wanted: Pod) -> dict[str, float]:
 class Warnings(dict[str, str]):
     """What `read_arguments` warned about, by key."""
 
-    def __call__(self, key: str, sentence: str) -> None:
+    def __call__(self, key: str, message: str) -> None:
         assert key not in self
-        self[key] = sentence
+        self[key] = message
 
 
 def refused(plugin: type[Plugin], given: Mapping[str, object]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from tonnage.framework.plugin import ArgumentError
 from tonnage.framework.session import Session
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.scoring._fitarguments import FitArguments, ScoredResource, ScoringStrategy
-from tonnage.plugins.scoring._fitscoring import broken_line
+from tonnage.plugins.scoring._resourcescores import broken_line
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit, from_policy
 
 BIN_PACKING = "ResourceBinPacking"

@@ -56,7 +56,7 @@ def test_names_are_trimmed_and_empty_ones_dropped(text):
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence"),
+    ("given", "key", "message"),
     [
         ({"binpack.cpu": -1}, "binpack.cpu", "-1 is below 0; 1 is used, as in Volcano"),
         ({"binpack.memory": -5}, "binpack.memory", "-5 is below 0; 1 is used, as in Volcano"),
@@ -74,10 +74,10 @@ def test_names_are_trimmed_and_empty_ones_dropped(text):
         ),
     ],
 )
-def test_a_value_that_is_not_what_it_seems_is_warned_about(given, key, sentence):
+def test_a_value_that_is_not_what_it_seems_is_warned_about(given, key, message):
     warned = Warnings()
     args = Binpack.read_arguments(given, warned)
-    assert warned == {key: sentence}
+    assert warned == {key: message}
     assert Binpack(args).weights.keys() == {"cpu", "memory"}
     assert (args.cpu, args.memory) in ((1, 1), (0, 0))
     assert args.weight == given.get("binpack.weight", 1)
@@ -105,9 +105,9 @@ def test_a_value_that_is_not_what_it_seems_is_warned_about(given, key, sentence)
     ],
 )
 def test_what_binpack_does_not_take_is_an_error(given, key, says):
-    found, sentence = refused(Binpack, given)
+    found, message = refused(Binpack, given)
     assert found == key
-    assert says in sentence
+    assert says in message
 
 
 def test_weights_below_zero_are_refused_when_they_come_from_python():

@@ -311,7 +311,7 @@ def test_when_more_nodes_have_an_image_it_counts_more_on_all_of_them():
         assert now() == [half, 0]
         cluster.upsert_node(node("a"))
         assert now() == [0, 0]
-    assert cluster.images.spread == {}
+    assert cluster.rows.images.spread == {}
 
 
 # -- other pods
@@ -373,9 +373,9 @@ def test_volcanos_keys_are_read():
     ],
 )
 def test_what_is_no_weight_is_an_error(given, key, says):
-    found_key, sentence = refused(NodeOrder, given)
+    found_key, message = refused(NodeOrder, given)
     assert found_key == key
-    assert says in sentence
+    assert says in message
 
 
 def test_a_weight_that_does_not_do_what_one_might_think_is_warned_about():

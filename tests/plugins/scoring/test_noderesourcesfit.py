@@ -22,7 +22,7 @@ from tonnage.plugins.scoring._fitarguments import (
     ScoringStrategy,
     ShapePoint,
 )
-from tonnage.plugins.scoring._fitscoring import broken_line, least_allocated, most_allocated, shape_table
+from tonnage.plugins.scoring._resourcescores import broken_line, least_allocated, most_allocated, shape_table
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
@@ -424,9 +424,9 @@ SHAPE = "scoringStrategy.requestedToCapacityRatio.shape"
     ],
 )
 def test_what_kubernetes_does_not_take_is_an_error(given, key, says):
-    found, sentence = refused(NodeResourcesFit, given)
+    found, message = refused(NodeResourcesFit, given)
     assert found == key
-    assert says in sentence
+    assert says in message
 
 
 @pytest.mark.parametrize("points", [[(30, 3)], [(10, 3), (20, 3), (30, 3)]])

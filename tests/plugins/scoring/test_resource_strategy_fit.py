@@ -65,7 +65,7 @@ def test_what_is_written_is_what_is_read():
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence", "meant"),
+    ("given", "key", "message", "meant"),
     [
         (
             {"resourceStrategyFitWeight": -1},
@@ -91,11 +91,11 @@ def test_what_is_written_is_what_is_read():
         ({"resources": {}}, "resources", "is empty; cpu and memory are scored by LeastAllocated", None),
     ],
 )
-def test_where_volcano_falls_back_it_is_said(given, key, sentence, meant):
+def test_where_volcano_falls_back_it_is_said(given, key, message, meant):
     warned = Warnings()
     args = ResourceStrategyFit.read_arguments(given, warned)
     assert list(warned) == [key]
-    assert sentence in warned[key]
+    assert message in warned[key]
     found = args.resources["cpu"]
     assert meant in (None, args.resource_strategy_fit_weight, found.weight, found.type)
     ResourceStrategyFit(args)
@@ -138,9 +138,9 @@ def test_if_no_name_can_be_used_nothing_is_scored_and_that_is_said():
     ],
 )
 def test_what_it_does_not_take_is_an_error(given, key, says):
-    found, sentence = refused(ResourceStrategyFit, given)
+    found, message = refused(ResourceStrategyFit, given)
     assert found == key
-    assert says in sentence
+    assert says in message
 
 
 def test_nonsense_is_refused_when_it_comes_from_python():

@@ -35,7 +35,7 @@ def keeping(resources=GPU, **amounts):
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence"),
+    ("given", "key", "message"),
     [
         ({"sra": {"resources": T4, "weight": 1}}, "sra", "has no effect without sra.enable: true"),
         ({"sra": {"enable": True, "weight": 1}}, "sra", "names no resources, so that no node is avoided"),
@@ -60,11 +60,11 @@ def keeping(resources=GPU, **amounts):
         ),
     ],
 )
-def test_what_does_not_do_what_one_might_think_is_said(given, key, sentence):
+def test_what_does_not_do_what_one_might_think_is_said(given, key, message):
     warned = Warnings()
     plugin = ResourceStrategyFit(ResourceStrategyFit.read_arguments(given, warned))
     assert list(warned) == [key]
-    assert sentence in warned[key]
+    assert message in warned[key]
     with Session(scenario(host("n", cpu=1000, memory=1)), [plugin]) as session:
         session.decide(make_task(wants("p", {"cpu": 100}), session.cluster.vendors))
 
@@ -107,9 +107,9 @@ def test_what_is_switched_off_in_so_many_words_is_not_said():
     ],
 )
 def test_what_it_does_not_take_is_an_error(given, key, says):
-    found, sentence = refused(ResourceStrategyFit, given)
+    found, message = refused(ResourceStrategyFit, given)
     assert found == key
-    assert says in sentence
+    assert says in message
 
 
 # -- avoiding

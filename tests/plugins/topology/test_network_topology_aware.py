@@ -64,7 +64,7 @@ def test_volcanos_argument_vector():
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "sentence"),
+    ("given", "key", "message"),
     [
         ({"weight": -1}, "weight", "-1 is below 0; 1 is used, as in Volcano"),
         ({"weight": 0}, "weight", "0 switches the plugin off"),
@@ -75,11 +75,11 @@ def test_volcanos_argument_vector():
         ({f"{BINPACK}.resources": "cpu"}, f"{BINPACK}.resources", f"its weight is {BINPACK}.cpu"),
     ],
 )
-def test_where_volcano_falls_back_it_is_said(given, key, sentence):
+def test_where_volcano_falls_back_it_is_said(given, key, message):
     warned = Warnings()
     args = NetworkTopologyAware.read_arguments(given, warned)
     assert list(warned) == [key]
-    assert sentence in warned[key]
+    assert message in warned[key]
     assert (args.cpu, args.memory) in ((1, 1), (0, 0))
     assert (args.fading, args.evict_max_hypernodes) == (0.8, 8)
     NetworkTopologyAware(args)
@@ -112,9 +112,9 @@ def test_the_switch_may_stand_in_quotes(written, meant):
     ],
 )
 def test_what_it_does_not_take_is_an_error(given, key, says):
-    found, sentence = refused(NetworkTopologyAware, given)
+    found, message = refused(NetworkTopologyAware, given)
     assert found == key
-    assert says in sentence
+    assert says in message
 
 
 def test_nonsense_is_refused_when_it_comes_from_python():
@@ -317,7 +317,9 @@ def test_changes_of_the_network_are_seen_within_a_session():
 
 def recounted(cluster: Cluster, used, offers, requests, weights, fading):
     """Scores of all nodes, node by node and HyperNode by HyperNode."""
-    inside = {name: sorted(nodes) for name, nodes in cluster.membership().nodes.items()} | {ROOT: sorted(offers)}
+    inside = {name: sorted(nodes) for name, nodes in cluster.topology.membership().nodes.items()} | {
+        ROOT: sorted(offers)
+    }
     tiers = {name: one.spec.tier for name, one in cluster.hypernodes.items()}
     tiers[ROOT] = max(tiers.values()) + 1
 

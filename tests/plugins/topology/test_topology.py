@@ -14,7 +14,7 @@ from tonnage.model.wire import convert
 from tonnage.plugins.topology.networktopologyaware import NetworkTopologyAware
 
 ZONE, RACK = "topology/zone", "topology/rack"
-REQUIRED, PREFERRED = "tonnage/topology-required", "tonnage/topology-preferred"
+REQUIRED, PREFERRED = "tonnage.io/topology-required", "tonnage.io/topology-preferred"
 
 
 def host(name: str, rack: str | None = None, zone: str | None = None, cpu: int = 4, **more) -> Node:
@@ -29,7 +29,7 @@ def topology(name: str = "network", *labels: str) -> Topology:
 
 def asking(count: int, *, cpu: int = 1, required: str | None = None, preferred: str | None = None, **more):
     """A gang by annotations alone."""
-    said = {REQUIRED: required, PREFERRED: preferred, "tonnage/min-members": str(more.pop("minimum", count))}
+    said = {REQUIRED: required, PREFERRED: preferred, "tonnage.io/min-members": str(more.pop("minimum", count))}
     annotations = {key: value for key, value in said.items() if value is not None}
     pods = []
     for number in range(count):
@@ -125,7 +125,7 @@ def test_a_plain_pod_may_require_a_label_too():
 
 def test_cards_count():
     hosts = [host(name, rack, gpus=2, slots=1) for name, rack in (("n1", "r1"), ("n2", "r2"), ("n3", "r2"))]
-    pods = [owned(pod(f"g-{i}", 1, annotations={REQUIRED: RACK, "tonnage/min-members": "3"})) for i in range(3)]
+    pods = [owned(pod(f"g-{i}", 1, annotations={REQUIRED: RACK, "tonnage.io/min-members": "3"})) for i in range(3)]
     assert set(cycle(scenario(*hosts, *pods)).placed.values()) == {"n2", "n3"}
     done = cycle(scenario(*hosts[:2], *pods))
     assert (
@@ -137,7 +137,7 @@ def test_shared_cards_count_by_their_slots_memory_and_compute():
     def hosts(**cards):
         return [host("n1", "r1", gpus=1, **cards), host("n2", "r2", gpus=2, **cards)]
 
-    said = {REQUIRED: RACK, "tonnage/min-members": "4"}
+    said = {REQUIRED: RACK, "tonnage.io/min-members": "4"}
     by_memory = [owned(pod(f"g-{i}", 1, memory=3000, annotations=said)) for i in range(4)]
     assert set(cycle(scenario(*hosts(gpu_memory=8000), *by_memory)).placed.values()) == {"n2"}
     by_compute = [owned(pod(f"g-{i}", 1, memory=100, cores=40, annotations=said)) for i in range(4)]
@@ -151,7 +151,7 @@ def test_shared_cards_count_by_their_slots_memory_and_compute():
 
 
 def test_cards_that_pods_hold_without_saying_which_do_not_count():
-    said = {REQUIRED: RACK, "tonnage/min-members": "2"}
+    said = {REQUIRED: RACK, "tonnage.io/min-members": "2"}
     pods = [owned(pod(f"g-{i}", 1, memory=100, annotations=said)) for i in range(2)]
     done = cycle(scenario(host("n1", "r1", gpus=2, slots=1), pod("x", 1, on="n1"), *pods))
     assert done.why("g-0").endswith("the best one, r1, holds 1")
@@ -160,7 +160,7 @@ def test_cards_that_pods_hold_without_saying_which_do_not_count():
 def test_pods_that_must_be_near_one_of_their_own_job_are_not_kept_waiting():
     term = {"labelSelector": {"matchLabels": {"app": "lead"}}, "topologyKey": RACK}
     near = convert({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, Affinity)
-    said = {REQUIRED: RACK, "tonnage/min-members": "3"}
+    said = {REQUIRED: RACK, "tonnage.io/min-members": "3"}
     pods = [owned(pod(f"g-{i}", annotations=said, cpu=1, affinity=near)) for i in range(2)]
     pods.append(owned(pod("lead", annotations=said, cpu=1, labels={"app": "lead"})))
     assert len(cycle(scenario(host("n1", "r1"), *pods)).placed) == 3
@@ -176,7 +176,7 @@ def test_nodes_that_the_pods_may_not_use_do_not_count():
 
 
 def mixed(*sizes: int, minimum: int | None = None, **said: str):
-    annotations = {"tonnage/min-members": str(minimum or len(sizes)), **said}
+    annotations = {"tonnage.io/min-members": str(minimum or len(sizes)), **said}
     return [owned(pod(f"g-{i}", annotations=annotations, cpu=cpu)) for i, cpu in enumerate(sizes)]
 
 
@@ -214,7 +214,7 @@ def test_a_job_that_can_start_with_some_of_its_pods_does():
 
 
 def test_a_job_that_prefers_a_rack_grows_where_it_is():
-    there = owned(pod("g-9", cpu=1, on="n4", annotations={"tonnage/min-members": "1", PREFERRED: RACK}))
+    there = owned(pod("g-9", cpu=1, on="n4", annotations={"tonnage.io/min-members": "1", PREFERRED: RACK}))
     done = cycle(scenario(*four_racks(), there, *asking(8, preferred=RACK, minimum=1)))
     assert set(done.placed.values()) <= {"n1", "n4", "n8"}
     assert len(done.placed) == 8
@@ -222,7 +222,7 @@ def test_a_job_that_prefers_a_rack_grows_where_it_is():
 
 def test_running_pods_pin_the_rack():
     pods = asking(3, required=RACK, minimum=1)
-    there = owned(pod("g-9", cpu=1, on="n1", annotations={"tonnage/min-members": "1", REQUIRED: RACK}))
+    there = owned(pod("g-9", cpu=1, on="n1", annotations={"tonnage.io/min-members": "1", REQUIRED: RACK}))
     done = cycle(scenario(host("n1", "r2", cpu=3), host("n2", "r1", cpu=9), there, *pods))
     assert sorted(done.placed.items()) == [("g-0", "n1"), ("g-1", "n1")]
     assert done.why("g-2") == (
@@ -239,7 +239,7 @@ def test_a_gang_that_grows_stays_in_its_rack():
 
 
 def test_running_pods_on_nodes_without_the_label_keep_a_gang_waiting():
-    there = owned(pod("g-9", cpu=1, on="n1", annotations={"tonnage/min-members": "1", REQUIRED: RACK}))
+    there = owned(pod("g-9", cpu=1, on="n1", annotations={"tonnage.io/min-members": "1", REQUIRED: RACK}))
     done = cycle(scenario(host("n1"), host("n2", "r1"), there, *asking(1, required=RACK)))
     assert done.why("g-0").endswith("and has pods on nodes that are in none")
 

@@ -55,7 +55,7 @@ class Stage:
     @property
     def promised(self) -> dict[str, str | None]:
         """The places that are kept."""
-        return {d.task.name: d.node for _, d in self.cycle_runner.nominations.promised()}
+        return {d.task.name: d.node for _, d in self.cycle_runner.nominations.nominated()}
 
     @property
     def places(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Stage:
 
     def nominate(self) -> None:
         """Pods say which node is made free for them."""
-        for _, decision in self.cycle_runner.nominations.promised():
+        for _, decision in self.cycle_runner.nominations.nominated():
             pod = decision.task.pod
             self.cluster.upsert_pod(replace(pod, status=replace(pod.status, nominatedNodeName=decision.node)))
 

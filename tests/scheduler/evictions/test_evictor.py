@@ -65,10 +65,10 @@ class Told:
     def evicted(self, victim: Victim, outcome: str) -> None:
         self.outcomes[victim.task.name] = outcome
 
-    def held_up(self, plan: EvictionPlan) -> None:
+    def postponed(self, plan: EvictionPlan) -> None:
         self.against.append(plan.against)
 
-    def look_again(self) -> None:
+    def retry_all(self) -> None:
         self.looks += 1
 
     def give_up(self, plan: EvictionPlan, why: str, refused: Sequence[Victim]) -> None:
@@ -83,7 +83,7 @@ def carry_out(stage: Stage, api: Api, patience: float = 0.0, fence: Fence = alwa
     async def main() -> None:
         writer = EvictionWriter(api, fence)  # type: ignore[arg-type]
         clock = asyncio.get_running_loop().time
-        made = Evictor(writer, stage.cycle_runner.nominations, told, told.give_up, told.look_again, clock, patience)
+        made = Evictor(writer, stage.cycle_runner.nominations, told, told.give_up, told.retry_all, clock, patience)
         made.add(stage.cycle().plans)
         while len(made):
             await asyncio.sleep(0.01)
@@ -106,7 +106,7 @@ def test_a_node_is_named_again_after_it_was_taken_off_also_if_the_watch_is_behin
     async def main() -> None:
         clock = asyncio.get_running_loop().time
         writer, told = EvictionWriter(api), Told(stage)  # type: ignore[arg-type]
-        made = Evictor(writer, stage.cycle_runner.nominations, told, told.give_up, told.look_again, clock, 0.0)
+        made = Evictor(writer, stage.cycle_runner.nominations, told, told.give_up, told.retry_all, clock, 0.0)
         made.add(stage.cycle().plans)
         stage.leave("other-0")
         made.add(stage.cycle().plans)

@@ -19,7 +19,7 @@ from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.config.load import load_text
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.kube.client import connect
@@ -106,19 +106,19 @@ class Desk:
             raise SessionError("plugin fails-to-open cannot be opened")
         self.configured.append([plugin.name for plugin in plugins])
 
-    def tell(self, about: ObjectRef, reason: str, message: str) -> None:
+    def record(self, about: ObjectRef, reason: str, message: str) -> None:
         self.told.append((about, reason, message))
 
     def look_at(self, *contents: Content) -> None:
         for content in contents:
-            self.reloader.look_at(content, self)  # type: ignore[arg-type]
+            self.reloader.apply(content, self)  # type: ignore[arg-type]
 
     def counted(self, outcome: str) -> float | None:
         return self.metrics.registry.get_sample_value("tonnage_config_reloads_total", {"outcome": outcome})
 
     @property
     def taken_at(self) -> float | None:
-        return self.metrics.registry.get_sample_value("tonnage_config_last_taken_timestamp_seconds")
+        return self.metrics.registry.get_sample_value("tonnage_config_last_reload_success_timestamp_seconds")
 
 
 A_MAP = ObjectRef("tonnage", "batch", "uid-1", "ConfigMap")
@@ -258,7 +258,7 @@ def test_a_file_that_is_gone_or_no_text_is_an_error_and_may_come_back(tmp_path: 
             await until_true(lambda: len(found.contents) == 3)
             path.write_text("two")
             await until_true(lambda: len(found.contents) == 4)
-            assert [type(content) for content in found.contents] == [str, SettingsError, SettingsError, str]
+            assert [type(content) for content in found.contents] == [str, ConfigError, ConfigError, str]
             assert found.texts[1].startswith(f"{path}: there is no such file")
             assert found.texts[2].startswith(f"{path}:1:1: not UTF-8")
 
@@ -308,7 +308,7 @@ def test_a_config_map_is_watched(tmp_path: Path) -> None:
                 put(server, config_yaml="three")
                 await until_true(lambda: len(found.contents) == 6)
             await client.close()
-            assert [type(content) for content in found.contents] == [str, str, *[SettingsError] * 3, str]
+            assert [type(content) for content in found.contents] == [str, str, *[ConfigError] * 3, str]
             assert "must hold one of volcano-scheduler.conf and config.yaml" in found.texts[2]
             assert "Expected `str`, got `int`" in found.texts[3]
             assert found.texts[4] == "configmap:tonnage/batch: there is no ConfigMap batch in namespace tonnage"
@@ -324,7 +324,7 @@ def test_a_config_map_that_does_not_exist_yet_is_an_error_until_it_does(tmp_path
             server.served.add(MAPS)
             client = await connect(server.kubeconfig(tmp_path))
             source = ConfigMapSource(client, MapName("tonnage", "batch", "mine"), QUICK)
-            with pytest.raises(SettingsError, match="there is no ConfigMap batch in namespace tonnage"):
+            with pytest.raises(ConfigError, match="there is no ConfigMap batch in namespace tonnage"):
                 await source.read()
             async with followed(source) as found:
                 put(server, config_yaml="one")

@@ -14,10 +14,9 @@ from tests.scheduler.watching import leads
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.informer import PODS
-from tonnage.kube.kinds import KAI_GROUPS, VOLCANO_GROUPS
+from tonnage.kube.kinds import PODS, WATCHED
 from tonnage.kube.resource import Change
-from tonnage.model.group import KaiPodGroup, PodGroup
+from tonnage.model.group import KaiPodGroup, PodGroup, VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.overcommit import Overcommit
@@ -25,6 +24,9 @@ from tonnage.scheduler.cyclerunner import CycleRunner
 from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.status import podgroups, writer
 from tonnage.scheduler.status.podgroups import PodGroupStatuses
+
+KAI_GROUPS = WATCHED[KaiPodGroup]
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 PATH = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/g"
 
@@ -59,14 +61,14 @@ class World:
         """Take over what the watch shows."""
         for thing in things:
             kind = PODS if isinstance(thing, Pod) else KAI_GROUPS if isinstance(thing, KaiPodGroup) else VOLCANO_GROUPS
-            (kind.drop(self.cluster, thing.key, thing) if gone else kind.put(self.cluster, thing))
+            (kind.handler.drop(self.cluster, thing.key, thing) if gone else kind.handler.put(self.cluster, thing))
             self.podgroup_statuses.seen(kind, [Change(thing.key, thing, gone)])
 
     def cycle(self) -> None:
         found = self.cycle_runner.run((), 0.0)
         messages = Messages(found.waits)
         waiting = [(decision, messages.why_not(decision)) for decision in found.waiting]
-        self.podgroup_statuses.cycle(found.let_in, found.placed, waiting)
+        self.podgroup_statuses.cycle(found.enqueued, found.placed, waiting)
 
     def run(self, *steps: Callable[[], None]) -> None:
         """One step after another, each when all before it is written."""
@@ -135,7 +137,7 @@ def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() ->
     world.run(
         world.cycle,
         lambda: world.shows(*bound),
-        world.podgroup_statuses.forget_said,
+        world.podgroup_statuses.forget_written,
         lambda: world.shows(theirs),
     )
     assert [status["running"] for status in world.told if "running" in status] == [2, 2]
@@ -240,8 +242,8 @@ def test_a_group_that_was_let_in_stays_so_before_the_api_server_says_so() -> Non
     thing = group("g", 2, phase="Pending", created="1", minResources={"cpu": "1"})
     add(cluster, thing)
     cycle_runner = CycleRunner(cluster, default_plugins(), make_actions(("enqueue", "allocate")))
-    assert cycle_runner.run((), 0.0).let_in == ["default/g"]
-    assert cycle_runner.run((), 0.0).let_in == []
+    assert cycle_runner.run((), 0.0).enqueued == ["default/g"]
+    assert cycle_runner.run((), 0.0).enqueued == []
     add(cluster, thing)
     assert cluster.groups.groups["default/g"].phase == "Inqueue", "old news"
     add(cluster, group("g", 2, phase="Running", created="1"))
@@ -262,8 +264,8 @@ def test_groups_without_pods_take_their_part_of_what_may_be_let_in() -> None:
         add(cluster, group(name, 1, phase="Pending", created=str(number), minResources={"cpu": "2"}))
     cycle_runner = CycleRunner(cluster, [*default_plugins(), Overcommit()], make_actions(("enqueue", "allocate")))
     found = cycle_runner.run((), 0.0)
-    assert found.let_in == ["default/early"]
+    assert found.enqueued == ["default/early"]
     assert [decision.why_not().partition(":")[0] for decision in found.waiting] == ["NotEnqueued"]
-    cluster.groups.put_stranger(members("other", 1)[0])
+    cluster.groups.put_unmanaged(members("other", 1)[0])
     add(cluster, group("other", 1, phase="Pending"))
-    assert cycle_runner.run((), 0.0).let_in == [], "its pods wait for another scheduler"
+    assert cycle_runner.run((), 0.0).enqueued == [], "its pods wait for another scheduler"

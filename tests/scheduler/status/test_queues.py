@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -13,12 +14,15 @@ from tests.scenario import node, part, plain, pod, scenario
 from tests.scheduler.watching import leads
 from tonnage.cluster.cluster import Cluster
 from tonnage.kube.errors import ConnectionLostError
-from tonnage.kube.informer import NODES, PODS, FollowedKind
-from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, NODES, PODS, VOLCANO_QUEUES, WATCHED, WatchedKind
 from tonnage.kube.resource import Change
-from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.kube.watch import Backoff
+from tonnage.model.group import KaiQueue, VolcanoPodGroup, VolcanoQueue
 from tonnage.scheduler.status import queues
 from tonnage.scheduler.status.queues import QueueStatuses
+
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +137,7 @@ def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() ->
     world.run(
         lambda: world.shows(thing),
         lambda: world.shows(msgspec.structs.replace(thing, status=theirs)),
-        world.podgroup_statuses.forget_said,
+        world.podgroup_statuses.forget_written,
     )
     assert world.told("team") == [{"allocated": {"cpu": "2"}}, {"allocated": {"cpu": "2"}}]
 
@@ -149,12 +153,15 @@ def test_pods_are_counted_at_most_so_often_and_what_came_to_nothing_is_tried_aga
 
 
 def test_what_changes_nothing_for_queues_is_no_reason_to_count() -> None:
-    podgroup_statuses = World(scenario()).podgroup_statuses
+    world = World(scenario())
+    podgroup_statuses = world.podgroup_statuses
+    informer = ClusterInformer(Mock(), world.cluster, Backoff(draw=lambda: 0.5), BATCH_KINDS)
+    podgroup_statuses.listen(informer)
     runs = pod("p", cpu=1, on="a", phase="Pending")
 
-    def counts_again(kind: FollowedKind, thing: Any, gone: bool = False) -> bool:
+    def counts_again(kind: WatchedKind, thing: Any, gone: bool = False) -> bool:
         podgroup_statuses._changed.clear()
-        podgroup_statuses.seen(kind, [Change(kind.resource.key(thing.metadata), thing, gone)])
+        informer.tell(kind, [Change(kind.resource.key(thing.metadata), thing, gone)])
         return podgroup_statuses._changed.is_set()
 
     assert not counts_again(NODES, node("a"))

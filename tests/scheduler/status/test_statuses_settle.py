@@ -16,10 +16,9 @@ from tests.properties.worlds import examples
 from tests.scenario import node, scenario
 from tests.scheduler.watching import leads
 from tonnage.actions.catalog import make_actions
-from tonnage.cluster.jobs.job import WAITING
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.informer import PODS
-from tonnage.kube.kinds import VOLCANO_GROUPS
+from tonnage.kube.kinds import PODS, WATCHED
 from tonnage.kube.resource import Change
 from tonnage.model.group import VolcanoPodGroup
 from tonnage.model.pod import Pod
@@ -30,6 +29,8 @@ from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.status import podgroups, writer
 from tonnage.scheduler.status.podgroups import PodGroupStatuses
 from tonnage.scheduler.status.podgroupstatus import members_of, volcano_phase
+
+VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 
 PODS_IN_ALL, MINIMUM = 3, 2
 STEPS = st.lists(
@@ -74,7 +75,7 @@ class Server:
 
     def show(self, thing: VolcanoPodGroup | Pod, gone: bool = False) -> None:
         kind = PODS if isinstance(thing, Pod) else VOLCANO_GROUPS
-        (kind.drop(self.cluster, thing.key, thing) if gone else kind.put(self.cluster, thing))
+        (kind.handler.drop(self.cluster, thing.key, thing) if gone else kind.handler.put(self.cluster, thing))
         self.podgroup_statuses.seen(kind, [Change(thing.key, thing, gone)])
 
     def step(self, what: str, number: int) -> None:
@@ -97,7 +98,7 @@ class Server:
     def cycle(self) -> None:
         found = self.cycle_runner.run((), 0.0)
         words = Messages(found.waits)
-        self.podgroup_statuses.cycle(found.let_in, found.placed, [(one, words.why_not(one)) for one in found.waiting])
+        self.podgroup_statuses.cycle(found.enqueued, found.placed, [(one, words.why_not(one)) for one in found.waiting])
 
 
 @contextmanager
@@ -148,10 +149,10 @@ def test_the_status_comes_right_and_is_left_alone(
         said = {one["type"] for one in server.status.get("conditions", ())}
         if job is None:
             return
-        if not lacks or job.count(WAITING):
+        if not lacks or job.count(PodStatus.WAITING):
             assert said == {"Unschedulable" if lacks else "Scheduled"}
         let_in = server.cluster.groups.groups["default/g"].phase
-        waits = lacks and bool(job.count(WAITING))
+        waits = lacks and bool(job.count(PodStatus.WAITING))
         assert server.status["phase"] == volcano_phase(MINIMUM, let_in, members, waits)
         assert (server.status.get("running") or 0) == members.running
         assert (server.status.get("failed") or 0) == members.failed

@@ -8,7 +8,7 @@ from tonnage.simulator.policies import policy_named
 from tonnage.simulator.source import Setting, SettingError
 from tonnage.simulator.studies import sweep as module
 from tonnage.simulator.studies.cache import Cache
-from tonnage.simulator.studies.sweep import Manner, PlannedRun, Sweep
+from tonnage.simulator.studies.sweep import PlannedRun, RunOptions, Sweep
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def jobs():
-    return [PlannedRun(0, policy_named(name), seed, Manner()) for name in ("binpack", "spread") for seed in (1, 2)]
+    return [PlannedRun(0, policy_named(name), seed, RunOptions()) for name in ("binpack", "spread") for seed in (1, 2)]
 
 
 class Counting:
@@ -83,10 +83,10 @@ def test_everything_that_matters_is_part_of_a_run_s_name(source, jobs, tmp_path)
     cache = Cache(tmp_path / "cache", print)
     others = [
         jobs[0],
-        PlannedRun(0, jobs[0].policy, 3, Manner()),
-        PlannedRun(0, jobs[0].policy, 1, Manner(demand=100)),
-        PlannedRun(0, jobs[2].policy, 1, Manner()),
-        PlannedRun(1, jobs[0].policy, 1, Manner()),
+        PlannedRun(0, jobs[0].policy, 3, RunOptions()),
+        PlannedRun(0, jobs[0].policy, 1, RunOptions(demand=100)),
+        PlannedRun(0, jobs[2].policy, 1, RunOptions()),
+        PlannedRun(1, jobs[0].policy, 1, RunOptions()),
     ]
     Sweep([source, source.with_settings([Setting("nodes.t4.count", "2")])], cache, 1).run(others)
     assert len(list((tmp_path / "cache").iterdir())) == len(others)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tonnage.simulator.policies import policy_named
 from tonnage.simulator.run import Run
 from tonnage.simulator.source import SceneSource
-from tonnage.simulator.studies.sweep import Manner, PlannedRun, make_run
+from tonnage.simulator.studies.sweep import PlannedRun, RunOptions, make_run
 from tonnage.simulator.traces.openb import read_trace
 from tonnage.simulator.workloads.workload import read_workload
 
@@ -34,6 +34,6 @@ def workload(text: str) -> SceneSource:
     return SceneSource(workload=read_workload(textwrap.dedent(text), "workload.yaml"))
 
 
-def simulate(source: SceneSource, policy: str = "binpack", seed: int = 1, **manner: object) -> Run:
+def simulate(source: SceneSource, policy: str = "binpack", seed: int = 1, **options: object) -> Run:
     """What a policy makes of it."""
-    return make_run(source, PlannedRun(0, policy_named(policy), seed, Manner(**manner)))  # type: ignore[arg-type]
+    return make_run(source, PlannedRun(0, policy_named(policy), seed, RunOptions(**options)))  # type: ignore[arg-type]

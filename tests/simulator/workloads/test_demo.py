@@ -13,8 +13,8 @@ from tonnage.model.wire import encode
 from tonnage.simulator.objects import GPU, GPU_CORES, GPU_MEMORY, GPU_PERCENTAGE, REGISTER, USE_TYPE
 from tonnage.simulator.workloads.demo import (
     PERIOD,
-    invent_arrivals,
-    invent_nodes,
+    demo_arrivals,
+    demo_nodes,
     pool_sizes,
     target,
 )
@@ -27,7 +27,7 @@ def cards_of(node):
 
 
 def arrivals_until(time, nodes_count, gpus, seed=1):
-    return list(takewhile(lambda arrival: arrival.time < time, invent_arrivals(nodes_count, gpus, random.Random(seed))))
+    return list(takewhile(lambda arrival: arrival.time < time, demo_arrivals(nodes_count, gpus, random.Random(seed))))
 
 
 def limits_of(pod):
@@ -44,22 +44,22 @@ def demand(pod, card_memory):
 
 
 def test_the_same_seed_invents_the_same():
-    assert invent_nodes(9, 8, random.Random(5)) == invent_nodes(9, 8, random.Random(5))
-    first, second = (list(islice(invent_arrivals(9, 8, random.Random(5)), 200)) for _ in range(2))
+    assert demo_nodes(9, 8, random.Random(5)) == demo_nodes(9, 8, random.Random(5))
+    first, second = (list(islice(demo_arrivals(9, 8, random.Random(5)), 200)) for _ in range(2))
     assert first == second
 
 
 def test_another_seed_invents_something_else():
-    assert invent_nodes(3, 8, random.Random(5)) != invent_nodes(3, 8, random.Random(6))
-    first, second = (list(islice(invent_arrivals(3, 8, random.Random(seed)), 20)) for seed in (5, 6))
+    assert demo_nodes(3, 8, random.Random(5)) != demo_nodes(3, 8, random.Random(6))
+    first, second = (list(islice(demo_arrivals(3, 8, random.Random(seed)), 20)) for seed in (5, 6))
     assert first != second
 
 
 def test_the_global_random_numbers_are_left_alone():
     random.seed(1)
     before = random.getstate()
-    invent_nodes(3, 8, random.Random(1))
-    list(islice(invent_arrivals(3, 8, random.Random(1)), 50))
+    demo_nodes(3, 8, random.Random(1))
+    list(islice(demo_arrivals(3, 8, random.Random(1)), 50))
     assert random.getstate() == before
 
 
@@ -71,7 +71,7 @@ def test_pools_share_all_nodes(count):
 
 
 def test_nodes_look_like_real_ones():
-    nodes = invent_nodes(20, 8, random.Random(1))
+    nodes = demo_nodes(20, 8, random.Random(1))
     assert Counter(node.labels["pool"] for node in nodes) == {"h100": 9, "a100": 6, "v100": 3, "t4": 2}
     assert nodes[2].name == "h100-003"
     assert len({node.name for node in nodes}) == 20
@@ -90,8 +90,8 @@ def test_nodes_look_like_real_ones():
 
 @pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8])
 def test_everything_invented_reads_as_manifests(gpus):
-    nodes = invent_nodes(4, gpus, random.Random(1))
-    pods = [arrival.pod for arrival in islice(invent_arrivals(4, gpus, random.Random(1)), 300)]
+    nodes = demo_nodes(4, gpus, random.Random(1))
+    pods = [arrival.pod for arrival in islice(demo_arrivals(4, gpus, random.Random(1)), 300)]
     items = [{"apiVersion": "v1", "kind": type(thing).__name__} | json.loads(encode(thing)) for thing in nodes + pods]
     manifests = Manifests()
     read_bytes(encode({"apiVersion": "v1", "kind": "List", "items": items}), "invented", manifests)
@@ -101,8 +101,8 @@ def test_everything_invented_reads_as_manifests(gpus):
 
 @pytest.mark.parametrize(("nodes_count", "gpus"), [(1, 1), (1, 8), (3, 2), (8, 8), (40, 4)])
 def test_every_pod_fits_on_some_empty_node(nodes_count, gpus):
-    nodes = invent_nodes(nodes_count, gpus, random.Random(1))
-    for arrival in islice(invent_arrivals(nodes_count, gpus, random.Random(1)), 500):
+    nodes = demo_nodes(nodes_count, gpus, random.Random(1))
+    for arrival in islice(demo_arrivals(nodes_count, gpus, random.Random(1)), 500):
         request, limits, annotations = effective_request(arrival.pod), limits_of(arrival.pod), arrival.pod.annotations
         assert any(
             untolerated(arrival.pod.spec.tolerations or [], node.spec.taints or []) is None
@@ -140,7 +140,7 @@ def test_times_ascend_and_timestamps_follow_them():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(("nodes_count", "gpus"), [(8, 8), (40, 8), (30, 2)])
 def test_demand_hovers_around_what_there_is(nodes_count, gpus, seed):
-    nodes = invent_nodes(nodes_count, gpus, random.Random(seed))
+    nodes = demo_nodes(nodes_count, gpus, random.Random(seed))
     card_memory = mean(card["devmem"] for node in nodes for card in cards_of(node))
     arrivals = arrivals_until(36 * HOUR, nodes_count, gpus, seed)
     sizes = [(arrival, demand(arrival.pod, card_memory)) for arrival in arrivals]
@@ -161,5 +161,5 @@ def test_the_target_is_a_slow_wave():
 
 
 def test_no_nodes_get_no_pods():
-    assert list(invent_arrivals(0, 8, random.Random(1))) == []
-    assert invent_nodes(0, 8, random.Random(1)) == []
+    assert list(demo_arrivals(0, 8, random.Random(1))) == []
+    assert demo_nodes(0, 8, random.Random(1)) == []

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.simulator.source import SceneSource, Setting, SettingError
 from tonnage.simulator.workloads.drawn import scene_of
 from tonnage.simulator.workloads.example import EXAMPLE
@@ -22,7 +22,7 @@ pods:
 
 
 def complaint(text: str) -> str:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConfigError) as caught:
         read_workload(text, "w.yaml")
     return str(caught.value)
 

@@ -1,1 +1,1 @@
-"""Actions that stop running pods so that others can start."""
+"""Actions that evict running pods so that others can start, and the search for victims."""

@@ -1,4 +1,4 @@
-"""Consolidation: move running jobs closer together so that a waiting one fits, and everybody runs again."""
+"""Action `consolidation`: moves running pods closer together so that a waiting job fits."""
 
 from collections.abc import Sequence
 
@@ -13,25 +13,25 @@ from tonnage.model.resources import show
 
 
 class Consolidation(EvictionAction):
-    """Makes room without anybody losing any: whoever has to go has another place in the same plan."""
+    """Makes room at nobody's expense: every victim gets another place in the same statement."""
 
     name = "consolidation"
 
-    def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
-        if job.preemptible:
+    def why_not(self, session: Session, preemptor: Job, tasks: Sequence[Task]) -> Reason | None:
+        if preemptor.preemptible:
             lacking = lacks_in_all(session, tasks)
             if lacking is None:
                 return None
             name, need, there = lacking
-            message = f"{job.key} asks for {show(name, need)} {name}, and {show(name, there)} is free in all"
+            message = f"{preemptor.key} asks for {show(name, need)} {name}, and {show(name, there)} is free in all"
             return Reason("NotEnoughInAll", message)
-        return Reason("MustNotBeMoved", f"nobody is moved for {job.key}, which could not be moved itself")
+        return Reason("MustNotBeMoved", f"nobody is moved for {preemptor.key}, which could not be moved itself")
 
-    def takes_from(self, session: Session, job: Job, queue: str) -> bool:
+    def takes_from(self, session: Session, preemptor: Job, queue: str) -> bool:
         return True
 
     def allows(self, session: Session) -> Allows | None:
         return None
 
-    def reason(self, job: Job) -> str:
-        return f"moved so that {job.key} fits"
+    def reason(self, preemptor: Job) -> str:
+        return f"moved so that {preemptor.key} fits"

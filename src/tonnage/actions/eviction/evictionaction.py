@@ -1,6 +1,7 @@
-"""Making room for waiting jobs: what `preempt`, `reclaim` and `consolidation` have in common.
+"""Eviction action: what `preempt`, `reclaim` and `consolidation` share, making room for waiting jobs.
 
-Jobs come in their turn. One that is not easier than another for which no room could be made is not tried.
+Each waiting job is the preemptor once, in the order of queues and jobs. A preemptor that is no easier to place than one
+for which no room could be made is not tried.
 """
 
 from abc import abstractmethod
@@ -13,7 +14,7 @@ from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
 from tonnage.actions.eviction.victims import Victims
 from tonnage.actions.jobqueue import JobQueue
-from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
@@ -23,107 +24,114 @@ from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
 MOST_SETS = 8
-"""In how many racks or zones that could hold a job room is looked for."""
+"""In how many node sets that could hold the preemptor the action searches for victims."""
 NEVER = "Never"
-"""The preemption policy of pods for which nobody is stopped."""
+"""The preemption policy of pods for which nobody is evicted."""
 
 
 class EvictionAction(Action):
-    """An action that stops pods so that others can start."""
+    """An action that evicts pods so that others can start."""
 
     def run(self, session: Session) -> None:
-        self.serve(session, session.waiting_jobs())
+        self.make_room(session, session.waiting_jobs())
 
-    def serve(self, session: Session, waiting: Sequence[Job]) -> None:
+    def make_room(self, session: Session, waiting: Sequence[Job]) -> None:
         """Make room for some of the waiting jobs."""
         attempts = _Attempts(self, session)
-        jobs = [job for job in waiting if attempts.is_open(job)]
+        jobs = [job for job in waiting if attempts.is_eligible(job)]
         if not jobs:
             return
-        job_queue = JobQueue(session, jobs, mind_shares=False)
-        while (turn := job_queue.next()) is not None:
-            attempts.make(*turn)
+        job_queue = JobQueue(session, jobs, skips_overused=False)
+        while (following := job_queue.next()) is not None:
+            attempts.make(*following)
         for queue in session.cluster.queues:
-            session.serve_next(queue, None)
+            session.set_next_job(queue, None)
 
     @abstractmethod
-    def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
-        """Why no room is made for these pods of a job; nothing if it may be."""
+    def why_not(self, session: Session, preemptor: Job, tasks: Sequence[Task]) -> Reason | None:
+        """Why the action makes no room for these pods of the preemptor; nothing if it does."""
 
     @abstractmethod
-    def takes_from(self, session: Session, job: Job, queue: str) -> bool:
-        """Whether pods of a queue come into question."""
+    def takes_from(self, session: Session, preemptor: Job, queue: str) -> bool:
+        """Whether pods of a queue can be victims."""
 
-    def below(self, job: Job) -> int | None:
-        """Below which priority jobs come into question; nothing if all do."""
+    def below(self, preemptor: Job) -> int | None:
+        """The priority below which jobs can be victims; nothing if all can."""
         return None
 
     @abstractmethod
     def allows(self, session: Session) -> Allows | None:
-        """Which of them may be lost; nothing if none may."""
+        """Which victims need not run again elsewhere; nothing if all must."""
 
     @abstractmethod
-    def reason(self, job: Job) -> str:
-        """Why pods were stopped for a job."""
+    def reason(self, preemptor: Job) -> str:
+        """Why pods were evicted for the preemptor."""
 
 
 class _Attempts:
-    """The attempts of one action in one session."""
+    """The attempts of one action to make room in one session."""
 
     def __init__(self, action: EvictionAction, session: Session) -> None:
         self._action, self._session = action, session
         self._victims: Victims | None = None
         self._prospects: Prospects
         self._first: dict[str, Job] = {}
-        """The first job of each queue for which no room was made: the queue's next turn is its."""
+        """Per queue the first job for which no room was made; it stays the next job of its queue."""
         self._failed: dict[Hashable, tuple[int, Reason]] = {}
-        """For how many pods of a kind no room could be made, and why."""
+        """For how many pods of a class no room could be made, and why."""
 
-    def is_open(self, job: Job) -> bool:
-        """Whether a job comes into question at all."""
+    def is_eligible(self, job: Job) -> bool:
+        """Whether a job can be a preemptor at all."""
         session = self._session
-        return why_held_back(session, job) is None and session.why_invalid(job) is None
+        return why_held_back(session, job) is None and session.jobs.why_invalid(job) is None
 
-    def make(self, queue: Queue, job: Job) -> None:
-        """Try to make room for a job, and say why not."""
+    def make(self, queue: Queue, preemptor: Job) -> None:
+        """Try to make room for the preemptor, and record why that failed."""
         session = self._session
-        tasks = starting(session, job)
+        tasks = starting(session, preemptor)
         if not tasks or any(task.pod.spec.preemptionPolicy == NEVER for task in tasks):
             return
-        if not self.is_open(job):
-            # It has lost pods to a job before it, and cannot start with those that wait.
+        if not self.is_eligible(preemptor):
+            # A preemptor before it has evicted some of its pods, and it cannot start with the waiting ones.
             return
         kinds = frozenset([session.class_key(task) for task in tasks])
-        alone = job.key if job.is_kept_together else ""
-        kind = queue.name, job.priority, job.preemptible, kinds, alone, session.why_not_yet(job) is None
+        alone = preemptor.key if preemptor.is_kept_together else ""
+        kind = (
+            queue.name,
+            preemptor.priority,
+            preemptor.preemptible,
+            kinds,
+            alone,
+            session.why_not_yet(preemptor) is None,
+        )
         pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
         if reason is None or pods > len(tasks):
-            session.serve_next(queue.name, self._first.get(queue.name, job))
-            reason = session.why_not_yet(job) or self._try(queue, job, tasks)
+            session.set_next_job(queue.name, self._first.get(queue.name, preemptor))
+            reason = session.why_not_yet(preemptor) or self._try(queue, preemptor, tasks)
             if reason is None:
                 return
             self._failed[kind] = len(tasks), reason
-        self._first.setdefault(queue.name, job)
-        session.waits.setdefault(job.key, {})[self._action.name] = reason
-        for task in job.tasks_that(WAITING):
+        self._first.setdefault(queue.name, preemptor)
+        session.waits.setdefault(preemptor.key, {})[self._action.name] = reason
+        for task in preemptor.tasks_that(PodStatus.WAITING):
             if task.key not in session.decisions:
                 session.decisions[task.key] = session.refuse(task, self._action.name, reason)
 
-    def _try(self, queue: Queue, job: Job, tasks: Sequence[Task]) -> Reason | None:
-        """Make room for a job, or say why that is not possible."""
+    def _try(self, queue: Queue, preemptor: Job, tasks: Sequence[Task]) -> Reason | None:
+        """Make room for the preemptor; the result is the reason why that is not possible."""
         session, action = self._session, self._action
         if self._victims is None:
             self._victims = Victims(session)
             self._prospects = Prospects(session, self._victims)
-        queues = [name for name in self._victims.queues() if action.takes_from(session, job, name)]
-        below = action.below(job)
-        against = action.why_not(session, job, tasks)
+        queues = [name for name in self._victims.queues() if action.takes_from(session, preemptor, name)]
+        below = action.below(preemptor)
+        against = action.why_not(session, preemptor, tasks)
         if against is not None:
             outlook = self._prospects.worst(tasks, queues, below)
             if action.allows(session) is None or not outlook.places:
                 return against
             return msgspec.structs.replace(against, message=f"{outlook}; {against.message}")
-        sets = session.node_sets(job, tasks)
+        sets = session.jobs.node_sets(preemptor, tasks)
         if sets is not None and not sets:
             return sets.reason
         tried: Sequence[NodeSet | None] = [None] if sets is None else sets
@@ -135,9 +143,9 @@ class _Attempts:
         for within in hopeful[:MOST_SETS]:
             with Statement(session) as statement:
                 victims = self._victims.stream(queues, below)
-                allows, why = action.allows(session), action.reason(job)
-                search = Search(statement, session, queue, job, victims, allows, why, within)
-                if search.run(tasks) and session.is_pipelined(job):
+                allows, why = action.allows(session), action.reason(preemptor)
+                search = Search(statement, session, queue, preemptor, victims, allows, why, within)
+                if search.run(tasks) and session.jobs.is_pipelined(preemptor):
                     statement.commit()
                     self._prospects.leave(search.evicted)
                     self._record(search.placed)
@@ -151,7 +159,7 @@ class _Attempts:
         return Reason("NoRoomCanBeMade", message)
 
     def _record(self, placed: Sequence[Decision]) -> None:
-        """All pods wait until all have left who have to go for any of them."""
+        """Let all pods of the preemptor wait until all of its victims have left."""
         leaving = sorted({key for decision in placed for key in decision.waits_for})
         for decision in placed:
             decision.waits_for = leaving
@@ -159,8 +167,8 @@ class _Attempts:
 
 
 def starting(session: Session, job: Job) -> list[Task]:
-    """The waiting pods with which a job would start, or the next one of a job that has started."""
-    tasks = session.ordered(job.tasks_that(WAITING))
+    """The waiting pods with which a job would start; of a job that has started the next one."""
+    tasks = session.jobs.ordered_tasks(job.tasks_that(PodStatus.WAITING))
     if job.group is None:
         return tasks
     lacking = job.lacking()
@@ -173,5 +181,5 @@ def starting(session: Session, job: Job) -> list[Task]:
             chosen.append(task)
         else:
             others.append(task)
-    missing = job.minimum - job.promised() - len(chosen)
+    missing = job.minimum - job.with_place() - len(chosen)
     return [*chosen, *others[: max(missing, 0 if chosen else 1)]]

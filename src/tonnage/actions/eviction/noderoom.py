@@ -1,4 +1,4 @@
-"""What a node could offer if some of its pods went: a quick look before the plugins are asked."""
+"""Room on a node if some of its pods were evicted: a quick check before the plugins are asked."""
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import FREE, Array
@@ -6,13 +6,13 @@ from tonnage.cluster.task import Requests, Task
 
 
 class NodeRoom:
-    """A node with batches of pods that could go."""
+    """A node with the batches of victims that are on it."""
 
     def __init__(self, cluster: Cluster, node: str) -> None:
         self._cluster = cluster
         self._node = node
         self.batches: dict[int, list[Requests]] = {}
-        """What the pods of each batch hold that are on the node."""
+        """What the pods of each batch request that are on the node."""
         self._sums: dict[str, int] = {}
 
     def is_among(self, nodes: Array | None) -> bool:
@@ -21,12 +21,12 @@ class NodeRoom:
         return nodes is None or (state is not None and bool(nodes[state.row]))
 
     def add(self, number: int, task: Task) -> None:
-        """A pod of a batch could go."""
+        """Count a pod of a batch as one that could be evicted."""
         self.batches.setdefault(number, []).append(task.requests)
         self._count(task.requests, 1)
 
     def drop(self, number: int) -> None:
-        """A batch is no longer in question."""
+        """Forget a batch that is no longer a candidate."""
         for requests in self.batches.pop(number, ()):
             self._count(requests, -1)
 
@@ -35,16 +35,16 @@ class NodeRoom:
             self._sums[name] = self._sums.get(name, 0) + sign * amount
 
     def could_hold(self, task: Task) -> bool:
-        """Whether there would be enough of every resource for a pod if all batches went; no means no."""
+        """Whether a pod could fit if all batches were evicted; a no is certain, a yes is not."""
         return self._is_enough(task, self._sums)
 
     def can_take_back(self, number: int, task: Task) -> bool:
-        """Whether there is enough for a pod even if a batch that is out of the picture comes back; no means no."""
-        coming: dict[str, int] = {}
+        """Whether a pod could still fit if a batch were restored; a no is certain, a yes is not."""
+        restored: dict[str, int] = {}
         for requests in self.batches[number]:
             for name, amount in requests:
-                coming[name] = coming.get(name, 0) - amount
-        return self._is_enough(task, coming)
+                restored[name] = restored.get(name, 0) - amount
+        return self._is_enough(task, restored)
 
     def _is_enough(self, task: Task, more: dict[str, int]) -> bool:
         state = self._cluster.nodes.get(self._node)

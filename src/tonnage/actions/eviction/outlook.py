@@ -1,4 +1,4 @@
-"""What could become free at most if pods were stopped: tells at once that a job cannot start, and by how much."""
+"""Outlook: the most room that evictions could make, which tells at once that a preemptor cannot start, and why."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from tonnage.framework.session import Session
 
 
 class Outlook(NamedTuple):
-    """How many pods of one kind a job needs a place for, and how many there could be at most."""
+    """How many places a preemptor needs for pods with the same requests, and how many there could be at most."""
 
     beyond: int
-    """How many more places than pods there could be."""
+    """Places beyond those needed; negative if there are too few."""
     requests: Requests
     needed: int
     places: int
     nodes: int
-    """Nodes that could hold one at least."""
+    """Nodes that could hold at least one."""
 
     def __str__(self) -> str:
         needs = f"needs {self.needed} × {asked(self.requests)}"
@@ -32,17 +32,17 @@ class Outlook(NamedTuple):
 
 
 class Prospects:
-    """The free and the held amounts of nodes, summed up once for all who ask."""
+    """Free amounts and amounts held by victims, per node, summed up once for all preemptors."""
 
     def __init__(self, session: Session, victims: Victims) -> None:
         self._session, self._victims = session, victims
         self._held: dict[str, dict[int | None, Array]] = {}
-        """What pods hold that may go, by their queue, and by the priority that their jobs must be below."""
+        """What victims hold, by queue and by the priority that their jobs must be below."""
 
     def worst(
         self, tasks: Sequence[Task], queues: Sequence[str], below: int | None, within: NodeSet | None = None
     ) -> Outlook:
-        """The kind of these pods for which there are the fewest places, if what the queues' victims hold were free."""
+        """The requests among these pods with the fewest places, if all victims of these queues were evicted."""
         counts: dict[Requests, int] = {}
         for task in tasks:
             counts[task.requests] = counts.get(task.requests, 0) + 1
@@ -56,7 +56,7 @@ class Prospects:
         return min(found)
 
     def leave(self, batches: Sequence[VictimBatch]) -> None:
-        """Pods are on their way out, so that what they hold is among what is free."""
+        """Stop counting evicted pods as victims: what they hold counts as free now."""
         for batch in batches:
             for below, held in self._held.get(batch.job.queue, {}).items():
                 self._add(held, batch, below, -1)
@@ -71,7 +71,7 @@ class Prospects:
         return Outlook(places - count, requests, count, places, int(np.count_nonzero(room)))
 
     def _of_queue(self, queue: str, below: int | None) -> Array:
-        """What the pods of a queue hold that may go, by resource and node."""
+        """What the victims of a queue hold, by resource and node."""
         known = self._held.setdefault(queue, {})
         if below not in known:
             columns = self._session.cluster.columns
@@ -91,7 +91,7 @@ class Prospects:
 
 
 def lacks_in_all(session: Session, tasks: Sequence[Task]) -> tuple[str, int, int] | None:
-    """A resource of which less is free on all nodes together than pods ask for: its name, that, and what is free."""
+    """The first resource of which all nodes together have less free than pods request: name, requested, free."""
     needs: dict[str, int] = {}
     for task in tasks:
         for name, amount in task.requests:
@@ -107,6 +107,6 @@ def lacks_in_all(session: Session, tasks: Sequence[Task]) -> tuple[str, int, int
 
 
 def _free(session: Session) -> Array:
-    """What is free of each resource on each node, as numbers that can be added up."""
+    """What is free of each resource on each node, capped so that sums do not overflow."""
     free: Array = np.minimum(session.cluster.all_nodes().amounts[FREE], LARGEST)
     return free

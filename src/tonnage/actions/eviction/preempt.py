@@ -1,4 +1,4 @@
-"""Preempt: stop less important jobs of a queue for a more important one of the same queue."""
+"""Action `preempt`: evicts pods of lower priority for a job of the same queue."""
 
 from collections.abc import Sequence
 
@@ -11,21 +11,21 @@ from tonnage.framework.session import Session
 
 
 class Preempt(EvictionAction):
-    """Makes room within a queue; which pods may be stopped is up to the plugins."""
+    """Makes room within a queue; the plugins say which pods may be evicted."""
 
     name = "preempt"
 
-    def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
+    def why_not(self, session: Session, preemptor: Job, tasks: Sequence[Task]) -> Reason | None:
         return None
 
-    def takes_from(self, session: Session, job: Job, queue: str) -> bool:
-        return queue == job.queue
+    def takes_from(self, session: Session, preemptor: Job, queue: str) -> bool:
+        return queue == preemptor.queue
 
-    def below(self, job: Job) -> int | None:
-        return job.priority
+    def below(self, preemptor: Job) -> int | None:
+        return preemptor.priority
 
     def allows(self, session: Session) -> Allows | None:
-        return session.preemptable
+        return session.jobs.preemptable
 
-    def reason(self, job: Job) -> str:
-        return f"{job.key} has priority {job.priority}"
+    def reason(self, preemptor: Job) -> str:
+        return f"{preemptor.key} has priority {preemptor.priority}"

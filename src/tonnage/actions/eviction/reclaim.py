@@ -1,4 +1,4 @@
-"""Reclaim: stop jobs of queues that have more than their share for a job of a queue that has less."""
+"""Action `reclaim`: evicts pods of queues beyond their share for a job of a queue below its share."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,19 @@ from tonnage.framework.session import Session
 
 
 class Reclaim(EvictionAction):
-    """Makes room across queues; who may reclaim from whom is up to the plugins that keep shares."""
+    """Makes room across queues; the plugins that keep shares say who may reclaim from whom."""
 
     name = "reclaim"
 
-    def why_not(self, session: Session, job: Job, tasks: Sequence[Task]) -> Reason | None:
-        against = session.why_not_reclaimer(job, tasks)
+    def why_not(self, session: Session, preemptor: Job, tasks: Sequence[Task]) -> Reason | None:
+        against = session.jobs.why_not_reclaimer(preemptor, tasks)
         return None if against is None else against[1]
 
-    def takes_from(self, session: Session, job: Job, queue: str) -> bool:
-        return queue != job.queue and session.cluster.queues[queue].reclaimable
+    def takes_from(self, session: Session, preemptor: Job, queue: str) -> bool:
+        return queue != preemptor.queue and session.cluster.queues[queue].reclaimable
 
     def allows(self, session: Session) -> Allows | None:
-        return session.reclaimable
+        return session.jobs.reclaimable
 
-    def reason(self, job: Job) -> str:
-        return f"queue {job.queue} takes back its share"
+    def reason(self, preemptor: Job) -> str:
+        return f"queue {preemptor.queue} takes back its share"

@@ -1,6 +1,6 @@
-"""Stalegangeviction: stop what is left of gangs that have lost pods, so that they can start whole again."""
+"""Action `stalegangeviction`: evicts the rest of gangs that have lost pods, so that they can start as a whole again."""
 
-from tonnage.cluster.jobs.job import RUNNING, SUCCEEDED, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.framework.action import Action
 from tonnage.framework.decision import StaleGang
 from tonnage.framework.session import Session
@@ -8,14 +8,14 @@ from tonnage.framework.statement import Statement
 from tonnage.model.timestamp import rfc3339
 
 GRACE_SECONDS = 60.0
-"""How long a group may run with too few pods if it does not say."""
+"""How long a group may run below its minimum if it does not say."""
 
 
 class StaleGangEviction(Action):
     """Evicts the pods of PodGroups that have run with fewer than their minimum for longer than their grace period.
 
-    Since when a group does is read from the group, which somebody has to write there: the first cycle that finds it so
-    evicts nothing and says so in `session.stale`. Without a time nothing is done.
+    The group itself says since when it does, and whoever runs the cycle writes that there: the first cycle that finds a
+    stale group evicts nothing and records it in `session.stale`. Without a time the action does nothing.
     """
 
     name = "stalegangeviction"
@@ -33,7 +33,7 @@ class StaleGangEviction(Action):
                 self._look_at(session, jobs[key], now)
 
     def _look_at(self, session: Session, job: Job, now: float) -> None:
-        """Say that a job is stale, and evict its pods if it has been for long enough."""
+        """Record a stale job, and evict its pods if it has been stale for longer than its grace period."""
         assert job.group is not None
         times = job.group.times
         grace = self._grace if times.grace is None else times.grace
@@ -43,27 +43,27 @@ class StaleGangEviction(Action):
         if times.stale_since is None or grace < 0 or now - since < grace:
             return
         reason = f"StaleGang: {message} for {now - since:.0f} s, and may for {grace:g} s"
-        going = [task for task in job.tasks_that(RUNNING) if task.key not in session.must_stay]
+        victims = [task for task in job.tasks_that(PodStatus.RUNNING) if task.key not in session.must_stay]
         with Statement(session) as statement:
-            for task in sorted(going, key=lambda task: task.key):
+            for task in sorted(victims, key=lambda task: task.key):
                 statement.evict(task, job.key, reason)
             statement.commit()
 
 
 def _is_stale(job: Job) -> bool:
-    """Whether a job runs with fewer pods than its minimum, unless some have done their work.
+    """Whether a job runs with fewer pods than its minimum, and none of them has succeeded.
 
-    Groups that are no objects cannot say since when, and the minimum of one with a fault is not certain.
+    A group that is no object cannot say since when, and the minimum of a faulty group is uncertain.
     """
     group = job.group
     if group is None or not group.is_object or group.fault:
         return False
-    return bool(job.count(RUNNING) and not job.count(SUCCEEDED) and job.lacking())
+    return bool(job.count(PodStatus.RUNNING) and not job.count(PodStatus.SUCCEEDED) and job.lacking())
 
 
 def _message(job: Job) -> str:
     lacking = job.lacking()
-    text = f"{job.key} runs with {job.promised()} of {job.minimum} pods"
+    text = f"{job.key} runs with {job.with_place()} of {job.minimum} pods"
     for role in sorted(role for role in lacking if role is not None):
-        text += f", {job.promised(role)} of {job.roles[role]} of role {role}"
+        text += f", {job.with_place(role)} of {job.roles[role]} of role {role}"
     return text

@@ -1,1 +1,1 @@
-"""Jobs: the pods that are scheduled together, their groups and their queues."""
+"""Jobs: pods that are scheduled together, their groups and their queues."""

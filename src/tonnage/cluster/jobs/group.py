@@ -1,85 +1,102 @@
-"""Groups of pods in one form: PodGroups of Volcano and KAI, and pods that say themselves that they belong together."""
+"""Groups of pods in one form, from PodGroups of Volcano, KAI and coscheduling, or from annotations of pods."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from tonnage.cluster.jobs.grouptimes import GroupTimes, read_times
 from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
 from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelConstraint, constrained, in_network
 from tonnage.cluster.task import Task
+from tonnage.model.annotations import MAX_MEMBERS, MIN_MEMBERS, QUEUE
+from tonnage.model.duration import seconds
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING
 from tonnage.model.pod import Pod
 from tonnage.model.resources import amount
+from tonnage.model.timestamp import known_timestamp
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 KAI_GROUP = "pod-group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ROLE = "volcano.sh/task-spec"
 KAI_ROLE = "kai.scheduler/subgroup-name"
-QUEUE = "tonnage/queue"
-MIN_MEMBERS = "tonnage/min-members"
-MAX_MEMBERS = "tonnage/max-members"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE = "kai.scheduler/queue"
+LAST_START = "kai.scheduler/last-start-timestamp"
+LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
+STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
 NEW = ("", "Pending")
-"""Phases of groups that are not let in yet."""
+"""The phases of Volcano PodGroups that are not in the queue yet."""
 LET_IN = "Inqueue"
 _LARGEST = 2**31 - 1
 
 
+class GroupTimes(msgspec.Struct, gc=False, frozen=True):
+    """The times of a group in seconds since 1970, where known, and its delays in seconds, in KAI's terms."""
+
+    started: float | None = None
+    evicted: float | None = None
+    stale_since: float | None = None
+    """When it began to run with fewer pods than its minimum."""
+    preemption_delay: float = 0.0
+    """How long it waits after its creation or eviction before it may preempt."""
+    grace: float | None = None
+    """How long it may run with fewer pods than its minimum; negative for ever, nothing if unspecified."""
+    unreadable: tuple[str, ...] = ()
+    """Annotations that should be times and are not."""
+
+
 class Group(msgspec.Struct, gc=False, frozen=True):
-    """What is said about pods that start together."""
+    """A gang of pods: what its PodGroup or its pods specify."""
 
     key: str
     minimum: int
-    """How many pods must have a place before any of them starts."""
+    """The number of pods that must have a place before any of them starts."""
     roles: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
-    """How many of them must be of each role."""
+    """The number of pods of each role among the minimum."""
     maximum: int | None = None
-    """How many pods may have a place; nothing if all may."""
+    """The number of pods that may have a place; nothing for no limit."""
     queue: str = ""
     priority_class: str = ""
     preemptible: bool | None = None
-    """Whether it may be stopped for others; nothing if it does not say."""
+    """Whether it may be preempted; nothing if unspecified."""
     created: str = ""
     min_resources: Shares = msgspec.field(default_factory=dict[str, float])
-    """What must be free before it is looked at."""
+    """The resources that must be free before it enters the queue."""
     phase: str = ""
     by_kai: bool = False
     fault: str = ""
-    """Why it cannot be scheduled whatever its pods are like."""
+    """Why it cannot be scheduled, whatever its pods."""
     near: LabelConstraint | None = None
-    """Within one value of which node label its pods are to be; nothing if it does not say."""
+    """The node label of which all its pods must find one value; nothing if unspecified."""
     network: HyperNodeConstraint | None = None
-    """Within which HyperNodes they are to be."""
+    """The HyperNodes that its pods must stay within."""
     unread: tuple[str, ...] = ()
-    """What it says and what has no effect."""
+    """Fields that are set and have no effect."""
     is_object: bool = True
-    """Whether it is an object of the cluster, and not put together from annotations of its pods."""
+    """Whether it is a PodGroup, rather than made from annotations of its pods."""
     times: GroupTimes = GroupTimes()
 
     def role(self, pod: Pod) -> str:
-        """The part that a pod plays."""
+        """The role of a pod: Volcano's task, KAI's subgroup."""
         if self.by_kai:
             return pod.labels.get(KAI_ROLE, "")
         return pod.annotations.get(VOLCANO_ROLE) or pod.labels.get(VOLCANO_ROLE, "")
 
 
 class Link(NamedTuple):
-    """Which job a pod says it belongs to."""
+    """The job that a pod names."""
 
     key: str
     strict: bool
-    """Whether the pod must wait as long as nothing is known about the group."""
+    """Whether the pod waits until the group is known."""
     own: bool = False
-    """Whether the pods say themselves how many they must be."""
+    """Whether the minimum is an annotation of the pods."""
 
 
 def link_of(pod: Pod) -> Link | None:
-    """The job that a pod names, by what counts most; nothing if it stands alone."""
+    """The job that a pod names, by order of precedence; nothing if it is a plain pod."""
     metadata = pod.metadata
     annotations, labels = metadata.annotations or NOTHING, metadata.labels or NOTHING
     if not annotations and not labels:
@@ -98,13 +115,13 @@ def link_of(pod: Pod) -> Link | None:
 
 
 def queue_named(pod: Pod) -> str:
-    """The queue that a pod says it waits in; empty if it does not."""
+    """The queue that a pod names; empty if it names none."""
     annotations, labels = pod.annotations, pod.labels
     return annotations.get(QUEUE) or annotations.get(VOLCANO_QUEUE) or labels.get(KAI_QUEUE, "")
 
 
 def read_group(given: PodGroup) -> Group:
-    """A PodGroup in the one form; its quantities must be readable."""
+    """The group of a PodGroup, whose quantities must be readable."""
     key, created = given.key, given.metadata.creationTimestamp or ""
     annotations = given.metadata.annotations or NOTHING
     maximum, fault = _number(annotations, MAX_MEMBERS)
@@ -116,7 +133,7 @@ def read_group(given: PodGroup) -> Group:
     return Group(
         key,
         spec.minMember,
-        # As in Volcano, minima of roles count only if all of them together fit into the minimum.
+        # As in Volcano, the minima of roles count only if their sum is at most the minimum.
         roles if sum(roles.values()) <= spec.minMember else {},
         maximum,
         spec.queue or "",
@@ -162,8 +179,21 @@ def _read_kai(given: KaiPodGroup, created: str, maximum: int | None, fault: str)
     )
 
 
+def read_times(annotations: Mapping[str, str], delay: str | None = None, grace: str | None = None) -> GroupTimes:
+    """The times in annotations and durations; the durations must be readable."""
+    said = {name: known_timestamp(annotations.get(name)) for name in (LAST_START, LAST_EVICTION, STALE_SINCE)}
+    return GroupTimes(
+        said[LAST_START],
+        said[LAST_EVICTION],
+        said[STALE_SINCE],
+        seconds(delay) if delay is not None else 0.0,
+        seconds(grace, may_be_negative=True) if grace is not None else None,
+        tuple(name for name, when in said.items() if when is None and annotations.get(name)),
+    )
+
+
 def own_group(key: str, tasks: Iterable[Task]) -> Group:
-    """What pods without a PodGroup say about themselves: the largest of what each of them says."""
+    """The group of pods without a PodGroup: the largest minimum and maximum among their annotations."""
     minimum, maximum, fault = 1, 0, ""
     for task in tasks:
         least, wrong = _number(task.annotations, MIN_MEMBERS)
@@ -181,7 +211,7 @@ def _contradiction(minimum: int, maximum: int | None) -> str:
 
 
 def _number(annotations: Mapping[str, str], name: str) -> tuple[int | None, str]:
-    """A count from an annotation, and what is wrong with it."""
+    """A count from an annotation, and its fault."""
     text = annotations.get(name)
     if text is None:
         return None, ""

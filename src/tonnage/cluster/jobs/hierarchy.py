@@ -1,4 +1,4 @@
-"""The tree of queues: who is part of whom, and what is wrong with that."""
+"""The hierarchy of queues: parents, children, and the problems of the tree."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,16 +8,16 @@ from tonnage.model.problem import Problem
 
 
 class Hierarchy(NamedTuple):
-    """The tree of queues, as far as it is one."""
+    """The tree of queues."""
 
     parents: dict[str, str]
-    """The parent of each queue that has one; parents that are not known or close a circle are left out."""
+    """The parent of each queue that has one; unknown parents and links that close a circle are left out."""
     children: dict[str, list[str]]
-    """Queues that have others below them, with those by name."""
+    """The children of each queue that has some, in the order of names."""
     problems: list[Problem]
 
     def upwards(self, name: str) -> Iterator[str]:
-        """A queue, its parent, the parent of that, and so on."""
+        """A queue and its ancestors, from the bottom up."""
         yield name
         while name in self.parents:
             name = self.parents[name]
@@ -25,7 +25,7 @@ class Hierarchy(NamedTuple):
 
 
 def hierarchy(queues: Mapping[str, Queue]) -> Hierarchy:
-    """The tree of these queues."""
+    """The hierarchy of these queues."""
     tree = Hierarchy({}, {}, [])
     for name in sorted(queues):
         parent = queues[name].parent
@@ -35,7 +35,7 @@ def hierarchy(queues: Mapping[str, Queue]) -> Hierarchy:
             message = f"there is no queue {parent}; {name} counts as one without a parent"
             tree.problems.append(_about(name, "parent", "a queue that exists", message))
         elif name in tree.upwards(parent):
-            # The link that would close the circle, seen in the order of names, is the one that is left out.
+            # Links are added in the order of names; the one that would close the circle is left out.
             message = f"{name} would be above itself; it counts as one without a parent"
             tree.problems.append(_about(name, "parent", "queues that form a tree", message))
         else:
@@ -47,7 +47,7 @@ def hierarchy(queues: Mapping[str, Queue]) -> Hierarchy:
 
 
 def _shares_that_do_not_fit(queue: Queue, queues: Mapping[str, Queue], children: Iterable[str]) -> Iterator[Problem]:
-    """Amounts that contradict each other; the queue is used as it is."""
+    """The problems of shares that contradict each other; the queue is used as given."""
     below: dict[str, float] = {}
     for child in children:
         for resource, value in queues[child].deserved.items():

@@ -1,34 +1,57 @@
-"""Which pods are a job, in which queue it waits and how important it is, kept current by events.
+"""The index of jobs, queues and priority classes, kept current by events.
 
-Pods are linked to a job by what they name, whether or not anything is known about it yet; groups, queues and priority
-classes may come before or after their pods. A plain pod is a job of one, made when somebody asks for it.
+Pods belong to the job that they name, whether or not its group is known yet; groups, queues and priority classes may
+come before or after their pods. A plain pod is a job of one, made on demand.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tonnage.cluster.jobs.group import LET_IN, NEW, Group, Link, link_of, own_group, queue_named, read_group
 from tonnage.cluster.jobs.hierarchy import Hierarchy, hierarchy
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, WAITING, Job, StatusOf
+from tonnage.cluster.jobs.job import Job, PodStatus, StatusOf
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
-from tonnage.cluster.jobs.sources import Sources
 from tonnage.cluster.task import Task
-from tonnage.model.group import (
-    CoschedulingPodGroup,
-    GroupObject,
-    KaiPodGroup,
-    KaiQueue,
-    PriorityClass,
-    VolcanoPodGroup,
-    VolcanoQueue,
-)
+from tonnage.model.annotations import renamed_keys, renamed_problem
+from tonnage.model.group import CoschedulingPodGroup, GroupObject, PodGroup, PriorityClass, VolcanoPodGroup
+from tonnage.model.kinds import Role, structs_of
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 
+T = TypeVar("T")
+
 _SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
-"""What every cluster has."""
+"""The priority classes that every cluster has."""
+
+
+class Sources(Generic[T]):
+    """Things that several kinds of objects define, such as queues of Volcano and KAI; the first kind has precedence."""
+
+    def __init__(self, kinds: Sequence[type[Any]]) -> None:
+        self._given: dict[type[Any], dict[str, T]] = {kind: {} for kind in kinds}
+
+    def put(self, kind: type[Any], name: str, thing: T) -> T:
+        """Keep what an object defines; the result is what counts under its name now."""
+        self._given[kind][name] = thing
+        return next(given[name] for given in self._given.values() if name in given)
+
+    def drop(self, kind: type[Any], name: str) -> T | None:
+        """Forget what an object defined; the result is what counts under its name now."""
+        self._given[kind].pop(name, None)
+        return next((given[name] for given in self._given.values() if name in given), None)
+
+    def of(self, kind: type[Any]) -> Mapping[str, T]:
+        """Everything that one kind of object defines."""
+        return self._given[kind]
+
+    def twice(self) -> Iterator[str]:
+        """Names that more than one kind of object defines, sorted."""
+        names = [name for given in self._given.values() for name in given]
+        if len(names) > len(set(names)):
+            yield from sorted({name for name in names if sum(name in given for given in self._given.values()) > 1})
 
 
 class JobIndex:
@@ -38,35 +61,38 @@ class JobIndex:
         self._status = status
         self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.groups: dict[str, Group] = {}
-        self._given_groups = Sources[Group]((VolcanoPodGroup, KaiPodGroup, CoschedulingPodGroup))
-        self._given_queues = Sources[Queue]((VolcanoQueue, KaiQueue))
+        self._given_groups = Sources[Group](structs_of(Role.POD_GROUP))
+        self._given_queues = Sources[Queue](structs_of(Role.QUEUE))
         self.priorities = dict(_SYSTEM_CLASSES)
         self.jobs: dict[str, Job] = {}
         """Jobs that pods name, by namespace and name."""
         self.of_pod: dict[str, Job] = {}
         """The job of each pod that names one."""
         self._links: dict[str, Link] = {}
-        """How the pods of each job name it."""
+        """The link of each job's pods."""
         self._hierarchy: Hierarchy | None = None
         self._new: dict[str, None] = {}
-        """Groups of Volcano's that are not let in yet, in the order in which that became known."""
+        """Volcano PodGroups that are not in the queue yet, in the order in which they came."""
         self._let_in: dict[str, str] = {}
-        """Groups that were let in, with when they were made, until their object says so too."""
-        self.strangers: dict[str, str] = {}
-        """Pods that wait for another scheduler, with the group they name."""
-        self._named_by_strangers: Counter[str] = Counter()
+        self._renamed: dict[str, list[tuple[str, str]]] = {}
+        """Pods and PodGroups that use annotation keys of before the first release."""
+        """Groups that entered the queue, with their creation time, until their object shows the phase."""
+        self.unmanaged: dict[str, str] = {}
+        """Waiting pods of other schedulers, with the group they name."""
+        self._named_by_unmanaged: Counter[str] = Counter()
 
     # -- objects
 
     def upsert(self, thing: GroupObject) -> None:
-        """Add a group, queue or priority class, or take over its change."""
+        """Add a group, queue or priority class, or change it."""
         if isinstance(thing, PriorityClass):
             self.priorities[thing.metadata.name] = thing.value
             self._refresh_all()
-        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        elif isinstance(thing, PodGroup):
+            self._note_keys(f"PodGroup/{thing.key}", thing.metadata.annotations)
             group = self._remembered(read_group(thing))
             self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, group)
-            self._note_new(thing.key)
+            self._track_new(thing.key)
             self._refresh(thing.key)
         else:
             name = thing.metadata.name
@@ -80,14 +106,15 @@ class JobIndex:
             self.priorities.pop(name, None)
             self.priorities.update(_SYSTEM_CLASSES)
             self._refresh_all()
-        elif isinstance(thing, VolcanoPodGroup | KaiPodGroup):
+        elif isinstance(thing, PodGroup):
+            self._note_keys(f"PodGroup/{thing.key}", None)
             group = self._given_groups.drop(type(thing), thing.key)
             if group is None:
                 self.groups.pop(thing.key, None)
             else:
                 self.groups[thing.key] = group
             self._let_in.pop(thing.key, None)
-            self._note_new(thing.key)
+            self._track_new(thing.key)
             self._refresh(thing.key)
         else:
             queue = self._given_queues.drop(type(thing), name)
@@ -98,37 +125,37 @@ class JobIndex:
             self._hierarchy = None
 
     def given(self, kind: type[GroupObject]) -> Mapping[str, Group | Queue | int]:
-        """What all objects of a kind say, by name, with their namespace where they have one."""
+        """What all objects of a kind define, by name, with the namespace where they have one."""
         if kind is PriorityClass:
             return self.priorities
-        return self._given_queues.of(kind) if kind in (VolcanoQueue, KaiQueue) else self._given_groups.of(kind)
+        return self._given_groups.of(kind) if issubclass(kind, PodGroup) else self._given_queues.of(kind)
 
     def hierarchy(self) -> Hierarchy:
-        """The tree of queues."""
+        """The hierarchy of queues."""
         if self._hierarchy is None:
             self._hierarchy = hierarchy(self.queues)
         return self._hierarchy
 
-    # -- who is let in
+    # -- enqueueing
 
     def new_jobs(self) -> list[Job]:
-        """Jobs of Volcano's that are not let in yet and have pods without a node, or none: they may be made only then.
+        """Volcano jobs that are not in the queue yet and have pods without a node, or no pods at all.
 
-        Groups whose pods wait for another scheduler are not among them.
+        A job controller may create the pods only once the group is in the queue. Groups of unmanaged pods are left out.
         """
         found = []
         for key in self._new:
             job = self.jobs.get(key)
-            if job is None and not self._named_by_strangers[key]:
+            if job is None and not self._named_by_unmanaged[key]:
                 job = Job(key, {})
-                self._tell(job, Link(key, strict=True))
+                self._update_job(job, Link(key, strict=True))
                 found.append(job)
-            elif job is not None and job.count(WAITING, PLACED, PIPELINED):
+            elif job is not None and job.count(PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED):
                 found.append(job)
         return found
 
     def let_in(self, key: str) -> None:
-        """A group may be looked at from now on, although its object does not say so yet."""
+        """Let a group into the queue; its object shows that only later."""
         group = self.groups.get(key)
         if group is None or group.phase not in NEW:
             return
@@ -137,44 +164,45 @@ class JobIndex:
             given = self._given_groups.of(kind).get(key)
             if given is not None:
                 self.groups[key] = self._given_groups.put(kind, key, self._remembered(given))
-        self._note_new(key)
+        self._track_new(key)
         self._refresh(key)
 
     def _remembered(self, group: Group) -> Group:
-        """A group with its phase as it was decided, unless its object has come further or is another one."""
+        """A group with its decided phase, unless its object is further on or is a different one."""
         if group.key in self._let_in and group.phase in NEW and self._let_in[group.key] == group.created:
             return msgspec.structs.replace(group, phase=LET_IN)
         if not group.by_kai:
             self._let_in.pop(group.key, None)
         return group
 
-    def _note_new(self, key: str) -> None:
+    def _track_new(self, key: str) -> None:
         given = self._given_groups.of(VolcanoPodGroup).get(key)
         if given is not None and given.phase in NEW:
             self._new[key] = None
         else:
             self._new.pop(key, None)
 
-    def put_stranger(self, pod: Pod) -> None:
-        """A pod waits for another scheduler."""
-        self.drop_stranger(pod.key)
+    def put_unmanaged(self, pod: Pod) -> None:
+        """Add a waiting pod of another scheduler."""
+        self.drop_unmanaged(pod.key)
         link = link_of(pod)
         if link is not None:
-            self.strangers[pod.key] = link.key
-            self._named_by_strangers[link.key] += 1
+            self.unmanaged[pod.key] = link.key
+            self._named_by_unmanaged[link.key] += 1
 
-    def drop_stranger(self, key: str) -> None:
-        """A pod is gone, has a node, or waits for this scheduler."""
-        group = self.strangers.pop(key, None)
+    def drop_unmanaged(self, key: str) -> None:
+        """Remove a pod that is gone, has a node, or waits for this scheduler."""
+        group = self.unmanaged.pop(key, None)
         if group is not None:
-            self._named_by_strangers[group] -= 1
-            if not self._named_by_strangers[group]:
-                del self._named_by_strangers[group]
+            self._named_by_unmanaged[group] -= 1
+            if not self._named_by_unmanaged[group]:
+                del self._named_by_unmanaged[group]
 
     # -- pods
 
-    def put(self, task: Task, status: int) -> None:
-        """A pod has come or changed."""
+    def put(self, task: Task, status: PodStatus) -> None:
+        """Add a pod to the job that it names, or change it."""
+        self._note_keys(f"Pod/{task.key}", task.pod.metadata.annotations)
         link = link_of(task.pod)
         if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
             self.drop(task.key)
@@ -189,7 +217,7 @@ class JobIndex:
 
     @staticmethod
     def _says_more(task: Task, job: Job) -> bool:
-        """Whether a pod says more about a group without an object than was known."""
+        """Whether a pod's annotations raise the minimum or maximum of a group without an object."""
         group = job.group
         if group is None or group.is_object:
             return False
@@ -197,13 +225,14 @@ class JobIndex:
         return said.minimum > group.minimum or (said.maximum or 0) > (group.maximum or 0) or said.fault != group.fault
 
     def finish(self, pod: Pod) -> None:
-        """A pod has done its work; it counts for its job until it is gone."""
+        """Count a succeeded pod for its job until it is gone."""
         link = link_of(pod)
         if link is not None:
             self._join(pod.key, link).finish(pod)
 
     def drop(self, key: str) -> None:
-        """A pod is gone."""
+        """Remove a pod that is gone."""
+        self._note_keys(f"Pod/{key}", None)
         job = self.of_pod.pop(key, None)
         if job is not None and job.drop(key):
             del self.jobs[job.key]
@@ -219,23 +248,23 @@ class JobIndex:
         return job
 
     def job_of(self, task: Task) -> Job:
-        """The job that a pod belongs to, also of one that is not known here."""
+        """The job that a pod belongs to, even if the pod is not in the index."""
         job = self.of_pod.get(task.key)
         if job is not None:
             return job
         pod = task.pod
         if not task.annotations and not pod.metadata.labels:
-            return Job(task.key, {task.key: task}, look=self._status)
+            return Job(task.key, {task.key: task}, status_of=self._status)
         link = link_of(pod)
         if link is not None and link.key in self.jobs:
             return self.jobs[link.key]
-        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, look=self._status)
+        job = Job(task.key, {task.key: task}, queue_named(pod) or DEFAULT_QUEUE, status_of=self._status)
         if link is not None:
             job.key = link.key
-            self._tell(job, link)
+            self._update_job(job, link)
         return job
 
-    # -- what is known of a job
+    # -- groups of jobs
 
     def _refresh_all(self) -> None:
         for key in self.jobs:
@@ -243,10 +272,10 @@ class JobIndex:
 
     def _refresh(self, key: str) -> None:
         if key in self.jobs:
-            self._tell(self.jobs[key], self._links[key])
+            self._update_job(self.jobs[key], self._links[key])
 
-    def _tell(self, job: Job, link: Link) -> None:
-        """Tell a job what is known of its group."""
+    def _update_job(self, job: Job, link: Link) -> None:
+        """Give a job its group, queue and priority."""
         group = self.groups.get(link.key)
         if group is None and link.own:
             group = own_group(link.key, job.tasks.values())
@@ -255,12 +284,12 @@ class JobIndex:
         if not queue:
             queue = next((name for task in job.tasks.values() if (name := queue_named(task.pod))), DEFAULT_QUEUE)
         named = group.priority_class if group is not None else ""
-        job.know(group, queue, self.priorities.get(named))
+        job.set_group(group, queue, self.priorities.get(named))
 
-    # -- what is wrong
+    # -- problems
 
     def problems(self) -> Iterator[Problem]:
-        """What is wrong with queues, then with groups, each in the order of names."""
+        """The problems of queues, then of groups, each in the order of names."""
         yield from self.hierarchy().problems
         for name in self._given_queues.twice():
             yield _given_twice(f"Queue/{name}", "Volcano's counts")
@@ -272,6 +301,16 @@ class JobIndex:
             job = self.jobs[key]
             if job.group is not None and not job.group.is_object and job.group.fault:
                 yield Problem(f"Pod/{min(job.tasks, default=key)}", "metadata.annotations", "", "", job.group.fault)
+
+        for name in sorted(self._renamed):
+            yield from (renamed_problem(name, old, new) for old, new in self._renamed[name])
+
+    def _note_keys(self, name: str, annotations: Mapping[str, str] | None) -> None:
+        found = renamed_keys(annotations) if annotations else None
+        if found:
+            self._renamed[name] = found
+        elif self._renamed:
+            self._renamed.pop(name, None)
 
     def _problems_of(self, group: Group) -> Iterator[Problem]:
         name = f"PodGroup/{group.key}"
@@ -290,7 +329,7 @@ class JobIndex:
             message = "it is no time, and counts as if it were absent"
             yield Problem(name, annotation_field(annotation), "", "a time such as 2026-01-31T12:00:00Z", message)
         job = self.jobs.get(group.key)
-        if job is not None and job.count(WAITING) and len(job.tasks) + len(job.finished) < group.minimum:
+        if job is not None and job.count(PodStatus.WAITING) and len(job.tasks) + len(job.finished) < group.minimum:
             pods = len(job.tasks) + len(job.finished)
             message = f"{group.minimum} pods must start together, and there are {pods}; they wait"
             yield Problem(name, "spec.minMember", "", f"at most {pods}", message)

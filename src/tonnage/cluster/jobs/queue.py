@@ -1,4 +1,4 @@
-"""Queues: whose jobs take turns, in one form for Volcano's and KAI's."""
+"""Queues in one form, from Queues of Volcano and KAI."""
 
 import math
 from collections.abc import Mapping
@@ -12,49 +12,49 @@ from tonnage.model.resources import amount
 DEFAULT_QUEUE = "default"
 KAI_DEFAULT_QUEUE = "default-queue"
 ROOT = "root"
-"""What Volcano calls the parent of all queues; it need not be given."""
+"""Volcano's name for the parent of all queues, which need not exist as an object."""
 GPU = "gpu"
-"""Stands for cards of any vendor in KAI's shares; a part of a card counts as a part."""
+"""Cards of any vendor in KAI's shares; a fraction of a card counts as a fraction."""
 KAI_PRIORITY = 100
 _MEGABYTE = 1_000_000
 _CLOSED = ("Closed", "Closing")
 
 Shares = Mapping[str, float]
-"""Amounts by resource: processors in thousandths, memory in bytes, others as they are; infinity for no bound."""
+"""Amounts by resource: CPU in millicores, memory in bytes, others in whole units; infinity for no limit."""
 _NONE: Shares = {}
 
 
 class Queue(msgspec.Struct, gc=False, frozen=True):
-    """Jobs that are served together; without any queue given all jobs are in the default one."""
+    """A queue of jobs; jobs that name none are in the default queue."""
 
     name: str
     created: str = ""
     parent: str = ""
-    """The queue it is a part of; empty if it stands at the top."""
+    """Its parent queue; empty at the top."""
     priority: int = 0
     weight: float = 1.0
-    """Its part of what nobody has a right to, for every resource that `weights` does not name."""
+    """Its weight in sharing what no queue deserves, for every resource that `weights` does not name."""
     weights: Shares = _NONE
     deserved: Shares = _NONE
-    """What it has a right to when all want more."""
+    """Its share when all queues want more: Volcano's deserved, KAI's quota."""
     limit: Shares = _NONE
-    """What it may never have more of; no bound on resources that are not named."""
+    """The most that it may hold; resources that are not named have no limit."""
     guarantee: Shares = _NONE
-    """What is kept for it even while it does not use it."""
+    """What is reserved for it even while it does not use it."""
     reclaimable: bool = True
-    """Whether others may take back what it has beyond its share."""
+    """Whether other queues may reclaim what it holds beyond its share."""
     preempt_min_runtime: float | None = None
-    """Seconds for which its jobs may not be stopped for others of the queue; nothing if it does not say."""
+    """Seconds for which its jobs are safe from preemption within the queue; nothing if unspecified."""
     reclaim_min_runtime: float | None = None
-    """Seconds for which its jobs may not be stopped for other queues; nothing if it does not say."""
+    """Seconds for which its jobs are safe from reclaim by other queues; nothing if unspecified."""
     is_open: bool = True
     """Whether jobs may start."""
     by_kai: bool = False
-    """Whether it was written for KAI."""
+    """Whether it is a KAI Queue."""
 
 
 def read_queue(given: QueueObject) -> Queue:
-    """A queue in the one form; quantities and durations must be readable."""
+    """The queue of a Queue object, whose quantities and durations must be readable."""
     name, created = given.metadata.name, given.metadata.creationTimestamp or ""
     if isinstance(given, VolcanoQueue):
         spec = given.spec

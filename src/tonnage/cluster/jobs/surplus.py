@@ -1,18 +1,18 @@
-"""Which pods a gang can do without."""
+"""The surplus of gangs: pods beyond the minimum, which a gang can lose."""
 
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 
 
 class Surplus:
-    """How many pods jobs can lose and still run, while pods are taken one after another."""
+    """The number of pods that jobs can lose and still run, while pods are taken one by one."""
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, str | None], int] = {}
-        """What is left of it by job, for all its pods and for those of each role."""
+        """The surplus left by job, in all and of each role."""
 
     def take(self, job: Job, task: Task) -> bool:
-        """Take a running pod of a job if the job has its minimum without it, in all and of the pod's role."""
+        """Take a running pod of a job if the job keeps its minimum without it, in all and of the pod's role."""
         group = job.group
         role = group.role(task.pod) if group is not None and group.roles else None
         if self._of(job, None) <= 0 or (role is not None and self._of(job, role) <= 0):

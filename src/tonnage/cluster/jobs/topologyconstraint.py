@@ -1,15 +1,14 @@
-"""How near to each other the pods of a job are to be: within one value of a node label, or within one HyperNode."""
+"""Topology constraints of jobs: all pods within one value of a node label, or within one HyperNode."""
 
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from tonnage.cluster.task import Task
+from tonnage.model.annotations import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 from tonnage.model.group import NetworkTopology, TopologyConstraint
 from tonnage.model.problem import annotation_field
 
-REQUIRED = "tonnage/topology-required"
-PREFERRED = "tonnage/topology-preferred"
 KAI_TOPOLOGY = "kai.scheduler/topology"
 KAI_REQUIRED = "kai.scheduler/topology-required-placement"
 KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
@@ -17,15 +16,15 @@ SOFT = "soft"
 
 
 class LabelConstraint(msgspec.Struct, gc=False, frozen=True):
-    """The node labels of which all pods of a job are to find one value."""
+    """The node labels of which all pods of a job must, or should, find one value."""
 
     required: str = ""
-    """Without that the job waits."""
+    """The label without whose common value the job waits."""
     preferred: str = ""
     topology: str | None = None
-    """The Topology whose levels the labels are; nothing if they stand for themselves."""
+    """The Topology whose levels the labels are; nothing for plain node labels."""
     field: str = ""
-    """Where it is said, in its object."""
+    """The field of its object that has it."""
 
     @property
     def is_said(self) -> bool:
@@ -33,18 +32,18 @@ class LabelConstraint(msgspec.Struct, gc=False, frozen=True):
 
 
 class HyperNodeConstraint(msgspec.Struct, gc=False, frozen=True):
-    """The HyperNodes of which all pods of a job are to find one."""
+    """The HyperNodes of which all pods of a job must, or should, share one."""
 
     hard: bool
     """Whether the job waits if there is none."""
     tier: int | None = None
-    """The highest tier that will do; nothing if any does."""
+    """The highest allowed tier; nothing for any tier."""
     tier_name: str = ""
     """The same by the name of the tier."""
 
 
 def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]) -> LabelConstraint | None:
-    """What a PodGroup says: in its specification, else in its annotations."""
+    """The constraint of a PodGroup: from its specification, else from its annotations."""
     if given is not None:
         required, preferred = given.requiredTopologyLevel or "", given.preferredTopologyLevel or ""
         said = LabelConstraint(required, preferred, given.topology or "", "spec.topologyConstraint")
@@ -54,10 +53,12 @@ def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]
 
 
 def annotated(annotations: Mapping[str, str]) -> LabelConstraint | None:
-    """What annotations say; Tonnage's own count first."""
-    if REQUIRED in annotations or PREFERRED in annotations:
-        field = annotation_field(REQUIRED if REQUIRED in annotations else PREFERRED)
-        said = LabelConstraint(annotations.get(REQUIRED, ""), annotations.get(PREFERRED, ""), None, field)
+    """The constraint in annotations; Tonnage's own take precedence."""
+    if TOPOLOGY_REQUIRED in annotations or TOPOLOGY_PREFERRED in annotations:
+        field = annotation_field(TOPOLOGY_REQUIRED if TOPOLOGY_REQUIRED in annotations else TOPOLOGY_PREFERRED)
+        said = LabelConstraint(
+            annotations.get(TOPOLOGY_REQUIRED, ""), annotations.get(TOPOLOGY_PREFERRED, ""), None, field
+        )
     elif KAI_REQUIRED in annotations or KAI_PREFERRED in annotations:
         field = annotation_field(KAI_REQUIRED if KAI_REQUIRED in annotations else KAI_PREFERRED)
         levels = annotations.get(KAI_REQUIRED, ""), annotations.get(KAI_PREFERRED, "")
@@ -68,7 +69,7 @@ def annotated(annotations: Mapping[str, str]) -> LabelConstraint | None:
 
 
 def said_by_pods(tasks: Iterable[Task]) -> LabelConstraint | None:
-    """What the first by name of the pods says that says anything."""
+    """The constraint of the first pod by name that has one."""
     found: tuple[str, LabelConstraint] | None = None
     for task in tasks:
         said = annotated(task.annotations) if task.annotations else None
@@ -78,7 +79,7 @@ def said_by_pods(tasks: Iterable[Task]) -> LabelConstraint | None:
 
 
 def in_network(given: NetworkTopology | None) -> HyperNodeConstraint | None:
-    """What a PodGroup of Volcano's says; a tier counts before the name of one."""
+    """The constraint of a Volcano PodGroup; a tier takes precedence over a tier's name."""
     if given is None:
         return None
     tier = given.highestTierAllowed

@@ -1,4 +1,4 @@
-"""What the types of groups and queues do not say: quantities and durations that can be read."""
+"""The validation of groups and queues beyond their types: quantities and durations must be readable."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from tonnage.model.resources import amount
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing that is wrong inside an object."""
+    """A fault inside an object."""
 
     path: str
     expected: str
@@ -29,7 +29,7 @@ def quantity_faults(path: str, quantities: Mapping[str, str | int | float] | Non
 
 
 def group_faults(thing: GroupObject) -> list[Fault]:
-    """Everything for which a group or queue cannot be used."""
+    """The faults for which a group or queue cannot be used."""
     if isinstance(thing, VolcanoPodGroup):
         return [fault for _, fault in quantity_faults("spec.minResources", thing.spec.minResources)]
     if isinstance(thing, VolcanoQueue):

@@ -1,1 +1,1 @@
-"""The mutating webhook: HAMi's rules of admission."""
+"""The mutating webhook, with HAMi's rules of admission."""

@@ -1,7 +1,7 @@
-"""What admission makes of a pod: HAMi's rules, as a function from a pod as JSON to a verdict with a patch.
+"""PodAdmission: HAMi's rules of admission, as a function from a pod as JSON to a verdict with a patch.
 
-Pods come from the API server, which has checked their types. Whatever is odd in one all the same never blocks it by
-accident: it is let pass as it is, with a warning, and the API server judges it. docs/webhook.md has the table.
+Pods come from the API server, which has checked their types. A pod that is malformed all the same is admitted as it is,
+with a warning, so that the API server decides about it. docs/webhook.md has the table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ from tonnage.extender.webhook.quota import NoQuotas, QuotaBook, excess
 from tonnage.model.pod import Container
 
 DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none; the API server fills it in before webhooks are asked."""
+"""The scheduler of pods that name none; the API server sets it before it calls webhooks."""
 OK, BAD_REQUEST, FORBIDDEN, INVALID = 200, 400, 403, 422
 _MOST_WARNINGS = 8
 _LONGEST_WARNING = 256
-"""The API server may cut longer ones, and drops them all if they are too many."""
+"""The API server may cut longer warnings, and drops all of them if there are too many."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -38,27 +38,27 @@ class Verdict(msgspec.Struct, frozen=True):
     allowed: bool
     code: int = OK
     message: str = ""
-    """Why a pod is denied, or for the log why it is let pass untouched."""
+    """Why the pod is denied, or for the log why it is admitted unchanged."""
     operations: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
     """Sentences for the pod's author."""
 
 
 def untouched(message: str) -> Verdict:
-    """A pod that is none of Tonnage's business."""
+    """Admit a pod that does not concern Tonnage."""
     return Verdict(True, message=message)
 
 
 def left_alone(why: str) -> Verdict:
-    """A pod that cannot be understood: the API server is the one to refuse it."""
+    """Admit a malformed pod with a warning: the API server decides about it."""
     return Verdict(True, message=why, warnings=(_short(f"Tonnage left this pod as it is: {why}"),))
 
 
 class AdmissionRules(msgspec.Struct, frozen=True):
-    """What a user can choose about admission."""
+    """The options of admission."""
 
     scheduler_name: str = ""
-    """The scheduler that pods with devices get; empty: whichever they have."""
+    """The scheduler that pods with devices get; if empty they keep theirs."""
     overwrite_default_scheduler: bool = True
     """Whether pods with `default-scheduler` count as naming none."""
     deny_privileged: bool = False
@@ -66,7 +66,7 @@ class AdmissionRules(msgspec.Struct, frozen=True):
 
 
 class PodAdmission:
-    """Judges new pods by the rules of the vendors."""
+    """Decides about new pods by the rules of the vendors."""
 
     def __init__(self, vendors: Sequence[Vendor], rules: AdmissionRules, quotas: QuotaBook | None = None) -> None:
         self._vendors = vendors
@@ -76,10 +76,10 @@ class PodAdmission:
             name for vendor in vendors for name in (vendor.count_resource, *vendor.side_resources)
         )
         self._of_others = [vendor.admit(Container()) for vendor in vendors]
-        """What becomes of containers that name no vendor's resources: the same for all of them."""
+        """The admissions of a container that names no vendor's resources; they are the same for all such containers."""
 
     def judge(self, pod: object, namespace: str = "") -> Verdict:
-        """The verdict about a new pod; the namespace is the request's and counts before the pod's."""
+        """The verdict about a new pod; `namespace` is the request's and takes precedence over the pod's."""
         if not isinstance(pod, Mapping):
             return Verdict(False, BAD_REQUEST, "the object of the request is not a pod: it is no JSON object")
         try:
@@ -128,7 +128,7 @@ class PodAdmission:
         return [vendor.admit(place.container, annotations) for vendor in self._vendors]
 
     def _denied(self, spec: Json, annotations: Json, namespace: str, judged: list[ContainerView]) -> Verdict | None:
-        """Why a pod with devices must not be; nothing if it may."""
+        """The denial of a pod with devices; None if it is admitted."""
         privileged = next((place.container.name for place in judged if place.is_privileged), None)
         if self._rules.deny_privileged and privileged is not None:
             return Verdict(False, FORBIDDEN, f"container {privileged} is privileged")
@@ -136,7 +136,7 @@ class PodAdmission:
             return Verdict(False, FORBIDDEN, "pod has node assigned")
         init, main = ([place.after for place in judged if place.field == field] for field in (INIT, MAIN))
         over = excess(self._quotas, namespace or "default", self._vendors, init, main, annotations)
-        return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.sentence}") if over is not None else None
+        return Verdict(False, FORBIDDEN, f"exceeding resource quota: {over.message}") if over is not None else None
 
     def _patch(self, pod: Json, judged: list[ContainerView], matched: bool) -> Iterator[Operation]:
         spec: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _container_patch(place: ContainerView) -> Iterator[Operation]:
 
 
 def _about_skipped(skipped: list[ContainerView]) -> tuple[str, ...]:
-    """What the authors of privileged containers with devices must know."""
+    """Warnings about privileged containers with devices."""
     shown = skipped[:_MOST_WARNINGS]
     warnings = [
         _short(

@@ -1,6 +1,6 @@
-"""The smallest JSON Patch (RFC 6902) that makes a pod what admission wants it to be.
+"""The JSON Patch (RFC 6902) from a pod to what admission wants, as small as possible.
 
-Only what is named is looked at, so fields that Tonnage does not know stay exactly as they are.
+Only fields that admission sets are read, so fields that Tonnage does not know stay exactly as they are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ import msgspec
 from tonnage.model.quantity import QuantityError, nano
 
 Wanted = Mapping[str, "str | Wanted"]
-"""Texts that a map has to hold, in maps below it where they belong there."""
+"""Texts that a map must hold, in nested maps."""
 
 
 class Operation(msgspec.Struct, gc=False, frozen=True):
@@ -24,12 +24,12 @@ class Operation(msgspec.Struct, gc=False, frozen=True):
 
 
 def pointer(*steps: str | int) -> str:
-    """A path as RFC 6901 writes it."""
+    """A JSON Pointer (RFC 6901)."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def merged(now: Mapping[str, Any], wanted: Wanted, path: str) -> Iterator[Operation]:
-    """What makes a map hold what is wanted; maps that are missing on the way are made in the same step."""
+    """The operations that set what is wanted in a map; missing nested maps are added in the same step."""
     for key, value in wanted.items():
         here = path + pointer(key)
         present = now.get(key)
@@ -40,7 +40,7 @@ def merged(now: Mapping[str, Any], wanted: Wanted, path: str) -> Iterator[Operat
 
 
 def with_variables(container: Mapping[str, Any], wanted: Mapping[str, str], path: str) -> Iterator[Operation]:
-    """What makes the container at a path have variables; of several of one name the last one counts."""
+    """The operations that set environment variables of a container; of several with one name the last counts."""
     now, path = container.get("env"), f"{path}/env"
     entries = [{"name": name, "value": value} for name, value in wanted.items()]
     if not now:
@@ -56,7 +56,7 @@ def with_variables(container: Mapping[str, Any], wanted: Mapping[str, str], path
 
 
 def _same(present: object, wanted: str) -> bool:
-    """Whether a text stands there already, or a quantity that means the same."""
+    """Whether the text is there already, or a quantity of the same value."""
     if present == wanted:
         return True
     if isinstance(present, bool) or not isinstance(present, str | int | float):

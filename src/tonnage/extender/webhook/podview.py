@@ -1,7 +1,7 @@
-"""A pod as raw JSON, seen through what admission reads of it.
+"""ContainerView: the parts of a pod's raw JSON that admission reads.
 
-Nothing else of the pod is decoded, so that a field which is new, or of a type that Tonnage does not expect, matters
-only where admission depends on it.
+Nothing else of the pod is decoded, so a field that is new or of an unexpected type matters only if admission depends on
+it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,17 +18,17 @@ Json = Mapping[str, Any]
 
 
 class OddityError(ValueError):
-    """Something in a pod that the API server never sends."""
+    """Something malformed in a pod, which the API server never sends."""
 
 
 class ContainerView(NamedTuple):
-    """A container, where it stands, and what admission changes in it."""
+    """A container, its position in the pod, and what admission changes in it."""
 
     field: str
     number: int
     raw: Json
     container: Container
-    """What vendors read of it: of its resources, only theirs."""
+    """The part of the container that vendors read; of its resources, only theirs."""
     changes: tuple[AdmissionChange, ...] = ()
 
     @property
@@ -38,12 +38,12 @@ class ContainerView(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        """Whether any resource of any vendor is named."""
+        """Whether the container names a resource of any vendor."""
         return bool(self.container.resources.limits or self.container.resources.requests)
 
     @property
     def after(self) -> Container:
-        """The container with its resources as they will be."""
+        """The container with its resources after admission."""
         if not self.changes:
             return self.container
         limits, requests = dict(self.container.resources.limits or {}), dict(self.container.resources.requests or {})

@@ -1,7 +1,7 @@
-"""Quotas on cards at admission: what a pod's containers ask for, against the live book of quotas.
+"""Quotas on cards at admission: what a pod's containers request, against the ResourceQuotas of its namespace.
 
-Memory that is not given in MiB, and compute in a unit of the card's own, are unknown at admission and count when a card
-is chosen.
+Memory that is not given in MiB, and compute in a vendor's own unit, are unknown at admission; they count when a card is
+chosen.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +17,14 @@ class QuotaBook(Protocol):
     """Knows the quotas of all namespaces."""
 
     def quota(self, namespace: str, resource: str) -> Quota | None:
-        """The tightest quota on a resource, named without `limits.`; nothing if there is none."""
+        """The tightest quota on a resource, named without `limits.`; None if there is none."""
 
 
 class NoQuotas:
-    """A book for clusters whose quotas nobody reads."""
+    """The book of a cluster whose quotas are not read."""
 
     def quota(self, namespace: str, resource: str) -> Quota | None:
-        """None at all."""
+        """Always None."""
         return None
 
 
@@ -36,7 +36,7 @@ def excess(
     main: Sequence[Container],
     annotations: Mapping[str, str] = {},
 ) -> Excess | None:
-    """The first quota that a pod with these containers would exceed; nothing if it fits."""
+    """The first quota that a pod with these containers would exceed; None if it exceeds none."""
     kinds = [(SIDECAR if one.is_sidecar else INIT, one) for one in init] + [(APP, one) for one in main]
     for vendor in vendors:
         found = [(kind, _request(vendor, container, annotations)) for kind, container in kinds]
@@ -56,5 +56,5 @@ def _request(vendor: Vendor, container: Container, annotations: Mapping[str, str
     try:
         return vendor.request(container, annotations)
     except RequestError:
-        # Only a privileged container gets here with one; it is not judged.
+        # Only a privileged container, which admission skips, can still have an invalid request here.
         return None

@@ -1,4 +1,4 @@
-"""AdmissionReview: the API server's question about an object, and the answer in the version in which it asks."""
+"""AdmissionReview: the API server's request about an object, and the response in the same version."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -13,11 +13,11 @@ VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 _REASONS = {BAD_REQUEST: "BadRequest", FORBIDDEN: "Forbidden", INVALID: "Invalid"}
 
 Judge = Callable[[object, str], Verdict]
-"""Says what to do with a new pod, given as plain JSON, in a namespace."""
+"""Decides about a new pod, given as plain JSON, in a namespace."""
 
 
 class ReviewError(ValueError):
-    """Text that is no AdmissionReview, so that there is nobody to answer: HTTP status 400."""
+    """A body that is no AdmissionReview and gets HTTP status 400."""
 
 
 class _Kind(msgspec.Struct, gc=False, frozen=True):
@@ -26,7 +26,7 @@ class _Kind(msgspec.Struct, gc=False, frozen=True):
 
 
 class Question(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """What is being done to which object."""
+    """The operation and its object."""
 
     uid: str
     kind: _Kind = _Kind()
@@ -38,7 +38,7 @@ class Question(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
 
 class Review(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """A question in an envelope."""
+    """The envelope of a question."""
 
     api_version: str
     kind: str
@@ -79,7 +79,7 @@ def read_review(body: bytes) -> Review:
 
 
 def decide(question: Question, judge: Judge) -> Verdict:
-    """The verdict about a question; everything but the creation of a pod is let pass."""
+    """The verdict about a question; everything but the creation of a pod is allowed."""
     if question.operation not in ("CREATE", ""):
         return untouched(f"{question.operation} changes nothing about devices")
     if (question.kind.group, question.kind.kind) not in (("", "Pod"), ("", "")):
@@ -93,12 +93,12 @@ def decide(question: Question, judge: Judge) -> Verdict:
     try:
         return judge(pod, question.namespace)
     except Exception as error:
-        # A mistake of ours must not keep anybody's pod from being created.
+        # A bug of ours must not keep a pod from being created.
         return left_alone(f"internal error: {type(error).__name__}: {error}")
 
 
 def answer(review: Review, verdict: Verdict) -> bytes:
-    """The review that answers another."""
+    """The response to a review."""
     status = None
     if not verdict.allowed or verdict.message:
         reason = "" if verdict.allowed else _REASONS.get(verdict.code, "")

@@ -1,1 +1,1 @@
-"""Leader election by a Lease: who may write, until when, and what a replica does when it comes to lead."""
+"""Leader election by a Lease: which replica may write, until when, and what it does when it starts leading."""

@@ -1,4 +1,4 @@
-"""What a replica does when it comes to lead, and when it ceases to."""
+"""Callbacks of a replica that starts and stops leading."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class LeaderCallbacks(msgspec.Struct, frozen=True):
-    """What a door does for whoever finds out that it leads."""
+    """What a program does around leading; whoever watches the Lease calls it."""
 
     prepare: Callable[[], Awaitable[None]]
-    """List the cluster afresh."""
-    begin: Callable[[], None]
+    """List the cluster afresh; awaited before this replica leads."""
+    on_started_leading: Callable[[], None]
     """Decide from now on."""
-    cease: Callable[[], None]
+    on_stopped_leading: Callable[[], None]
     """Give up what was decided and is not being written yet."""
     is_idle: Callable[[], bool]
-    """Whether no write that was begun is without an answer."""
+    """Whether every write that was begun has its answer."""

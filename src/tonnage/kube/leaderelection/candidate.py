@@ -1,140 +1,141 @@
-"""A candidate for a Lease: when it takes and renews it, and until when it may write. Nothing here does I/O.
+"""The candidate for a Lease: when it acquires and renews it, and until when it may write. Nothing here does I/O.
 
-The rules are those of Kubernetes' own programs. Another's Lease is taken for run out when it was not seen to change for
-its whole duration, by our own clock; times that others wrote are never compared with it. Every write names the version
-that it replaces, so of several candidates one succeeds.
+The rules are those of client-go's leader election. A candidate takes another's Lease for expired when it has not seen
+it change for the whole lease duration, by its own clock; it never compares that clock with times that others wrote.
+Every write names the resourceVersion that it replaces, so one of several candidates succeeds.
 
-The holder writes nothing once its deadline has passed. That is shorter than the duration and counts from when it sent
-the last renewal that was answered, which is before anybody else can have seen it. Whoever finds the Lease run out
-therefore need not wait for the one before.
+The holder writes nothing once its renew deadline has passed. The deadline is shorter than the lease duration and counts
+from when the holder sent the last renewal that was answered, which is before anybody else can have seen it. The next
+holder therefore need not wait for the one before.
 """
 
 from math import inf
 
 import msgspec
 
-from tonnage.kube.leaderelection.lease import Lease, Record
+from tonnage.kube.leaderelection.lease import Lease, LeaseRecord
 
 JITTER = 1.2
-"""How much longer than the period the deadline must be at least, as with Kubernetes' own programs."""
+"""How many times the retry period the renew deadline must exceed, as in client-go."""
 
 
 class Durations(msgspec.Struct, frozen=True, kw_only=True):
-    """In seconds."""
+    """client-go's LeaseDuration, RenewDeadline and RetryPeriod, in seconds."""
 
-    lease: float = 9.0
-    """Others may take a Lease that was not renewed for so long."""
-    deadline: float = 6.0
-    """The holder writes nothing once it has not renewed it for so long."""
-    period: float = 1.0
-    """How often the Lease is renewed or looked at; also the least time in which a write is begun."""
+    lease_duration: float = 9.0
+    """Others may acquire a Lease that was not renewed for so long."""
+    renew_deadline: float = 6.0
+    """The holder writes nothing once it has not renewed the Lease for so long."""
+    retry_period: float = 1.0
+    """How often the Lease is renewed or read; also the least time that must be left to begin a write."""
 
     def problem(self) -> str:
         """Why these do not go together; empty if they do."""
-        lease, deadline, period = (f"({seconds:g}s)" for seconds in (self.lease, self.deadline, self.period))
-        if self.lease < 1 or self.lease != int(self.lease):
+        given = self.lease_duration, self.renew_deadline, self.retry_period
+        lease, deadline, period = (f"({seconds:g}s)" for seconds in given)
+        if self.lease_duration < 1 or self.lease_duration != int(self.lease_duration):
             return f"the lease duration {lease} must be whole seconds"
-        if self.deadline >= self.lease:
+        if self.renew_deadline >= self.lease_duration:
             return f"the renew deadline {deadline} must be shorter than the lease duration {lease}"
-        if self.period <= 0 or self.deadline <= self.period * JITTER:
+        if self.retry_period <= 0 or self.renew_deadline <= self.retry_period * JITTER:
             return f"the renew deadline {deadline} must be more than {JITTER} times the retry period {period}"
         return ""
 
 
 class Candidate:
-    """What one candidate knows of the Lease."""
+    """One candidate, with the Lease as it last observed it."""
 
     def __init__(self, identity: str, durations: Durations) -> None:
         self.identity = identity
-        """What no other process calls itself, now or before."""
+        """Unique among all processes, past ones included."""
         self._durations = durations
-        self._known = Record()
+        self._observed = LeaseRecord()
         self._is_doubtful = True
-        """Whether the Lease may be another than is known: nothing was seen yet, or a write got no answer."""
-        self._since = -inf
-        """When the Lease was first seen as it is."""
-        self._vacant = -inf
-        """A Lease that vanished under its holder is not made anew before this."""
-        self._sent = -inf
+        """Whether the Lease may differ from the observed one: none was read yet, or a write got no answer."""
+        self._observed_at = -inf
+        """When the Lease was first observed as it is."""
+        self._vacant_until = -inf
+        """A Lease that was deleted under its holder is not created anew before this."""
+        self._renewed_at = -inf
         """When the last renewal that was answered was sent."""
         self.term = 0
-        """Counts how often the Lease was taken, or renewed too late: everything must be made ready anew then."""
-        self._led = 0
+        """Counts how often the Lease was acquired, or renewed too late: the replica must prepare anew for each."""
+        self._led_term = 0
 
-    # -- what is seen and written
+    # -- reads and writes
 
-    def saw(self, record: Record, now: float) -> None:
-        """Take over an answer to the question how the Lease is."""
-        known, self._known = self._known.lease, record
+    def observe(self, record: LeaseRecord, now: float) -> None:
+        """Take in the answer to a read of the Lease."""
+        known, self._observed = self._observed.lease, record
         if record.lease != known:
-            self._since = now
-            if not record.version and known.holder not in ("", self.identity):
-                self._vacant = now + known.duration
+            self._observed_at = now
+            if not record.resource_version and known.holder not in ("", self.identity):
+                self._vacant_until = now + known.duration
         self._is_doubtful = False
         if not self.is_holder:
-            self._sent = -inf
+            self._renewed_at = -inf
 
-    def wrote(self, record: Record, sent: float, now: float) -> None:
-        """Take over the answer to a write of ours."""
-        known, self._known = self._known.lease, record
-        # Nobody could see a renewal that changed nothing.
+    def confirm(self, record: LeaseRecord, sent: float, now: float) -> None:
+        """Take in the answer to a write of the Lease."""
+        known, self._observed = self._observed.lease, record
+        # Other candidates cannot see a renewal that changed nothing.
         if record.lease != known:
-            if not self.left(now):
+            if not self.time_left(now):
                 self.term += 1
-            self._since, self._sent = now, sent
+            self._observed_at, self._renewed_at = now, sent
         self._is_doubtful = False
 
     def doubt(self) -> None:
         """A write was refused or not answered."""
         self._is_doubtful = True
 
-    # -- what to do
+    # -- the next write
 
     @property
-    def must_look(self) -> bool:
-        """Whether to look at the Lease before anything is written."""
+    def must_read(self) -> bool:
+        """Whether to read the Lease before writing it."""
         return self._is_doubtful or not self.is_holder
 
     @property
-    def version(self) -> str:
-        """The version that the next write replaces."""
-        return self._known.version
+    def resource_version(self) -> str:
+        """The resourceVersion that the next write replaces."""
+        return self._observed.resource_version
 
-    def wish(self, now: float, stamp: str) -> Lease | None:
-        """What to write, to renew the Lease or to take it; nothing while another holds it."""
-        known, duration = self._known.lease, int(self._durations.lease)
+    def desired(self, now: float, stamp: str) -> Lease | None:
+        """The Lease to write to renew or acquire it; None while another candidate holds it."""
+        known, duration = self._observed.lease, int(self._durations.lease_duration)
         if self.is_holder:
             return msgspec.structs.replace(known, lease_duration_seconds=duration, renew_time=stamp)
-        if now < (self._since + known.duration if known.holder else self._vacant):
+        if now < (self._observed_at + known.duration if known.holder else self._vacant_until):
             return None
-        transitions = (known.lease_transitions or 0) + 1 if self._known.version else 0
+        transitions = (known.lease_transitions or 0) + 1 if self._observed.resource_version else 0
         return Lease(self.identity, duration, transitions, renew_time=stamp, acquire_time=stamp)
 
-    def given_back(self, stamp: str) -> Lease:
-        """What to write to let others take the Lease at once."""
-        return msgspec.structs.replace(self._known.lease, holder_identity=None, renew_time=stamp)
+    def released(self, stamp: str) -> Lease:
+        """The Lease to write so that others may acquire it at once."""
+        return msgspec.structs.replace(self._observed.lease, holder_identity=None, renew_time=stamp)
 
-    # -- what follows
+    # -- leading
 
     @property
     def holder(self) -> str:
-        """Who holds the Lease as far as is known; empty if nobody does."""
-        return self._known.lease.holder
+        """The observed holder; empty if nobody holds the Lease."""
+        return self._observed.lease.holder
 
     @property
     def is_holder(self) -> bool:
-        """Whether this candidate holds the Lease as far as is known."""
+        """Whether this candidate is the observed holder."""
         return self.holder == self.identity
 
-    def left(self, now: float) -> float:
+    def time_left(self, now: float) -> float:
         """For how many seconds nobody else may write, whether or not this candidate is ready to lead."""
-        return max(0.0, self._sent + self._durations.deadline - now) if self.is_holder else 0.0
+        return max(0.0, self._renewed_at + self._durations.renew_deadline - now) if self.is_holder else 0.0
 
-    def lead(self, term: int) -> None:
-        """Everything is ready for leading in that term, if it is still the present one."""
+    def start_leading(self, term: int) -> None:
+        """Lead in that term, which the replica has prepared for, if it is still the present one."""
         if term == self.term:
-            self._led = term
+            self._led_term = term
 
     def may_write(self, now: float) -> float:
         """For how many seconds this candidate may still write; 0 unless it leads."""
-        return self.left(now) if self._led == self.term else 0.0
+        return self.time_left(now) if self._led_term == self.term else 0.0

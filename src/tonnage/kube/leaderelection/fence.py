@@ -1,4 +1,4 @@
-"""The fence: until when this process may write, and a client that keeps to it."""
+"""The fence that says until when this process may write, and the client that keeps to it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ class FencedError(KubeError):
 
 
 class FencedClient(Client):
-    """Another client, whose writes are begun only while they are allowed and get no more time than that."""
+    """A client that begins writes only while the fence allows them, and gives them no more time than that."""
 
     def __init__(self, client: Client, fence: Fence) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class FencedClient(Client):
         return self._client.server
 
     async def request(self, method: str, path: str, *, timeout: float = 30.0, **more: Any) -> bytes:
-        """As the other client does; FencedError if a write is not allowed now."""
+        """Send a request through the inner client; FencedError if the fence does not allow a write now."""
         if method == "GET":
             return await self._client.request(method, path, timeout=timeout, **more)
         left, least = self._fence()

@@ -1,4 +1,7 @@
-"""Keeping a Lease, in a thread of its own: a cycle may keep the event loop busy for longer than a Lease lasts."""
+"""The elector that acquires and renews a Lease, in a thread of its own.
+
+A scheduling cycle may keep the main event loop busy for longer than a Lease lasts.
+"""
 
 import asyncio
 import logging
@@ -16,13 +19,13 @@ from tonnage.model.timestamp import rfc3339_micro
 
 log = logging.getLogger(__name__)
 
-_GIVING_BACK = 1.0
+_RELEASE_TIMEOUT = 1.0
 _CONFLICT = 409
 """Another candidate was faster."""
 
 
-class Election(msgspec.Struct, frozen=True, kw_only=True):
-    """By which Lease replicas agree, and who this one is."""
+class LeaderElectionConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The Lease by which replicas agree who leads, and this replica's identity."""
 
     namespace: str
     name: str
@@ -31,38 +34,38 @@ class Election(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaderElector:
-    """Takes and renews a Lease whenever that is possible, while `run` runs; the rest may be asked by any thread."""
+    """Acquires and renews a Lease whenever that is possible, while `run` runs; all other methods are thread-safe."""
 
     def __init__(
         self,
         connect: Callable[[], Awaitable[Client]],
-        election: Election,
+        config: LeaderElectionConfig,
         clock: Callable[[], float],
         now: Callable[[], float],
     ) -> None:
         self._connect = connect
         """Opens a client for the thread's own event loop."""
-        self._election = election
+        self._config = config
         self._clock = clock
-        """Seconds that never go back; everything is decided by it."""
+        """A monotonic clock, which decides everything."""
         self._now = now
-        """Seconds since 1970, for what is written."""
+        """Seconds since 1970, for the times written into the Lease."""
         self._lock = threading.Lock()
-        self._candidate = Candidate(election.identity, election.durations)
+        self._candidate = Candidate(config.identity, config.durations)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
-        self._ends = self._gives_back = False
+        self._is_stopped = self._releases = False
         self.trouble = ""
-        """Why the Lease could not be written or looked at, empty while all is well."""
+        """Why the last read or write of the Lease failed; empty if it did not."""
 
     def __str__(self) -> str:
-        return f"{self._election.namespace}/{self._election.name}"
+        return f"{self._config.namespace}/{self._config.name}"
 
-    # -- asked by others
+    # -- for other threads
 
     @property
     def holder(self) -> str:
-        """Who holds the Lease as far as is known; empty if nobody does."""
+        """The observed holder; empty if nobody holds the Lease."""
         with self._lock:
             return self._candidate.holder
 
@@ -70,76 +73,78 @@ class LeaderElector:
     def term(self) -> int:
         """The term in which this process may lead; 0 if it may not."""
         with self._lock:
-            return self._candidate.term if self._candidate.left(self._clock()) else 0
+            return self._candidate.term if self._candidate.time_left(self._clock()) else 0
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this process may still write, and the least for which a write is begun."""
         with self._lock:
-            return self._candidate.may_write(self._clock()), self._election.durations.period
+            return self._candidate.may_write(self._clock()), self._config.durations.retry_period
 
-    def lead(self, term: int) -> bool:
-        """Everything is ready for leading in that term; whether it still lasts."""
+    def start_leading(self, term: int) -> bool:
+        """Lead in that term, which this replica has prepared for; False if the term is over."""
         with self._lock:
-            self._candidate.lead(term)
+            self._candidate.start_leading(term)
             return self._candidate.may_write(self._clock()) > 0
 
-    def end(self, give_back: bool) -> None:
-        """End `run`, with the Lease given back or left to run out."""
-        if self._ends:
+    def stop(self, release: bool) -> None:
+        """End `run`, with the Lease released or left to expire."""
+        if self._is_stopped:
             return
-        self._gives_back, self._ends = give_back, True
+        self._releases, self._is_stopped = release, True
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._wake.set)
 
     # -- the thread
 
-    def run(self, changed: Callable[[], None]) -> None:
-        """Keep the Lease until told to end; `changed` is called whenever something may have changed."""
-        asyncio.run(self._run(changed))
+    def run(self, on_change: Callable[[], None]) -> None:
+        """Keep the Lease until `stop`; `on_change` is called whenever the holder or the term may have changed."""
+        asyncio.run(self._run(on_change))
 
-    async def _run(self, changed: Callable[[], None]) -> None:
+    async def _run(self, on_change: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         client = await self._connect()
-        lease = LeaseStore(client, self._election.namespace, self._election.name)
+        lease = LeaseStore(client, self._config.namespace, self._config.name)
         try:
-            while not self._ends:
-                await self._step(lease)
-                changed()
+            while not self._is_stopped:
+                await self._try_acquire_or_renew(lease)
+                on_change()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._election.durations.period):
+                    async with asyncio.timeout(self._config.durations.retry_period):
                         await self._wake.wait()
-            if self._gives_back:
-                await self._give_back(lease)
+            if self._releases:
+                await self._release(lease)
         finally:
             await client.close()
 
-    async def _step(self, lease: LeaseStore) -> None:
-        """Look at the Lease if that is needed, then renew or take it if it is ours or nobody's."""
-        seconds = self._election.durations.deadline / 2
+    async def _try_acquire_or_renew(self, lease: LeaseStore) -> None:
+        """Read the Lease if need be, then renew it if this replica holds it, or acquire it if it is free."""
+        seconds = self._config.durations.renew_deadline / 2
         try:
-            if self._candidate.must_look:
+            if self._candidate.must_read:
                 seen = await lease.read(seconds)
                 with self._lock:
-                    self._candidate.saw(seen, self._clock())
+                    self._candidate.observe(seen, self._clock())
             sent = self._clock()
-            wish = self._candidate.wish(sent, self._stamp())
-            if wish is not None:
+            desired = self._candidate.desired(sent, self._stamp())
+            if desired is not None:
                 with self._lock:
                     self._candidate.doubt()
-                written = await lease.write(wish, self._candidate.version, seconds)
+                written = await lease.write(desired, self._candidate.resource_version, seconds)
                 with self._lock:
-                    self._candidate.wrote(written, sent, self._clock())
-            self._complain("")
+                    self._candidate.confirm(written, sent, self._clock())
+            self._report("")
         except KubeError as error:
             if not (isinstance(error, StatusError) and error.status == _CONFLICT):
-                self._complain(f"the lease {self} cannot be held or looked at: {error}")
+                self._report(f"the lease {self} cannot be held or looked at: {error}")
 
-    async def _give_back(self, lease: LeaseStore) -> None:
-        if self._candidate.must_look:
+    async def _release(self, lease: LeaseStore) -> None:
+        if self._candidate.must_read:
             return
         try:
-            await lease.write(self._candidate.given_back(self._stamp()), self._candidate.version, _GIVING_BACK)
+            await lease.write(
+                self._candidate.released(self._stamp()), self._candidate.resource_version, _RELEASE_TIMEOUT
+            )
             log.info("the lease %s is given back", self)
         except KubeError as error:
             log.warning("the lease %s could not be given back: %s", self, error)
@@ -147,8 +152,8 @@ class LeaderElector:
     def _stamp(self) -> str:
         return rfc3339_micro(self._now())
 
-    def _complain(self, trouble: str) -> None:
-        """Say once what is wrong."""
+    def _report(self, trouble: str) -> None:
+        """Log a failure once, not at each retry."""
         if trouble and trouble != self.trouble:
             log.warning("%s", trouble)
         self.trouble = trouble

@@ -1,7 +1,7 @@
-"""Leading: taking over from whoever led before, and standing by while another leads.
+"""The leadership of a replica by a Lease of its own: when it starts leading, stops, and stands by.
 
-One that comes to lead lists the cluster afresh and only then decides. One that cannot renew the Lease in time leads no
-longer, whether or not another does, and stands by with its picture kept current.
+A replica that acquires the Lease lists the cluster afresh and only then decides. One that cannot renew the Lease in
+time stops leading, whether or not another leads, and stands by with its informer running.
 """
 
 import asyncio
@@ -16,31 +16,31 @@ from tonnage.kube.leaderelection.leaderelector import LeaderElector
 
 log = logging.getLogger(__name__)
 
-LAST_WRITES = 1.5
-"""Seconds at the end for writes that were begun; if one takes longer, the Lease is not given back but runs out."""
-_LAST_SECONDS = 5.0
-_MOMENT = 0.02
+DRAIN_SECONDS = 1.5
+"""Seconds at the end for writes that were begun; if one takes longer, the Lease is not released but expires."""
+_RESIGN_SECONDS = 5.0
+_POLL_SECONDS = 0.02
 
 
 class Leadership:
-    """Whether this process leads, for as long as `run` runs; always, if there is no Lease to be kept."""
+    """Whether this process leads, while `run` runs; always, if there is no elector."""
 
     def __init__(self, elector: LeaderElector | None, callbacks: LeaderCallbacks) -> None:
         self._elector = elector
         self._callbacks = callbacks
         self._holder = ""
         self._term = 0
-        """The term for which taking over was begun; 0 while this process may not lead."""
-        self.since = inf
-        """When the Lease was seen to be this process's, for the present term."""
-        self.has_looked = asyncio.Event()
-        """Set once it is known who leads."""
-        self._turning: asyncio.Task[None] | None = None
-        self.led = asyncio.Event()
-        """Set while this process leads, as far as it has noticed; `fence` says how it is."""
+        """The term that this process leads in or prepares for; 0 while it may not lead."""
+        self.acquired_at = inf
+        """When the present term was observed to have begun."""
+        self.has_observed = asyncio.Event()
+        """Set once the Lease was observed."""
+        self._role_change: asyncio.Task[None] | None = None
+        self.leading = asyncio.Event()
+        """Set while this process leads, as far as the event loop knows; `fence` is exact."""
         self._is_resigning = False
-        self._news = asyncio.Event()
-        self._ended = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._stopped = asyncio.Event()
 
     @property
     def leads(self) -> bool:
@@ -48,76 +48,76 @@ class Leadership:
         left, least = self.fence()
         return left >= least
 
-    async def until_it_may_decide(self) -> None:
-        """Wait until this process leads; also for a Lease that is late to be renewed and not lost yet."""
+    async def until_leading(self) -> None:
+        """Wait until this process leads; also while the renewal of its Lease is late."""
         while not self.leads:
-            await self.led.wait()
-            await asyncio.sleep(_MOMENT)
+            await self.leading.wait()
+            await asyncio.sleep(_POLL_SECONDS)
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this process may still write, and the least for which a write is begun."""
-        if not self.led.is_set():
+        if not self.leading.is_set():
             return 0.0, inf
         return always() if self._elector is None else self._elector.fence()
 
     @property
     def trouble(self) -> str:
-        """Why the Lease cannot be held or looked at; empty while all is well."""
+        """Why the last read or write of the Lease failed; empty if it did not."""
         return "" if self._elector is None else self._elector.trouble
 
     async def run(self) -> None:
         """Lead whenever that is possible, until told to resign."""
         try:
-            await (self._alone() if self._elector is None else self._among_others(self._elector))
+            await (self._run_alone() if self._elector is None else self._run_elected(self._elector))
         finally:
-            self._turn(None)
-            self._ended.set()
+            self._change_role(None)
+            self._stopped.set()
 
     async def resign(self) -> None:
-        """Decide nothing more, let writes that were begun end, and let another lead."""
+        """Stop leading, let writes that were begun end, and release the Lease."""
         self._is_resigning = True
-        self._news.set()
+        self._changed.set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_SECONDS):
-                await self._ended.wait()
+            async with asyncio.timeout(_RESIGN_SECONDS):
+                await self._stopped.wait()
 
-    async def _alone(self) -> None:
-        self.has_looked.set()
+    async def _run_alone(self) -> None:
+        self.has_observed.set()
         taking_over = asyncio.create_task(self._take_over(None, 0))
-        taking_over.add_done_callback(lambda _: self._news.set())
-        self._turn(taking_over)
+        taking_over.add_done_callback(lambda _: self._changed.set())
+        self._change_role(taking_over)
         while not self._is_resigning:
-            await self._news.wait()
-            self._news.clear()
-            self._look_for_mistake()
-        await self._are_writes_over()
+            await self._changed.wait()
+            self._changed.clear()
+            self._raise_failure()
+        await self._drain_writes()
 
-    async def _among_others(self, elector: LeaderElector) -> None:
+    async def _run_elected(self, elector: LeaderElector) -> None:
         loop = asyncio.get_running_loop()
 
-        def changed() -> None:
-            loop.call_soon_threadsafe(self._news.set)
+        def on_change() -> None:
+            loop.call_soon_threadsafe(self._changed.set)
 
-        keeping = asyncio.create_task(asyncio.to_thread(elector.run, changed))
-        keeping.add_done_callback(lambda _: self._news.set())
+        renewal = asyncio.create_task(asyncio.to_thread(elector.run, on_change))
+        renewal.add_done_callback(lambda _: self._changed.set())
         try:
-            while not self._is_resigning and not keeping.done():
-                await self._news.wait()
-                self._news.clear()
-                self._follow(elector)
-            are_over = await self._are_writes_over()
+            while not self._is_resigning and not renewal.done():
+                await self._changed.wait()
+                self._changed.clear()
+                self._observe(elector)
+            are_over = await self._drain_writes()
             if not are_over:
                 log.warning("writes without an answer are left; the lease is not given back but runs out")
-            elector.end(give_back=are_over)
-            await keeping
+            elector.stop(release=are_over)
+            await renewal
         finally:
-            elector.end(give_back=False)
+            elector.stop(release=False)
 
-    def _follow(self, elector: LeaderElector) -> None:
-        """Change roles if the Lease says so."""
-        self._look_for_mistake()
+    def _observe(self, elector: LeaderElector) -> None:
+        """Start or stop leading if the Lease has another term."""
+        self._raise_failure()
         holder, term = elector.holder, elector.term
-        self.has_looked.set()
+        self.has_observed.set()
         if holder != self._holder:
             self._holder = holder
             log.info("the lease %s is held by %s", elector, holder or "nobody")
@@ -125,39 +125,39 @@ class Leadership:
             return
         if self._term:
             log.warning("this replica leads no longer%s", f": {self.trouble}" if self.trouble else "")
-        self._term, self.since = term, time.monotonic()
-        self._turn(asyncio.create_task(self._take_over(elector, term)) if term else None)
+        self._term, self.acquired_at = term, time.monotonic()
+        self._change_role(asyncio.create_task(self._take_over(elector, term)) if term else None)
 
-    def _look_for_mistake(self) -> None:
-        """One in taking over ends the process, so that another leads."""
-        if self._turning is not None and self._turning.done():
-            self._turning.result()
+    def _raise_failure(self) -> None:
+        """A failure in taking over ends the process, so that another replica leads."""
+        if self._role_change is not None and self._role_change.done():
+            self._role_change.result()
 
-    def _turn(self, work: asyncio.Task[None] | None) -> None:
-        """Stop leading, and begin what makes it possible again."""
-        if self._turning is not None:
-            self._turning.cancel()
-        self._turning = work
-        if self.led.is_set():
-            self.led.clear()
-            self._callbacks.cease()
+    def _change_role(self, work: asyncio.Task[None] | None) -> None:
+        """Stop leading, and start taking over if there is a task for it."""
+        if self._role_change is not None:
+            self._role_change.cancel()
+        self._role_change = work
+        if self.leading.is_set():
+            self.leading.clear()
+            self._callbacks.on_stopped_leading()
 
     async def _take_over(self, elector: LeaderElector | None, term: int) -> None:
         started = time.monotonic()
         await self._until_idle()
         await self._callbacks.prepare()
         if elector is not None:
-            if not elector.lead(term):
+            if not elector.start_leading(term):
                 return
             log.info("this replica leads, %.1f s after it took the lease", time.monotonic() - started)
-        self.led.set()
-        self._callbacks.begin()
+        self.leading.set()
+        self._callbacks.on_started_leading()
 
-    async def _are_writes_over(self) -> bool:
-        """Begin nothing more; whether everything that was begun ends soon."""
-        self._turn(None)
+    async def _drain_writes(self) -> bool:
+        """Begin no write; True if all writes that were begun have their answer in time."""
+        self._change_role(None)
         try:
-            async with asyncio.timeout(LAST_WRITES):
+            async with asyncio.timeout(DRAIN_SECONDS):
                 await self._until_idle()
         except TimeoutError:
             return False
@@ -165,4 +165,4 @@ class Leadership:
 
     async def _until_idle(self) -> None:
         while not self._callbacks.is_idle():
-            await asyncio.sleep(_MOMENT)
+            await asyncio.sleep(_POLL_SECONDS)

@@ -1,7 +1,7 @@
-"""A Lease: who leads, as the candidates for it have written down.
+"""The Lease that candidates agree by, and its reads and writes on the API server.
 
-It is asked for again and again rather than watched. An answer to a question says how things were after the question was
-asked; news that arrives by a watch may be of any age, and nobody could say until when it may be acted on.
+Replicas read it again and again rather than watch it. An answer says how the Lease was after the question was asked; a
+watch event may be of any age, so nobody could say until when a replica may act on it.
 """
 
 import time
@@ -18,13 +18,13 @@ _USUAL_DURATION = 15
 
 
 def since_boot() -> float:
-    """Seconds that never go back, and go on while the machine is suspended where the system can tell."""
+    """A monotonic clock in seconds, which counts the time of a suspend too where the system can tell."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Lease(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """What a Lease says; one that is not there says nothing."""
+    """The spec of a Lease; of one that does not exist, all fields are empty."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -34,20 +34,20 @@ class Lease(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
     @property
     def holder(self) -> str:
-        """Who holds it; empty if nobody does."""
+        """The holder's identity; empty if nobody holds the Lease."""
         return self.holder_identity or ""
 
     @property
     def duration(self) -> float:
-        """Seconds without renewal after which others may take it."""
+        """Seconds without renewal after which others may acquire the Lease."""
         return float(self.lease_duration_seconds or _USUAL_DURATION)
 
 
-class Record(msgspec.Struct, gc=False, frozen=True):
-    """A Lease with its version in the API server; without one it is not there."""
+class LeaseRecord(msgspec.Struct, gc=False, frozen=True):
+    """A Lease with its resourceVersion, which is empty if the Lease does not exist."""
 
     lease: Lease = Lease()
-    version: str = ""
+    resource_version: str = ""
 
 
 class _Meta(msgspec.Struct, gc=False, frozen=True, rename="camel"):
@@ -60,7 +60,7 @@ class _Object(msgspec.Struct, gc=False, frozen=True):
 
 
 class LeaseStore:
-    """One Lease in the API server."""
+    """One Lease on the API server."""
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self._client = client
@@ -71,21 +71,21 @@ class LeaseStore:
     def __str__(self) -> str:
         return f"{self._namespace}/{self.name}"
 
-    async def read(self, timeout: float) -> Record:
-        """The Lease as it is now; KubeError if that cannot be found out."""
+    async def read(self, timeout: float) -> LeaseRecord:
+        """The Lease as it is now; KubeError if it cannot be read."""
         try:
             return self._record(await self._client.get(f"{self._leases}/{self.name}", timeout=timeout))
         except StatusError as error:
             if error.status == _NOT_FOUND:
-                return Record()
+                return LeaseRecord()
             raise
 
-    async def write(self, lease: Lease, version: str, timeout: float) -> Record:
-        """Say something else, if the Lease still has that version; else, or if it cannot be said, KubeError."""
+    async def write(self, lease: Lease, resource_version: str, timeout: float) -> LeaseRecord:
+        """Replace the Lease if it still has that resourceVersion; KubeError otherwise."""
         metadata = {"name": self.name, "namespace": self._namespace}
         body: dict[str, object] = {"metadata": metadata, "spec": msgspec.to_builtins(lease)}
-        if version:
-            metadata["resourceVersion"] = version
+        if resource_version:
+            metadata["resourceVersion"] = resource_version
             path = f"{self._leases}/{self.name}"
             answer = await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=timeout)
         else:
@@ -93,9 +93,9 @@ class LeaseStore:
             answer = await self._client.request("POST", self._leases, body=body, timeout=timeout)
         return self._record(answer)
 
-    def _record(self, body: bytes) -> Record:
+    def _record(self, body: bytes) -> LeaseRecord:
         try:
             found = decode(body, _Object)
         except WireError as error:
             raise KubeError(f"the lease {self} cannot be read: {error.path}: {error.message}") from error
-        return Record(found.spec, found.metadata.resource_version)
+        return LeaseRecord(found.spec, found.metadata.resource_version)

@@ -1,1 +1,1 @@
-"""The literature's baselines, for comparison."""
+"""Baselines: placement policies that the literature compares others with."""

@@ -1,50 +1,47 @@
-"""What the baselines of the literature have in common: a node's cards as one amount, and the fullest card first.
+"""Free CPU and cards of nodes, as the literature's baselines measure them.
 
-They were published for nodes of up to 128 processors and 8 cards, by which they compare amounts. Cards are counted in
-thousandths here, as there.
+The baselines were published for nodes of up to 128 CPUs and 8 cards and normalize by those sizes. Cards count in
+thousandths, as in the publications.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, Array, Columns, Nodes
-from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE, DeviceRequest
 from tonnage.model.resources import CPU
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
-from tonnage.plugins.helpers.trial import lasting_requests
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 MILLI = 1_000
-"""Thousandths of a card or a processor."""
+"""Thousandths of a card or a CPU."""
 LARGE_CPU, LARGE_GPUS = 128 * MILLI, 8 * MILLI
-"""Processors and cards of a large node."""
+"""CPU and cards of a large node."""
 
 
 class FreeAmounts:
-    """What is free on nodes, and what a pod asks for, in thousandths of processors and of cards."""
+    """Free amounts of nodes and requests of pods, in thousandths of CPUs and cards."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._shares = CardShares(columns)
 
     def shares(self, nodes: Nodes) -> Array:
-        """What is free of each card, as (cards, nodes)."""
+        """The free part of each card, as (cards, nodes)."""
         return self._shares.of(nodes.cards) * MILLI // WHOLE
 
     def gpus(self, nodes: Nodes) -> Array:
-        """What is free of all cards of each node."""
+        """The sum of the free parts of each node's cards."""
         result: Array = np.add.reduce(self.shares(nodes), axis=0)
         return result
 
     def cpu(self, nodes: Nodes) -> Array:
-        """Free processors of each node."""
+        """The free CPU of each node."""
         result: Array = nodes.free[self._columns.resources[CPU]]
         return result
 
     def asked_share(self, request: DeviceRequest, nodes: Nodes) -> Array:
-        """What a request takes of a card of each node, its first one standing for all."""
+        """The part of a card that a request takes on each node, measured by the node's first card."""
         total = nodes.cards.total[:, 0]
         memory, cores = np.maximum(total[MEMORY], 1), np.maximum(total[CORES], 1)
         share: Array = np.maximum(request.memory_on(total[MEMORY]) * MILLI // memory, request.cores * MILLI // cores)
@@ -55,20 +52,5 @@ class FreeAmounts:
         return result
 
     def asked_gpus(self, task: Task, nodes: Nodes) -> Array | int:
-        """What a pod takes of the cards of each node."""
+        """The cards that a pod takes on each node."""
         return sum([self.asked_share(request, nodes) * request.count for request in lasting_requests(task)])
-
-
-def fullest_first(
-    task: Task, request: DeviceRequest, node: NodeState, free: Sequence[Sequence[int]], fitting: Sequence[int]
-) -> Sequence[float]:
-    """The less is free of a card, the better."""
-    return [-free_share(node, free, card) for card in fitting]
-
-
-def free_share(node: NodeState, free: Sequence[Sequence[int]], card: int) -> float:
-    """The free part of a card that takes pods."""
-    device = node.devices[card]
-    of_memory = free[MEMORY][card] / device.memory if device.memory else 1.0
-    of_cores = free[CORES][card] / device.cores if device.cores else 1.0
-    return min(of_memory, of_cores)

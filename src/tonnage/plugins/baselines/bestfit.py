@@ -1,7 +1,7 @@
-"""Best fit, a baseline of the literature: the node on which the least is left over.
+"""Best fit, a baseline of the literature: the pod goes to the node with the least left over.
 
-A node scores the whole part of 100 × (1 − (processors left / 128 + cards left / 8) / 2). A part of a card is taken from
-the fullest card that it fits on.
+A node scores the integer part of 100 × (1 − (CPU left / 128 + cards left / 8) / 2). A part of a card comes from the
+fullest card that it fits on.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import cpu_of, needs_of
+from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import cpu_of, needs_of
 
 
-class BestFit(Plugin):
-    """Prefers nodes that are the fuller once the pod is there."""
+class BestFit(Plugin, trusted=True):
+    """Prefers the nodes that are fullest once the pod is placed."""
 
     name = "best-fit"
 

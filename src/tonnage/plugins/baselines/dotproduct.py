@@ -1,8 +1,8 @@
-"""The dot product, a baseline of the literature (Tetris): the node whose free amounts and the pod's line up the least.
+"""The dot product (Tetris), a baseline of the literature: nodes whose free vector aligns least with the pod's.
 
-Processors in parts of 128 and cards in parts of 8 make a vector of what is free on a node and one of what a pod asks
-for. A node scores the whole part of 100 × (1 − their dot product / 2). A part of a card is taken from the fullest card
-that it fits on.
+CPU as a fraction of 128 and cards as a fraction of 8 form a vector of what is free on a node and one of what the pod
+asks for. A node scores the integer part of 100 × (1 − their dot product / 2). A part of a card comes from the fullest
+card that it fits on.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import cpu_of, needs_of
+from tonnage.plugins.baselines._freeamounts import LARGE_CPU, LARGE_GPUS, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import cpu_of, needs_of
 
 
-class DotProduct(Plugin):
+class DotProduct(Plugin, trusted=True):
     """Prefers nodes that have little of what the pod asks much of."""
 
     name = "dot-product"

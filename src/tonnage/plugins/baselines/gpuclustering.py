@@ -1,7 +1,7 @@
-"""GPU clustering, a baseline of the literature: pods that want equally many cards stay among themselves.
+"""GPU clustering, a baseline of the literature: pods that ask for the same number of cards share nodes.
 
-Pods with cards are of kinds: a part of a card, one card, two cards, and so on. A node scores, in bands of 25 points
-that grow with how much of 8 cards is not free there:
+Pods with cards form kinds: a part of a card, one card, two cards, and so on. A node scores in bands of 25 points;
+within a band the score grows with the part of 8 cards that is in use:
 
 | the node's pods with cards | score |
 |---|---|
@@ -22,25 +22,25 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import LARGE_GPUS, MILLI, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import lasting_requests
+from tonnage.plugins.baselines._freeamounts import LARGE_GPUS, MILLI, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 _BAND = 25
 _PART = 1
-"""The bit of pods that take a part of one card; those that take whole cards have the bit of their number."""
+"""The bit of pods that take a part of one card; pods with whole cards have the bit of their number."""
 _MOST_CARDS = 62
 """Pods with more cards than this count as one kind."""
 
 
-class GpuClustering(Plugin):
-    """Prefers nodes that hold only pods of the same kind, and fuller ones."""
+class GpuClustering(Plugin, trusted=True):
+    """Prefers nodes that hold only pods of the same kind, then fuller ones."""
 
     name = "gpu-clustering"
 
     def on_session_open(self, session: Session) -> None:
         self._free = FreeAmounts(session.cluster.columns)
-        self._kinds = KindsOnNodes(session.cluster)
+        self._kinds = PodKindsByNode(session.cluster)
         session.add_batch_node_order(self._score, key=lasting_requests)
         session.add_gpu_order(fullest_first, key=every_task)
 
@@ -57,8 +57,8 @@ class GpuClustering(Plugin):
         return score
 
 
-class KindsOnNodes:
-    """The kinds of pods with cards on each node, as bits of a number; only nodes that changed are looked at again."""
+class PodKindsByNode:
+    """The kinds of pods with cards on each node, as a bit set; only changed nodes are recomputed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -91,7 +91,7 @@ def _bits_of(state: NodeState) -> int:
 
 
 def _is_part(state: NodeState, held: CardUse) -> bool:
-    """Whether a pod leaves something of its card to others."""
+    """Whether a pod holds only a part of its card."""
     position = state.positions.get(held.uuid)
     if position is None:
         return False

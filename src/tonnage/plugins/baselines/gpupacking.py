@@ -6,7 +6,7 @@
 | idle cards of a node with cards in use | 50 − the number of them, at least 33 |
 | cards of a node whose cards are all idle | 33 − the number of its cards, at least that number |
 
-All numbers are whole. Pods without cards are not scored.
+All scores are integers. Pods without cards are not scored.
 """
 
 import numpy as np
@@ -16,16 +16,16 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import MILLI, FreeAmounts, fullest_first
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.trial import lasting_requests
+from tonnage.plugins.baselines._freeamounts import MILLI, FreeAmounts
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.podneeds import lasting_requests
 
 _MOST, _HALF, _THIRD = 100, 50, 33
 _UNFIT = 2 * MILLI
 
 
-class GpuPacking(Plugin):
-    """Prefers to open neither a card nor a node."""
+class GpuPacking(Plugin, trusted=True):
+    """Prefers not to open another card or node."""
 
     name = "gpu-packing"
 

@@ -1,7 +1,6 @@
-"""Random placement, a baseline of the literature: any node that fits, and any of its cards that fit.
+"""Random placement, a baseline of the literature: any node that fits, and any of its cards.
 
-Chance is a hash of the seed, the pod and the node, so that the same input gives the same output: who knows nothing of
-the hash cannot tell it from chance.
+The random order is a hash of the seed, the pod and the node, so that the same input gives the same output.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.gpus.gpupack import every_task
+from tonnage.plugins.helpers.cardorder import every_task
 from tonnage.plugins.helpers.hashes import hash_of
 
 _MOST = 100.0
@@ -22,13 +21,13 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """The multipliers of splitmix64."""
 
 
-class RandomPlacement(Plugin):
+class RandomPlacement(Plugin, trusted=True):
     """Scores nodes and cards by a hash."""
 
     name = "random"
 
     class Arguments(PluginArguments):
-        """Another seed is another order for every pod."""
+        """Another seed gives every pod another order."""
 
         seed: int = 0
 
@@ -56,7 +55,7 @@ class RandomPlacement(Plugin):
 
 
 def _between_0_and_1(numbers: Array) -> Array:
-    """Numbers that look drawn at random, one for each 64-bit number."""
+    """A pseudo-random number in [0, 1) for each 64-bit number."""
     mixed = (numbers ^ (numbers >> np.uint64(30))) * _MIX[0]
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
     mixed ^= mixed >> np.uint64(31)

@@ -1,1 +1,1 @@
-"""Plugins that keep pods off nodes."""
+"""Filter plugins: the rules that keep pods off nodes."""

@@ -1,4 +1,4 @@
-"""Claims of pods: whether they can be used at all, and which volume each of them is or may become."""
+"""Persistent volume claims of pods: whether they are usable, and which volume each has or may get."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ _FILESYSTEM = "Filesystem"
 
 
 class Claims:
-    """What is known of claims and volumes."""
+    """The known claims and volumes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -31,25 +31,25 @@ class Claims:
 
     @property
     def are_given(self) -> bool:
-        """Whether claims are known at all, so that one that is not known is missing."""
+        """Whether any claims are given, so that an unknown one is missing."""
         return bool(self._known.claims)
 
     def of(self, task: Task) -> Iterator[PersistentVolumeClaim]:
-        """The claims of a pod that are known."""
+        """The known claims of a pod."""
         for key in task.rules.claims if task.rules is not None else ():
             claim = self._known.claims.get(key)
             if claim is not None:
                 yield claim
 
     def volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that a claim has, if both are known."""
+        """The volume that a claim is bound to, if it is known."""
         return self._known.volumes.get(claim.spec.volumeName or "")
 
     def storage_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         return self._known.classes.get(claim.spec.storageClassName or "")
 
     def driver(self, key: str) -> str:
-        """The driver of the volume that a claim has or will have; empty if it has none that counts."""
+        """The CSI driver of the volume that a claim has or will get; empty if it has none that counts."""
         claim = self._known.claims.get(key)
         if claim is None:
             return ""
@@ -60,7 +60,7 @@ class Claims:
         return found.provisioner if found is not None else ""
 
     def refusal(self, task: Task) -> Reason | None:
-        """Why no node will do, whatever it is like."""
+        """Why the pod cannot run on any node."""
         if not self.are_given or task.rules is None:
             return None
         for key in task.rules.claims:
@@ -105,7 +105,7 @@ class Claims:
         return None
 
     def free_volumes(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
-        """Volumes that nobody has and that the claim would take."""
+        """Unbound volumes that match the claim."""
         wanted, spec = _storage(claim.spec.resources.requests), claim.spec
         try:
             selector = requirements(spec.selector) if spec.selector is not None else ()
@@ -127,7 +127,7 @@ class Claims:
 
 
 def _storage(amounts: dict[str, str | int | float] | None) -> int:
-    """How much storage is meant; nothing if that cannot be read."""
+    """The amount of storage; 0 if it cannot be read."""
     try:
         return amount(_STORAGE, (amounts or {}).get(_STORAGE, 0))
     except QuantityError:

@@ -1,4 +1,4 @@
-"""Ports of the node: two pods cannot have the same one."""
+"""Host ports: two pods of a node cannot use the same one."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ REASONS = ("HostPortConflict",)
 
 
 class HostPorts:
-    """Keeps pods off nodes on which a port that they need is in use."""
+    """Rejects nodes on which a host port of the pod is in use."""
 
     reasons = REASONS
 
@@ -30,7 +30,7 @@ class HostPorts:
                     taken = here if taken is None else taken | here
         return None if taken is None else taken.astype(np.uint8)
 
-    def sentence(self, task: Task, row: int, code: int) -> str:
+    def message(self, task: Task, row: int, code: int) -> str:
         assert task.rules is not None
         name = self._cluster.states[row].name
         for port in task.rules.ports:
@@ -41,14 +41,14 @@ class HostPorts:
         return f"{name}: a port that the pod needs is in use"
 
     def _in_the_way(self, port: HostPort) -> dict[str, NodeCounts]:
-        """Who uses a port, by address; one address that stands for all gets in the way of every other."""
+        """The users of a port by address; the wildcard address conflicts with every other."""
         by_address = self._cluster.placed.ports.get((port.protocol, port.port), {})
         if port.address == ANY_ADDRESS:
             return by_address
         return {address: counts for address, counts in by_address.items() if address in (port.address, ANY_ADDRESS)}
 
     def _user(self, node: str, port: HostPort) -> str:
-        spots = self._cluster.placed.spots
+        spots = self._cluster.placed.pods
         for key in self._cluster.nodes[node].holdings:
             spot = spots.get(key)
             if spot is not None and spot[0].rules is not None and port in spot[0].rules.ports:

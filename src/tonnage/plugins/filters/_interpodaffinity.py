@@ -1,8 +1,8 @@
-"""Required pod affinity and anti-affinity: the pods that a pod must be near or far from, and those that repel it.
+"""Inter-pod affinity: required affinity and anti-affinity of a pod, and the anti-affinity of others to it.
 
-A pod's affinity is met where, for each of its terms, some pod that all terms mean runs in the node's domain. If there
-is no such pod anywhere, a pod that its own terms mean may be the first. Anti-affinity works both ways: that of pods
-with a node keeps others off their domains too.
+A node meets a pod's affinity if, for each term, its domain runs a pod that matches all terms. If no such pod runs
+anywhere, a pod that matches its own terms may be the first. Anti-affinity works both ways: placed pods keep matching
+pods off their domains too.
 """
 
 from collections.abc import Hashable
@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.podindex import Meant, NodeCounts
+from tonnage.cluster.podindex import NodeCounts, SelectedPods
 from tonnage.cluster.podrules import PodRules, PodTerm
 from tonnage.cluster.task import Task
 from tonnage.plugins.helpers.labeldomains import LabelDomains
@@ -23,26 +23,26 @@ _NONE = np.int64(0)
 
 
 class InterPodAffinity:
-    """Keeps pods where their neighbours are those that they, and the neighbours, accept."""
+    """Rejects nodes where the pod's affinity is unmet, or where its own or a placed pod's anti-affinity matches."""
 
     reasons = REASONS
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._placed = cluster.placed
-        self._repelling = cluster.placed.repelling
+        self._repelling = cluster.placed.anti_affinity
 
     def key(self, task: Task) -> Hashable:
-        """What of a pod without rules of its own matters: which rules of others mean it."""
+        """The key of a pod without rules of its own: the carried anti-affinity rules that match it."""
         return self._repelling.about(task).numbers if self._repelling.carried else ()
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
         rules, codes = task.rules, None
         if rules is not None and (rules.affinity or rules.anti):
             codes = np.zeros(self._cluster.columns.size, np.uint8)
-            # What is said first counts, so it is written last.
+            # The first reason counts, so it is written last.
             for term in rules.anti:
-                conflict = self._near(term, Meant((term.selector,)))
+                conflict = self._near(term, SelectedPods((term.selector,)))
                 if conflict is not None:
                     codes[conflict] = _TOGETHER
             if rules.affinity:
@@ -55,62 +55,62 @@ class InterPodAffinity:
         codes[repelled & (codes == 0)] = _REPELLED
         return codes
 
-    def _near(self, term: PodTerm, meant: Meant) -> Array | None:
-        """True for nodes with a pod in their domain that is meant; nothing if there is none anywhere."""
+    def _near(self, term: PodTerm, meant: SelectedPods) -> Array | None:
+        """True for nodes with a matching pod in their domain; nothing if no pod matches."""
         counts = self._placed.counts(meant)
         if not counts:
             return None
         return np.asarray(LabelDomains(self._cluster, term.topology).spread_out(self._placed.column(counts)) > _NONE)
 
     def _accepted(self, task: Task, rules: PodRules) -> Array:
-        """True for nodes on which the pod's affinity is met."""
-        meant = Meant(tuple([term.selector for term in rules.affinity]))
+        """True for nodes that meet the pod's affinity."""
+        meant = SelectedPods(tuple([term.selector for term in rules.affinity]))
         near = [self._near(term, meant) for term in rules.affinity]
         found = [part for part in near if part is not None and part.any()]
         if len(found) == len(near):
             return np.asarray(np.logical_and.reduce(found))
-        if found or not self._placed.means(meant, task):
+        if found or not self._placed.selects(meant, task):
             return np.zeros(self._cluster.columns.size, np.bool_)
         inside = [LabelDomains(self._cluster, term.topology).inside for term in rules.affinity]
         return np.asarray(np.logical_and.reduce(inside))
 
     def _repelled(self, task: Task) -> Array | None:
-        """True for nodes in a domain with a pod that wants to be far from this one."""
+        """True for nodes in a domain with a pod whose anti-affinity matches this one."""
         if not self._repelling.carried:
             return None
         by_topology: dict[str, Array] = {}
-        for wish, counts in self._repelling.about(task).rules:
-            column, before = self._placed.column(counts), by_topology.get(wish.term.topology)
-            by_topology[wish.term.topology] = column if before is None else before + column
+        for carried, counts in self._repelling.about(task).terms:
+            column, before = self._placed.column(counts), by_topology.get(carried.term.topology)
+            by_topology[carried.term.topology] = column if before is None else before + column
         repelled: Array | None = None
         for topology, column in by_topology.items():
             here = LabelDomains(self._cluster, topology).spread_out(column) > _NONE
             repelled = here if repelled is None else repelled | here
         return repelled
 
-    # -- sentences
+    # -- messages
 
-    def sentence(self, task: Task, row: int, code: int) -> str:
+    def message(self, task: Task, row: int, code: int) -> str:
         name = self._cluster.states[row].name
         if code == _APART and task.rules is not None:
             return f"{name}: {self._why_apart(row, task.rules)}"
         if code == _TOGETHER and task.rules is not None:
             for term in task.rules.anti:
-                meant = Meant((term.selector,))
+                meant = SelectedPods((term.selector,))
                 there = self._first_near(row, term, self._placed.counts(meant))
                 for other in self._pods(there):
-                    if self._placed.means(meant, other):
+                    if self._placed.selects(meant, other):
                         return f"{name}: {self._where(there, term, other)}, which the pod's anti-affinity excludes"
-        for wish, counts in self._repelling.about(task).rules:
-            there = self._first_near(row, wish.term, counts)
+        for carried, counts in self._repelling.about(task).terms:
+            there = self._first_near(row, carried.term, counts)
             for other in self._pods(there):
-                if other.rules is not None and wish.term in other.rules.anti:
-                    return f"{name}: {self._where(there, wish.term, other)}, whose anti-affinity excludes this pod"
+                if other.rules is not None and carried.term in other.rules.anti:
+                    return f"{name}: {self._where(there, carried.term, other)}, whose anti-affinity excludes this pod"
         return f"{name}: anti-affinity excludes it"
 
     def _why_apart(self, row: int, rules: PodRules) -> str:
         labels = self._cluster.states[row].node.labels
-        meant = Meant(tuple([term.selector for term in rules.affinity]))
+        meant = SelectedPods(tuple([term.selector for term in rules.affinity]))
         near = [self._near(term, meant) for term in rules.affinity]
         for term, part in zip(rules.affinity, near, strict=True):
             if term.topology not in labels:
@@ -120,7 +120,7 @@ class InterPodAffinity:
         return "none of the pods that the pod must be near runs anywhere, and the pod is not one of them itself"
 
     def _first_near(self, row: int, term: PodTerm, counts: NodeCounts) -> NodeState | None:
-        """The first node with a counted pod in the domain of a node."""
+        """The first node in a node's domain with a counted pod."""
         numbers = LabelDomains(self._cluster, term.topology).numbers
         if not numbers[row]:
             return None
@@ -128,7 +128,7 @@ class InterPodAffinity:
         return self._cluster.states[rows[0]] if len(rows) else None
 
     def _pods(self, node: NodeState | None) -> list[Task]:
-        spots = self._placed.spots
+        spots = self._placed.pods
         return [] if node is None else [spots[key][0] for key in node.holdings if key in spots]
 
     @staticmethod

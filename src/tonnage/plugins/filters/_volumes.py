@@ -1,7 +1,7 @@
-"""Volumes of pods: nodes that reach them, nodes that can have them made, and nodes that can take one more.
+"""Volumes of pods: which nodes reach them, which can have them provisioned, and attach limits.
 
-A volume that a claim has says by node affinity and by zone labels where it can be used. A claim that waits for its
-first pod needs a free volume that the node reaches, or a class that makes volumes for such nodes.
+A bound volume names the nodes that reach it by node affinity and zone labels. A claim that waits for its first consumer
+needs a free volume that the node reaches, or a storage class that provisions volumes for such nodes.
 """
 
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ _ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of volumes and nodes that say where they are, and what each is called today."""
+"""Topology labels of volumes and nodes, and the current name of each."""
 _BETWEEN_ZONES = "__"
 
 
 class Volumes:
-    """Keeps pods on nodes that have, reach or get their volumes."""
+    """Rejects nodes that cannot provide a pod's volumes."""
 
     reasons = REASONS
 
     def __init__(self, cluster: Cluster, binding: bool = True, zones: bool = True, limits: bool = True) -> None:
         self._cluster = cluster
         self._claims = Claims(cluster)
-        self._attached = Attached(cluster, self._claims)
+        self._attached = AttachedVolumes(cluster, self._claims)
         self._binding, self._zones, self._limits = binding, zones, limits
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
@@ -45,7 +45,7 @@ class Volumes:
         if not claims:
             return None
         codes = np.zeros(len(nodes), np.uint8)
-        # What is said first counts, so it is written last.
+        # The first reason counts, so it is written last.
         if self._limits:
             for driver in self._drivers(claims):
                 codes[self._too_many(task, driver, nodes)] = _FULL
@@ -71,7 +71,7 @@ class Volumes:
         return meeting_any(self._cluster, affinity.required.nodeSelectorTerms or (), nodes)
 
     def _same_zone(self, volume: PersistentVolume, nodes: Nodes) -> Array:
-        """True for nodes where the volume is; nodes that do not say where they are can be anywhere."""
+        """True for nodes that reach the volume; nodes without topology labels reach any."""
         fine = np.ones(len(nodes), np.bool_)
         for key, value in (volume.metadata.labels or {}).items():
             if key in _ZONE_LABELS:
@@ -88,7 +88,7 @@ class Volumes:
         return meeting_all(self._cluster, [expression], nodes)
 
     def _can_be_bound(self, claim: PersistentVolumeClaim, claims: list[PersistentVolumeClaim], nodes: Nodes) -> Array:
-        """True for nodes that have a free volume for the claim, or for which its class makes one."""
+        """True for nodes with a free volume for the claim, or for which its class provisions one."""
         found = self._claims.storage_class(claim)
         if found is None:
             return np.ones(len(nodes), np.bool_)
@@ -102,7 +102,7 @@ class Volumes:
         return np.asarray(enough | self._makes(found, nodes))
 
     def _makes(self, found: StorageClass, nodes: Nodes) -> Array:
-        """True for nodes for which a class makes volumes."""
+        """True for nodes for which a class provisions volumes."""
         if not found.allowedTopologies:
             return np.ones(len(nodes), np.bool_)
         allowed = np.zeros(len(nodes), np.bool_)
@@ -112,14 +112,14 @@ class Volumes:
         return allowed
 
     def _too_many(self, task: Task, driver: str, nodes: Nodes) -> Array:
-        """True for nodes that cannot have the pod's volumes of a driver beside those that they have."""
+        """True for nodes where the pod's volumes of a driver would exceed the attach limit."""
         new = self._attached.new(task, driver)
         limit = nodes.pick(self._attached.limit(driver))
         return np.asarray(nodes.pick(self._attached.count(driver) + new) > limit) & (nodes.pick(new) > 0)
 
-    # -- sentences
+    # -- messages
 
-    def sentence(self, task: Task, row: int, code: int) -> str:
+    def message(self, task: Task, row: int, code: int) -> str:
         name = self._cluster.states[row].name
         return f"{name}: {next(self._sentences(task, row, code), 'its volumes cannot be used there')}"
 
@@ -144,8 +144,8 @@ class Volumes:
                 yield f"has {have} of {limit} volumes of {driver}, and the pod needs {new} more"
 
 
-class Attached:
-    """How many volumes of each driver the pods of a node use, brought up to date by the nodes that changed."""
+class AttachedVolumes:
+    """Attached volumes by driver and node; only changed nodes are recounted."""
 
     def __init__(self, cluster: Cluster, claims: Claims) -> None:
         self._cluster = cluster
@@ -156,12 +156,12 @@ class Attached:
         self._limits: dict[str, Array] = {}
 
     def count(self, driver: str) -> Array:
-        """Different volumes of a driver on each node."""
+        """Distinct volumes of a driver on each node."""
         self._refresh()
         return self._column(driver)
 
     def limit(self, driver: str) -> Array:
-        """How many volumes of a driver each node can have; infinite where nothing is said."""
+        """The attach limit of a driver on each node; infinite where none is known."""
         self._refresh()
         known = self._limits.get(driver)
         if known is None:
@@ -171,7 +171,7 @@ class Attached:
         return known
 
     def new(self, task: Task, driver: str) -> Array:
-        """How many of the pod's volumes each node does not have yet."""
+        """How many of the pod's volumes are not attached to each node yet."""
         assert task.rules is not None
         placed, nodes = self._cluster.placed, self._cluster.nodes
         wanted = [key for key in dict.fromkeys(task.rules.claims) if self._claims.driver(key) == driver]
@@ -183,7 +183,7 @@ class Attached:
         return new
 
     def waiting(self, storage_class: str, own: list[PersistentVolumeClaim]) -> Array:
-        """On each node the claims of a class that have no volume yet and are not one's own."""
+        """The unbound claims of a class on each node, without the pod's own."""
         surroundings, placed, nodes = self._cluster.surroundings, self._cluster.placed, self._cluster.nodes
         found = np.zeros(self._cluster.columns.size, np.int64)
         mine = {claim.key for claim in own}
@@ -209,7 +209,7 @@ class Attached:
         self._clock = columns.clock
 
     def _recount(self, row: int) -> None:
-        spots = self._cluster.placed.spots
+        spots = self._cluster.placed.pods
         claims: dict[str, None] = {}
         for key in self._cluster.states[row].holdings:
             spot = spots.get(key)

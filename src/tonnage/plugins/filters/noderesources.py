@@ -1,4 +1,4 @@
-"""Node resources: a pod fits where processors, memory, storage, pod places and extended resources are left for it."""
+"""Node resources: a pod fits where the node has enough CPU, memory, storage, pod slots and extended resources."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.decision import Reason
-from tonnage.framework.plugin import Plugin
+from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.resources import NATIVE, show
 
@@ -22,30 +22,33 @@ REASONS = (
 )
 
 
-class NodeResources(Plugin):
-    """Keeps what is requested on a node within what the node can allocate."""
+class NodeResources(Plugin, trusted=True):
+    """Keeps the requests on a node within its allocatable resources."""
 
     name = "noderesources"
-    only_cards = False
-    """Whether only what counts cards is looked at, because somebody else has looked at the rest."""
+
+    def __init__(self, args: PluginArguments | None = None, *, only_cards: bool = False) -> None:
+        super().__init__(args)
+        self._only_cards = only_cards
+        """Whether only card-counting resources are checked, because kube-scheduler has checked the others."""
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._counts = frozenset(vendor.count_resource for vendor in session.cluster.vendors)
         self._unquestioned = self._counts.union(NATIVE)
         self._known: Memo[Requests, tuple[Array, Array]] = Memo()
-        session.add_pre_predicate(self._makes_sense)
-        # The same function as others have, so that it is asked once for all of them.
-        key = self._concerned if self.only_cards else requests_of
+        session.add_pre_predicate(self._why_invalid)
+        # Other plugins use the same function as key, so that it is evaluated once for all of them.
+        key = self._concerned if self._only_cards else requests_of
         session.add_batch_predicate(self._fits, key=key, reasons=REASONS, detail=self._detail)
 
     def _concerned(self, task: Task) -> Requests:
-        """The part of a pod's requests that is looked at."""
-        if not self.only_cards:
+        """The requests of a pod that are checked."""
+        if not self._only_cards:
             return task.requests
         return tuple(request for request in task.requests if request[0] in self._counts)
 
-    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
+    def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         if task.fault:
             return Reason("InvalidRequest", task.fault)
         for name, value in task.requests:
@@ -61,20 +64,20 @@ class NodeResources(Plugin):
     def _fits(self, task: Task, nodes: Nodes) -> Array | None:
         needs, codes = self._needs(task)
         short = nodes.free < needs
-        # Looking at the bytes of a short array is faster than reducing it, and there is nearly always enough.
+        # Counting the bytes of a short array is faster than a reduction, and nearly always nothing is short.
         if not short.tobytes().count(1):
             return None
         result: Array = np.maximum.reduce(short * codes, axis=0)
         return result
 
     def _needs(self, task: Task) -> tuple[Array, Array]:
-        """How much of each resource must be free, and the code if it is not; of several the last one is reported."""
+        """The required amount of each resource, and the code if it is short; of several the last is reported."""
         memo, requests = self._known.at(self._cluster.columns.layout), self._concerned(task)
         known = memo.get(requests)
         if known is None:
             vector = self._cluster.vector(requests)
             codes = np.minimum(np.arange(1, len(vector) + 1), len(REASONS)).astype(np.uint8)
-            # A pod that asks for none of something does not mind if less than none is left.
+            # A pod that does not request a resource fits even if the node is overcommitted in it.
             known = memo.keep(requests, (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None]))
         return known
 

@@ -18,18 +18,18 @@ REASONS = ("NodeUnschedulable", "NodeAffinityMismatch", "UntoleratedTaint")
 _UNSCHEDULABLE, _MISMATCH, _TAINT = 1, 2, 3
 
 
-class NodeSelection(Plugin):
-    """Keeps pods on nodes that they select and that let them in."""
+class NodeSelection(Plugin, trusted=True):
+    """Rejects nodes that the pod does not select or whose taints it does not tolerate."""
 
     name = "nodeselection"
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._known: Memo[bytes, tuple[Array, bool]] = Memo()
-        session.add_pre_predicate(self._makes_sense)
+        session.add_pre_predicate(self._why_invalid)
         session.add_batch_predicate(self._fits, key=selection_of, reasons=REASONS, detail=self._detail)
 
-    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
+    def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         gates = task.pod.spec.schedulingGates
         if gates:
             return Reason(
@@ -53,7 +53,7 @@ class NodeSelection(Plugin):
         return codes
 
     def _taint_codes(self, task: Task) -> tuple[Array, bool]:
-        """For each set of taints that occurs whether the pod may go there, and whether any keeps it away."""
+        """The code of each set of taints in the cluster, and whether any of them rejects the pod."""
         known = self._known.get(task.selection)
         if known is not None and len(known[0]) == len(self._cluster.labels.taint_sets):
             return known

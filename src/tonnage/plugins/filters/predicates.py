@@ -1,13 +1,14 @@
-"""What keeps a pod off a node beside resources, cards and the node's own labels and taints.
+"""Predicates beyond resources, cards and node selection: host ports, volumes, pod affinity, topology spread.
 
-Ports of the node, required pod affinity and anti-affinity, spread that must be kept, and volumes. Ports and volumes
-depend on the node alone and are asked about row by row; the others depend on the pods of all nodes.
+Host ports and volumes depend on the node alone and are evaluated row by row; inter-pod affinity and topology spread
+depend on the pods of all nodes.
 """
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.jobs.job import Job
@@ -20,7 +21,6 @@ from tonnage.model.problem import Problem
 from tonnage.plugins.filters._claims import Claims
 from tonnage.plugins.filters._hostports import HostPorts
 from tonnage.plugins.filters._interpodaffinity import InterPodAffinity
-from tonnage.plugins.filters._rules import Rule, RuleSet
 from tonnage.plugins.filters._topologyspread import TopologySpread
 from tonnage.plugins.filters._volumes import Volumes
 
@@ -28,7 +28,7 @@ Warn = Callable[[str, str], None]
 
 _SPELLINGS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True)
 _SPELLINGS |= dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False)
-"""Texts that Volcano takes for a switch."""
+"""Spellings of booleans that Volcano accepts."""
 _ALWAYS = "has no effect here: node selection is always on"
 _PROPORTIONAL = "has no effect here: resource-strategy-fit keeps processors and memory for cards"
 _WITHOUT_EFFECT = {
@@ -41,18 +41,32 @@ _WITHOUT_EFFECT = {
     "predicate.GPUNumberEnable": (False, "has no effect here: counting cards is always on"),
     "predicate.NodeLockEnable": (True, "has no effect here: nodes are not locked while a pod is placed"),
 }
-"""Volcano's switches that change nothing, with the value that asks for something else than what is done."""
+"""Volcano's switches without effect here, with the value that asks for another behaviour."""
 _RESOURCES = "predicate.resources"
 _VOLUME_BINDING = ("volumebinding.weight", "volumebinding.bindTimeoutSeconds", "volumebinding.shape")
 
 
-class Predicates(Plugin):
-    """Keeps pods off nodes because of ports, volumes, and the pods that are already there."""
+class Rule(Protocol):
+    """A rule that may reject nodes."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """The reasons of the codes from 1 on."""
+
+    def codes(self, task: Task, nodes: Nodes) -> Array | None:
+        """A code for each node, 0 where the pod fits; nothing if it fits on all of them."""
+
+    def message(self, task: Task, row: int, code: int) -> str:
+        """The message about one node that the rule rejects."""
+
+
+class Predicates(Plugin, trusted=True):
+    """Rejects nodes because of host ports, volumes and the pods already placed."""
 
     name = "predicates"
 
     class Arguments(PluginArguments):
-        """Which rules are looked at; in a configuration they have Volcano's names."""
+        """The rules that are switched on, under Volcano's names in a configuration."""
 
         ports: bool = msgspec.field(name="predicate.NodePortsEnable", default=True)
         pod_affinity: bool = msgspec.field(name="predicate.PodAffinityEnable", default=True)
@@ -63,16 +77,16 @@ class Predicates(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> PluginArguments:
-        """Volcano's switches; those that cannot do here what they do there are told."""
+        """Volcano's switches, with a warning for each that has no effect here."""
         left: dict[str, Any] = {}
         for key, written in given.items():
             value = _SPELLINGS.get(written, written) if isinstance(written, str) else written
             if key in _WITHOUT_EFFECT:
                 if not isinstance(value, bool):
                     raise ArgumentError(key, f"expected true or false, got {written!r}")
-                asks, sentence = _WITHOUT_EFFECT[key]
+                asks, message = _WITHOUT_EFFECT[key]
                 if value is asks:
-                    warn(key, sentence)
+                    warn(key, message)
             elif key == _RESOURCES or key.startswith(f"{_RESOURCES}."):
                 warn(key, _PROPORTIONAL)
             elif key in _VOLUME_BINDING:
@@ -88,23 +102,23 @@ class Predicates(Plugin):
         self._known = cluster.surroundings
         self._claims = Claims(cluster)
         self._told: set[str] = set()
-        self._repelling = cluster.placed.repelling
-        neighbours = InterPodAffinity(cluster)
+        self._repelling = cluster.placed.anti_affinity
+        affinity = InterPodAffinity(cluster)
         near: list[Rule] = [HostPorts(cluster)] if args.ports else []
         if args.volume_binding or args.volume_zones or args.volume_limits:
             near.append(Volumes(cluster, args.volume_binding, args.volume_zones, args.volume_limits))
-        far: list[Rule] = [neighbours] if args.pod_affinity else []
+        far: list[Rule] = [affinity] if args.pod_affinity else []
         far += [TopologySpread(cluster)] if args.spread else []
         self._near, self._far = RuleSet(near), RuleSet(far)
-        session.add_pre_predicate(self._makes_sense)
+        session.add_pre_predicate(self._why_invalid)
         session.add_batch_predicate(self._on_node, key=_rules_key, reasons=self._near.reasons, detail=self._near.detail)
         session.add_batch_predicate(
-            self._among_pods, key=neighbours.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
+            self._among_pods, key=affinity.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
         )
 
     # -- the pod itself
 
-    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
+    def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         rules = task.rules
         if self._placed.asking_for_namespaces or (rules is not None and rules.asks_for_namespaces):
             self._tell_unknown_namespaces(task)
@@ -121,7 +135,7 @@ class Predicates(Plugin):
         return self._claims.refusal(task)
 
     def _tell_missing_storage(self, task: Task) -> None:
-        """Say once what is not known at all, so that it keeps no pod waiting."""
+        """Report once each kind of storage object that is missing altogether, so that no pod waits for it."""
         if not self._known.claims:
             what = "no PersistentVolumeClaim is given, so that claims, as that of {}, keep no pod off any node"
             self._tell("PersistentVolumeClaim", what.format(task.key))
@@ -163,3 +177,30 @@ class Predicates(Plugin):
 
 def _rules_key(task: Task) -> Hashable:
     return None if task.rules is None else task.rules.key
+
+
+class RuleSet:
+    """Rules evaluated as one predicate; the first that rejects a node gives the reason."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        lengths = [len(rule.reasons) for rule in rules]
+        self._offsets = [np.uint8(sum(lengths[:number])) for number in range(len(lengths))]
+        self.reasons = [reason for rule in rules for reason in rule.reasons]
+
+    def codes(self, task: Task, nodes: Nodes) -> Array | None:
+        joined: Array | None = None
+        for rule, offset in zip(self._rules, self._offsets, strict=True):
+            codes = rule.codes(task, nodes)
+            if codes is None:
+                continue
+            if offset:
+                codes = np.where(codes != 0, codes + offset, codes)
+            joined = codes if joined is None else np.where(joined != 0, joined, codes)
+        return joined
+
+    def detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
+        """The message about one node; rendered at once, because the pods that it names may leave."""
+        number = max(n for n, offset in enumerate(self._offsets) if offset < code)
+        message = self._rules[number].message(task, row, code - int(self._offsets[number]))
+        return lambda: message

@@ -1,1 +1,1 @@
-"""Fragmentation-aware packing, and how much of the free cards typical pods can use."""
+"""Fragmentation: FGD packing, and the measure of free cards that typical pods can use."""

@@ -1,8 +1,7 @@
-"""Learning the usual pods from the pods in the picture: those that wait and those that run.
+"""Typical pods learned from the cluster's waiting and running pods.
 
-Recent pods count more: a pod counts half as much as one that came a half-life later. Time is told by the pods' own
-dates, the newest standing for now. Memory that a pod asks for in MiB is a share of the most common of the cards that
-the pod accepts.
+Recent pods count more: a pod's weight halves with every half-life of its age. Ages are relative to the newest creation
+timestamp, so that no clock is read. Memory requests in MiB become shares of the most common card that the pod accepts.
 """
 
 from collections import Counter
@@ -14,45 +13,45 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, NO_CARD
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload, typical
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods, typical
 from tonnage.plugins.helpers.cardshares import CardSize, share_of
-from tonnage.plugins.helpers.trial import cpu_of, lasting_requests, needs_of
+from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
 HALF_LIFE_DAYS = 7.0
 _DAY = 86_400.0
 _FEW_CHANGES = 100
 SLICE = 256
-"""Pods looked at in one go: a millisecond."""
+"""Pods per slice, about a millisecond of work."""
 
 Card = tuple[int, str, str]
 """Vendor, type and mode."""
 
 
 class LearnedPods:
-    """The usual pods of a cluster; learned anew after as many changes of nodes as there are pods, or a hundred."""
+    """The typical pods of a cluster, relearned after as many node changes as there are pods, at least 100."""
 
     def __init__(self, cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> None:
         self._cluster = cluster
         self._half_life = half_life_days
-        self._known: Workload = ()
+        self._known: TypicalPods = ()
         self._until = -1
 
-    def current(self) -> Workload:
-        """The usual pods; the same object until they are learned anew."""
+    def current(self) -> TypicalPods:
+        """The typical pods; the same object until they are relearned."""
         for _ in self.catch_up():
             pass
         return self._known
 
     def catch_up(self) -> Iterator[None]:
-        """Learn them anew if it is time to, in slices, between which the cluster may change."""
+        """Relearn them if it is time to, in slices, between which the cluster may change."""
         if self._cluster.columns.clock > self._until:
             self._known = yield from learning(self._cluster, self._half_life)
             pods = len(self._cluster.running) + len(self._cluster.reserved) + len(self._cluster.waiting)
             self._until = self._cluster.columns.clock + max(pods, _FEW_CHANGES)
 
 
-def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Generator[None, None, Workload]:
-    """The usual pods among those of a cluster, in slices."""
+def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Generator[None, None, TypicalPods]:
+    """The typical pods of a cluster, computed in slices."""
     tasks = list(_tasks(cluster))
     yield
     kinds, counts = _Kinds(cluster), Counter[PodKind]()
@@ -71,7 +70,7 @@ def _tasks(cluster: Cluster) -> Iterator[Task]:
 
 
 def _ages(created: list[str]) -> list[float]:
-    """How many days before the newest each came; a pod that does not say when is as new as any."""
+    """The age of each pod in days, relative to the newest; a pod without a timestamp counts as new."""
     seconds = {text: _seconds(text) for text in set(created)}
     newest = max([told for told in seconds.values() if told is not None], default=0.0)
     return [(newest - told) / _DAY if (told := seconds[text]) is not None else 0.0 for text in created]
@@ -85,7 +84,7 @@ def _seconds(text: str) -> float | None:
 
 
 class _Kinds:
-    """Kinds of pods, each worked out once, for a cluster's cards."""
+    """Pod kinds for a cluster's cards, each computed once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -113,7 +112,7 @@ class _Kinds:
         cpu, requests = cpu_of(task), lasting_requests(task)
         accepted = [card for card in self._sizes if self._accepts(task, card)]
         if not accepted:
-            # To a pod that no card will do for all cards are as useless as to one that asks for none.
+            # A pod that no card fits cannot use any card, like a pod that asks for none.
             return PodKind(cpu, 0, 0)
         sizes = Counter[CardSize]()
         for card in accepted:

@@ -1,9 +1,9 @@
-"""Fragmentation gradient descent (FGD): a pod goes where it makes the least of the free cards useless to usual pods.
+"""Fragmentation gradient descent (FGD): a pod goes where it adds the fewest fragments for typical pods.
 
-For each node the pod is placed there in thought, a part of one card on the card where that does the least harm, and
-fragments are counted before and after. The fewer it adds, the higher the score: the whole part of 100 times the sigmoid
-of what is gained, in cards. Nodes are therefore often equal. Among equals those come first that have a card in use, in
-an order that mixes nodes whatever their names, so that no pool or model is used up before the others.
+For each node the plugin places the pod hypothetically, a part of one card on the card where it does the least harm, and
+counts fragments before and after. The fewer it adds, the higher the score: the integer part of 100 × the sigmoid of the
+gain, in cards. Nodes therefore often tie. Among equals, nodes with a card in use come first, in a hashed order of their
+names, so that no pool or model is used up before the others.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -13,39 +13,39 @@ from typing import Any
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import SLOTS, Array, Nodes
+from tonnage.cluster.columns import SLOTS, Array, Cards, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.baselines._freeamounts import fullest_first
 from tonnage.plugins.fragmentation._learnedpods import HALF_LIFE_DAYS, LearnedPods
-from tonnage.plugins.fragmentation._typicalpods import Workload
-from tonnage.plugins.fragmentation._workloads import WrittenPod, workload_of, written_in_file
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments, free_cpu
-from tonnage.plugins.gpus.gpupack import every_task
-from tonnage.plugins.helpers.cardshares import WHOLE, share_of, size_of
+from tonnage.plugins.fragmentation.typicalpods import TypicalPods, WrittenPod, workload_of, written_in_file
+from tonnage.plugins.helpers.cardorder import every_task, fullest_first
+from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
+from tonnage.plugins.helpers.cardshares import WHOLE, CardShares, share_of, size_of
 from tonnage.plugins.helpers.hashes import part_of_one
-from tonnage.plugins.helpers.trial import Trial, cpu_of, lasting_requests, needs_of
+from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
 _FILE = "workload_file"
 
 _ROUNDING = 1e-5
-"""Popularities are rounded, so that a hundred-thousandth of a card is nothing."""
+"""Popularities are rounded, so a hundred-thousandth of a card counts as nothing."""
 _STEPS = np.array([(log(percent / (100 - percent)) - _ROUNDING) * SCALE for percent in range(1, 100)])
-"""What must be gained for each whole number of the score from 1 on; 50 is a pod that changes nothing."""
+"""The gain required for each integer score from 1 on; 50 is a pod that changes nothing."""
 _IN_USE, _MIXED = 0.5, 0.4
-"""What a card in use counts among equals, and at most a node's place in the mixed order."""
+"""The tie-breakers: for a card in use, and at most for the hashed order."""
 
 
-class FragmentationGradient(Plugin):
-    """Orders nodes, and the cards of a node, by what a pod would do to the usual pods' chances."""
+class FragmentationGradient(Plugin, trusted=True):
+    """Orders nodes, and the cards of a node, by the fragments that a pod would add."""
 
     name = "fragmentation"
 
     class Arguments(PluginArguments):
-        """The usual pods, or how they are learned from the pods of the cluster if none are given."""
+        """The typical pods, or how they are learned from the cluster's pods if none are given."""
 
         workload: tuple[WrittenPod, ...] = ()
         half_life_days: float = HALF_LIFE_DAYS
@@ -58,7 +58,7 @@ class FragmentationGradient(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
-        """The arguments; usual pods from a file take the place of a list of them."""
+        """The arguments; typical pods from a file replace the list."""
         content = given.get(_FILE)
         if content is None:
             return super().read_arguments(given, warn)
@@ -67,8 +67,8 @@ class FragmentationGradient(Plugin):
         others = {name: value for name, value in given.items() if name != _FILE}
         return super().read_arguments(others | {"workload": written_in_file(_FILE, content)}, warn)
 
-    def workload_in(self, cluster: Cluster) -> Callable[[], Workload]:
-        """What tells the usual pods of a cluster, as they are known at that moment."""
+    def workload_in(self, cluster: Cluster) -> Callable[[], TypicalPods]:
+        """A function that returns the typical pods of a cluster as known at the time of the call."""
         learned = self.learned_in(cluster)
         if learned is not None:
             return learned.current
@@ -76,7 +76,7 @@ class FragmentationGradient(Plugin):
         return lambda: given
 
     def learned_in(self, cluster: Cluster) -> LearnedPods | None:
-        """What learns the usual pods of a cluster; nothing if they are given."""
+        """The learner of a cluster's typical pods; nothing if they are given."""
         return None if self.args.workload else LearnedPods(cluster, self.args.half_life_days)
 
     def on_session_open(self, session: Session) -> None:
@@ -84,7 +84,7 @@ class FragmentationGradient(Plugin):
         self._workload = self.workload_in(session.cluster)
         self._fragments = Fragments(session.cluster, ())
         self._number = 0
-        """How often other usual pods were taken over."""
+        """The version of the typical pods."""
         self._trial = Trial(session.cluster)
         self._layout = -1
         self._mixed = np.zeros(0)
@@ -92,7 +92,7 @@ class FragmentationGradient(Plugin):
         session.add_gpu_order(self._order_cards, key=every_task)
 
     def _key(self, task: Task) -> Hashable:
-        """What the pod needs, and the usual pods: what was learned anew makes other classes of pods."""
+        """The pod's needs and the version of the typical pods, so that relearning changes the pod class."""
         workload = self._workload()
         if workload is not self._fragments.workload:
             self._fragments = Fragments(self._cluster, workload)
@@ -117,7 +117,7 @@ class FragmentationGradient(Plugin):
         return result
 
     def _mix(self) -> None:
-        """Give nodes their places in the mixed order, if rows have moved."""
+        """Recompute the hashed order if rows have moved."""
         if self._layout != self._cluster.columns.layout:
             self._layout = self._cluster.columns.layout
             self._mixed = np.array([part_of_one(state.name) for state in self._cluster.states]) * _MIXED
@@ -148,5 +148,40 @@ class FragmentationGradient(Plugin):
 
 
 def _steps(gained: Array) -> Array:
-    """The whole part of 100 times the sigmoid of what is gained."""
+    """The integer part of 100 × the sigmoid of the gain."""
     return _STEPS.searchsorted(gained, side="right")
+
+
+class Trial:
+    """Trial placements: the cards that fit a request, and what stays free of them once the pod is there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.shares = CardShares(cluster.columns)
+        self._cluster = cluster
+        self._asks: Memo[Hashable, CardAsk] = Memo()
+
+    def each(self, task: Task, request: DeviceRequest, cards: Cards) -> tuple[Array, Array]:
+        """The cards that the request fits on, and the share that it would leave free of each."""
+        fits = self._ask(task, request).codes(cards, self._cluster.columns) == CARD_FITS
+        return fits, self.shares.after(request, cards.free, cards.total, cards.model)
+
+    def all_together(self, task: Task, cards: Cards, shares: Array) -> Array:
+        """The free shares once each request has its cards, taken from the fullest first."""
+        left = shares
+        for request in lasting_requests(task):
+            fits, after = self.each(task, request, cards)
+            taken = shares - after
+            fits &= left >= taken
+            order = np.where(fits, left, WHOLE + 1).argsort(axis=0, kind="stable")[: request.count]
+            chosen = np.zeros_like(fits)
+            np.put_along_axis(chosen, order, True, axis=0)
+            left = left - taken * (chosen & fits)
+        return left
+
+    def _ask(self, task: Task, request: DeviceRequest) -> CardAsk:
+        key = (request, task.constraints)
+        known = self._asks.get(key)
+        if known is None:
+            number = self._cluster.vendor_numbers[request.vendor]
+            known = self._asks.keep(key, CardAsk(request, task, self._cluster.vendors[number], number))
+        return known

@@ -1,11 +1,11 @@
-"""How much of the free cards the usual pods cannot use: the fragmentation measure of FGD.
+"""Fragments: the part of the free cards that typical pods cannot use, FGD's fragmentation measure.
 
-A kind of pods can use a node's free cards if there are processors enough and as many cards as it wants with its share
-free; of these cards it can use all that is free, and what is left on others is a fragment to it. Otherwise everything
-that is free on the node is. A node's fragments are the mean over the usual pods, by their popularity.
+A pod kind can use a node's free cards if the node has enough CPU and as many cards as it wants with its share free; of
+these cards it can use everything that is free, and the rest is a fragment to it. Otherwise everything that is free on
+the node is. A node's fragments are the mean over the typical pods, weighted by popularity.
 
-For kinds that want one card, what they can use is a sum over cards, so that one table, by processors and free share,
-stands for all of them. Kinds that want several are grouped by share and models. All sums are exact whole numbers.
+What kinds of one card can use is a sum over cards, so one table by CPU and free share represents all of them. Kinds of
+several cards are grouped by share and models. All sums are exact integers.
 """
 
 from collections.abc import Sequence
@@ -16,36 +16,36 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, CardModel, Nodes
 from tonnage.model.resources import CPU
-from tonnage.plugins.fragmentation._typicalpods import PodKind, Workload
+from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
 
 ALL_PODS = 10**8
-"""What popularities add up to, as whole numbers."""
+"""The sum of all popularities, as integers."""
 SCALE = float(WHOLE * ALL_PODS)
-"""One card of which no usual pod can use anything."""
+"""One card that no typical pod can use."""
 
-Weighted = tuple[PodKind, int]
-"""A kind and its popularity as a whole number."""
+WeightedKind = tuple[PodKind, int]
+"""A kind and its integer popularity."""
 
 
-class Several(NamedTuple):
-    """Kinds that want the same share of several cards of the same models."""
+class MultiCardKinds(NamedTuple):
+    """Pod kinds that want the same share of several cards of the same models."""
 
     share: int
     accepted: Array
-    """Which models will do."""
+    """The accepted models."""
     table: Array
-    """Popularity of the kinds that have enough, by rank of processors and number of cards with that share free."""
+    """The popularity of the kinds that fit, by CPU rank and number of cards with that share free."""
 
 
 class Usefulness:
-    """What the usual pods can use of nodes, for cards of the models known so far."""
+    """What typical pods can use of nodes, for the card models known so far."""
 
-    def __init__(self, workload: Workload, models: Sequence[CardModel], width: int) -> None:
+    def __init__(self, workload: TypicalPods, models: Sequence[CardModel], width: int) -> None:
         kinds = [(pod.kind, round(pod.popularity * ALL_PODS)) for pod in workload]
         self.everybody = sum(weight for _, weight in kinds)
         wanting = [(kind, weight) for kind, weight in kinds if kind.gpus > 0]
-        # NumPy's `unique` loads a module when it is first called, which would keep a decision waiting.
+        # NumPy's `unique` imports a module on its first call, which would delay a decision.
         self._cpus = np.array(sorted({kind.cpu for kind, _ in wanting}), np.int64)
         self._shares = np.array(sorted({kind.share for kind, _ in wanting}), np.int64)
         types = [model.type for model in models]
@@ -53,14 +53,14 @@ class Usefulness:
         tables = [self._table([one for one, accepted in alone if accepted[number]]) for number in range(len(models))]
         self._table_of_model = np.arange(len(models)) * tables[0].size
         self._alone = np.concatenate(tables).ravel()
-        groups: dict[tuple[int, tuple[str, ...]], list[Weighted]] = {}
+        groups: dict[tuple[int, tuple[str, ...]], list[WeightedKind]] = {}
         for kind, weight in wanting:
             if kind.gpus > 1:
                 groups.setdefault((kind.share, kind.models), []).append((kind, weight))
         self._several = [self._group(group, types, width) for group in groups.values()]
 
-    def _table(self, kinds: Sequence[Weighted]) -> Array:
-        """Popularity of the kinds for which processors and share of such ranks are enough."""
+    def _table(self, kinds: Sequence[WeightedKind]) -> Array:
+        """The popularity of the kinds that fit at each rank of CPU and share."""
         table = np.zeros((len(self._cpus) + 1, len(self._shares) + 1), np.int64)
         for kind, weight in kinds:
             table[np.searchsorted(self._cpus, kind.cpu) + 1 :, np.searchsorted(self._shares, kind.share) + 1 :] += (
@@ -68,15 +68,15 @@ class Usefulness:
             )
         return table
 
-    def _group(self, group: Sequence[Weighted], types: Sequence[str], width: int) -> Several:
+    def _group(self, group: Sequence[WeightedKind], types: Sequence[str], width: int) -> MultiCardKinds:
         table = np.zeros((len(self._cpus) + 1, width + 1), np.int64)
         for kind, weight in group:
             table[np.searchsorted(self._cpus, kind.cpu) + 1 :, kind.gpus :] += weight
         kind = group[0][0]
-        return Several(kind.share, np.array(kind.accepted(types)), table)
+        return MultiCardKinds(kind.share, np.array(kind.accepted(types)), table)
 
     def of(self, shares: Array, model: Array, cpu: Array) -> Array:
-        """What usual pods can use of each node's cards, which have those shares free."""
+        """What typical pods can use of each node's cards with these free shares."""
         rank = self._cpus.searchsorted(cpu, side="right")
         result: Array = np.add.reduce(self._worth(shares, model, rank), axis=0)
         for group in self._several:
@@ -85,7 +85,7 @@ class Usefulness:
         return result
 
     def of_each(self, shares: Array, after: Array, model: Array, cpu: Array) -> Array:
-        """The same if one card were left with another share, for each card of each node."""
+        """The same if one card had another free share, for each card of each node."""
         rank = self._cpus.searchsorted(cpu, side="right")
         worth = self._worth(shares, model, rank)
         result: Array = np.add.reduce(worth, axis=0) - worth + self._worth(after, model, rank)
@@ -97,16 +97,16 @@ class Usefulness:
         return result
 
     def _worth(self, shares: Array, model: Array, rank: Array) -> Array:
-        """What pods that want one card can use of each card."""
+        """What kinds of one card can use of each card."""
         place = self._table_of_model.take(model) + rank * (len(self._shares) + 1)
         result: Array = shares * self._alone.take(place + self._shares.searchsorted(shares, side="right"))
         return result
 
 
 class Fragments:
-    """Free shares and fragments of all nodes as columns; only rows that changed are looked at again."""
+    """Free shares and fragments of all nodes as columns; only changed rows are recomputed."""
 
-    def __init__(self, cluster: Cluster, workload: Workload) -> None:
+    def __init__(self, cluster: Cluster, workload: TypicalPods) -> None:
         self.workload = workload
         self.card_shares = CardShares(cluster.columns)
         self.usefulness: Usefulness
@@ -115,7 +115,7 @@ class Fragments:
         self.free = np.zeros(0, np.int64)
         """Their sum on each node."""
         self.fragments = np.zeros(0, np.int64)
-        """How much of it usual pods cannot use, in millionths of a card times `ALL_PODS`."""
+        """The part of it that typical pods cannot use, in millionths of a card × `ALL_PODS`."""
         self._cluster = cluster
         self._known: tuple[int, int] = (-1, -1)
         self._version = -1
@@ -146,20 +146,20 @@ class Fragments:
 
 
 class Fragmentation(NamedTuple):
-    """How much is free, in cards, and how much of that the usual pods cannot use."""
+    """The free cards, and the part of them that typical pods cannot use."""
 
     fragments: float
     free: float
 
 
-def fragmentation(cluster: Cluster, workload: Workload) -> Fragmentation:
-    """The measure of the whole cluster, counted from nothing."""
+def fragmentation(cluster: Cluster, workload: TypicalPods) -> Fragmentation:
+    """The fragmentation of the whole cluster, computed from scratch."""
     counted = Fragments(cluster, workload)
     counted.update()
     return Fragmentation(float(counted.fragments.sum() / SCALE), float(counted.free.sum() / WHOLE))
 
 
 def free_cpu(nodes: Nodes) -> Array:
-    """Processors that are left on each node, in thousandths."""
+    """The free CPU of each node, in millicores."""
     result: Array = nodes.free[nodes.columns.resources[CPU]]
     return result

@@ -1,4 +1,4 @@
-"""How much of the free cards the usual pods can still use, whichever policy decides."""
+"""Usable cards: the part of the free cards that typical pods can still use, under any policy."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,27 +11,27 @@ from tonnage.plugins.helpers.cardshares import WHOLE
 
 
 class FreeCards(NamedTuple):
-    """Free parts of cards, added up, in cards."""
+    """The summed free parts of cards, in cards."""
 
     free: float
     usable: float
-    """What of them a usual pod can use, on average over the usual pods."""
+    """The part of them that a typical pod can use, on average."""
 
 
 class UsableCards:
-    """Measures free cards; the usual pods are those of the fragmentation plugin, or learned as it would."""
+    """The measurement of free cards; typical pods are those of the fragmentation plugin, or learned as it does."""
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin]) -> None:
         named = [plugin for plugin in plugins if isinstance(plugin, FragmentationGradient)]
         plugin = named[0] if named else FragmentationGradient()
         self._cluster = cluster
         self.learned = plugin.learned_in(cluster)
-        """What learns the usual pods; nothing if they are given."""
+        """The learner of typical pods; nothing if they are given."""
         self._workload = plugin.workload_in(cluster) if self.learned is None else self.learned.current
         self._fragments = Fragments(cluster, ())
 
     def measure(self) -> FreeCards:
-        """The free cards as they are now."""
+        """The current free cards."""
         workload = self._workload()
         if workload is not self._fragments.workload:
             self._fragments = Fragments(self._cluster, workload)

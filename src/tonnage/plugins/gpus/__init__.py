@@ -1,1 +1,1 @@
-"""Plugins that choose the cards of a node and keep them within their limits."""
+"""GPU plugins: which cards of a node a pod gets, and the limits of cards."""

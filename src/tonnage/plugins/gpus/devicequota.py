@@ -1,9 +1,9 @@
-"""Quotas on cards: the pods of a namespace together hold no more memory and compute of cards than its quota allows.
+"""Device quotas: the pods of a namespace hold no more card memory and compute than its quota allows.
 
-What a pod will hold is mostly known before any node is looked at. Where it depends on the card (a whole card, a
-percentage, a MIG instance, a plain card) and the quota is too tight for any card, nodes are turned down on which even
-the smallest card is too large, cards of different sizes are chosen so that they stay within the quota, and what the pod
-would get is counted before it gets it. Pods that any card would do for are told from those by their key alone.
+What a pod will hold is mostly known in advance. Where it depends on the card (a whole card, a percentage, a MIG
+instance, a plain card) and the quota is too tight for any card, the plugin rejects nodes whose smallest card is too
+large, chooses cards of different sizes so that they stay within the quota, and counts what the pod would get before it
+gets it. The key alone separates these pods from pods that any card suits.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -29,12 +29,12 @@ _FAR = np.int64(2**40)
 """More memory than any card has, in MiB."""
 
 Tight = tuple[tuple[int, int], ...]
-"""Resources of which some card may take more than is left, with what is left."""
+"""Resources of which some card may take more than is left, with the rest."""
 Asked = tuple[tuple[str, int, DeviceRequest], ...]
 """A pod's requests in the order of its containers, with the kind of container and the vendor's number."""
 
 
-class DeviceQuota(Plugin):
+class DeviceQuota(Plugin, trusted=True):
     """Keeps namespaces within their quotas on the memory and compute of cards."""
 
     name = "devicequota"
@@ -45,7 +45,7 @@ class DeviceQuota(Plugin):
         self._counts = CardCounts(session.cluster)
         self._found: tuple[Task | None, Tight] = (None, ())
         self._refused: Memo[Hashable, Amounts] = Memo()
-        """What pods would have got, by the node's row and what the pod asks for and has left."""
+        """The amounts that pods would have got, by the node's row, the pod's requests and the rest of its quota."""
         session.add_pre_predicate(self._within)
         number = session.add_batch_predicate(
             self._too_large, key=self._find_tight, reasons=REASONS, detail=self._detail
@@ -57,16 +57,16 @@ class DeviceQuota(Plugin):
     # -- the pod itself
 
     def _within(self, task: Task, job: Job) -> Reason | None:
-        """Why the quota is exceeded whichever cards the pod gets."""
+        """Why the pod exceeds the quota with any cards."""
         if not self._quotas.limits or not task.demands:
             return None
         if task.namespace not in self._quotas.limits:
             return None
         over = self._excess(task, self._least(task))
-        return Reason("ResourceQuotaNotFit", over.sentence) if over is not None else None
+        return Reason("ResourceQuotaNotFit", over.message) if over is not None else None
 
     def _excess(self, task: Task, amounts: Amounts) -> Excess | None:
-        """The first quota that amounts would exceed."""
+        """The first quota that the amounts would exceed."""
         limits, used = self._quotas.limits.get(task.namespace, {}), self._quotas.used(task.namespace)
         for number, amount in sorted(amounts.items()):
             quota = Quota(limits[number], used.get(number, 0)) if number in limits and amount else None
@@ -79,7 +79,7 @@ class DeviceQuota(Plugin):
         return tuple([(d.kind, numbers[request.vendor], request) for d in task.demands for request in d.requests])
 
     def _least(self, task: Task) -> Amounts:
-        """What the pod will hold at least."""
+        """The least that the pod will hold."""
         steps: dict[int, list[tuple[str, int]]] = {}
         for kind, vendor, request in self._asked(task):
             memory, cores = self._quotas.numbers[vendor]
@@ -89,7 +89,7 @@ class DeviceQuota(Plugin):
         return {number: peak(parts) for number, parts in steps.items()}
 
     def _most(self, task: Task) -> Amounts:
-        """What the pod will hold at most, whichever cards it gets."""
+        """The most that the pod will hold, with any cards."""
         columns = self._cluster.columns
         varies = columns.particulars or columns.plain
         most: Amounts = {}
@@ -102,12 +102,12 @@ class DeviceQuota(Plugin):
         return most
 
     def _tight(self, task: Task) -> Tight:
-        """The same as `_find_tight`, which every decision begins with, without finding it again."""
+        """The result of `_find_tight`, which every decision calls first."""
         last, tight = self._found
         return tight if task is last else self._find_tight(task)
 
     def _find_tight(self, task: Task) -> Tight:
-        """What is left where it depends on the card whether the pod stays within it."""
+        """The rest of each quota that the pod may exceed, depending on its cards."""
         quotas = self._quotas
         limits = quotas.limits.get(task.namespace) if quotas.limits and task.demands else None
         if limits is None:
@@ -124,14 +124,14 @@ class DeviceQuota(Plugin):
     def _too_large(self, task: Task, nodes: Nodes) -> Array | None:
         result: Array | None = None
         for number, left in self._tight(task):
-            # Only arrays can be beyond what is left: what does not depend on the node was looked at before.
+            # Only arrays can exceed the rest: amounts that do not depend on the node were checked before.
             beyond = self._cheapest(task, number, nodes) > left
             if isinstance(beyond, np.ndarray):
                 result = beyond if result is None else result | beyond
         return None if result is None else result.astype(np.uint8)
 
     def _cheapest(self, task: Task, number: int, nodes: Nodes) -> Any:
-        """What the pod needs of a resource on each node at least, if all its cards were the smallest of the node."""
+        """The least that the pod needs of a resource on each node: all its cards are the node's smallest."""
         steps: list[tuple[str, Any]] = []
         for kind, vendor, request in self._asked(task):
             memory, cores = self._quotas.numbers[vendor]
@@ -149,7 +149,7 @@ class DeviceQuota(Plugin):
     def _affordable(
         self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
     ) -> Sequence[int] | None:
-        """The most preferred cards that stay within the quota, where cards differ in what they would count."""
+        """The most preferred cards that stay within the quota, where cards differ in their amounts."""
         tight = self._tight(task)
         if not tight:
             return None
@@ -180,7 +180,7 @@ class DeviceQuota(Plugin):
         self._refused.at(self._cluster.columns.layout).keep((row, task.demands, tight), amounts)
         return True
 
-    # -- sentences
+    # -- messages
 
     def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
         tight, name = self._tight(task), self._cluster.states[row].name
@@ -190,10 +190,10 @@ class DeviceQuota(Plugin):
         if over is None:
             amounts = self._refused.at(self._cluster.columns.layout).get((row, task.demands, tight), {})
             over = self._excess(task, amounts)
-        sentence = over.sentence if over is not None else "the cards that the pod would get exceed a quota"
-        return lambda: f"{name}: {sentence}"
+        message = over.message if over is not None else "the cards that the pod would get exceed a quota"
+        return lambda: f"{name}: {message}"
 
 
 def _cores_on(request: DeviceRequest, total: Any) -> Any:
-    """Compute that a request takes of cards that count so much."""
+    """The compute that a request takes of a card with so many cores."""
     return request.cores_on(total) if request.scales else min(request.cores, WHOLE_CARD)

@@ -1,8 +1,8 @@
-"""Devices: a pod fits where enough cards of the right kind have a place, memory and compute left for each container.
+"""Devices: a pod fits where enough cards of the right kind have a free slot, memory and compute.
 
-The rules of a card are asked of all nodes at once while searching, and of one node, with what earlier containers of the
-pod took away, while its cards are handed out. Pods whose containers compete for cards, or whose cards must fit
-together, are confirmed node by node; for all others counting fitting cards is enough.
+Card rules are evaluated over all nodes during the search, and again on one node while its cards are assigned, with what
+earlier containers of the pod took. Pods whose containers compete for cards, or whose cards must fit together, are
+confirmed node by node; for all others it is enough to count fitting cards.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -22,15 +22,15 @@ from tonnage.plugins.helpers import cardrules
 from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk, describe, mark
 
 Slice = tuple[int, DeviceUse]
-"""A card's position and what is taken of it."""
+"""A card's position and the part that is taken of it."""
 Taken = dict[int, tuple[MigPlacement, ...]]
 """MIG placements in use on one node, per card."""
 _MANY = 16
-"""Requests of one pod for which a sum over the node is cheaper than trying them one after another."""
+"""The number of requests of one pod from which a sum over the node is cheaper than trying each."""
 
 
 class DevicePlan:
-    """A task's requests, prepared."""
+    """A task's card requests, prepared."""
 
     __slots__ = ("alone", "asks", "by_demand", "different", "lasting", "together")
 
@@ -39,20 +39,20 @@ class DevicePlan:
         """Per demand, per vendor."""
         self.asks = tuple(ask for asks in by_demand for ask in asks)
         self.alone = self.asks[0] if len(self.asks) == 1 else None
-        """The request, if it is the only one and so competes with no other of the pod."""
+        """The only request, which competes with no other of the pod; nothing if there are several."""
         self.together = len(self.asks) > 1 or any(a.one_numa or a.vendor.is_particular(a.request) for a in self.asks)
         """Whether containers compete for cards, or the cards of one must fit together."""
         different: dict[tuple[int, DeviceRequest], CardAsk] = {}
         for ask in self.asks:
             different.setdefault((ask.number, ask.request), ask)
         self.different = tuple(different.values())
-        """Of requests that are the same the first."""
+        """The distinct requests."""
         self.lasting = tuple(ask for kind, asks in zip(kinds, by_demand, strict=True) if kind != INIT for ask in asks)
-        """What is held side by side: init containers give theirs back."""
+        """The requests held concurrently; init containers release theirs."""
 
 
-class Devices(Plugin):
-    """Keeps cards within their slots, memory and compute, and hands them out."""
+class Devices(Plugin, trusted=True):
+    """Keeps cards within their slots, memory and compute, and assigns them."""
 
     name = "devices"
 
@@ -72,7 +72,7 @@ class Devices(Plugin):
         session.set_assign(self._assign, number)
 
     def _key(self, task: Task) -> Hashable:
-        return (task.demands, task.constraints, self._session.gpu_key(task)) if task.demands else ()
+        return (task.demands, task.constraints, self._session.cards.key(task)) if task.demands else ()
 
     def _plan(self, task: Task) -> DevicePlan:
         last, plan = self._planned
@@ -93,7 +93,7 @@ class Devices(Plugin):
     # -- all nodes at once
 
     def _fits(self, task: Task, nodes: Nodes) -> tuple[Array, Array] | None:
-        """A code per node, and the codes of its cards for the request that decided it."""
+        """A code per node, and the card codes of the request that decided it."""
         if not task.demands:
             return None
         plan = self._plan(task)
@@ -114,9 +114,9 @@ class Devices(Plugin):
         return node_codes, card_codes
 
     def _card_codes(self, task: Task, ask: CardAsk, cards: Cards) -> Array:
-        """For each card the first rule that keeps the request off it, the other plugins' included."""
+        """For each card the first rule that rejects the request, other plugins' rules included."""
         codes = ask.codes(cards, self._cluster.columns)
-        rejected = self._session.rejected_cards(task, ask.request, cards)
+        rejected = self._session.cards.rejected(task, ask.request, cards)
         if rejected is not None:
             mark(codes, rejected, cardrules.RULED_OUT)
         if ask.wanted_uuids is not None:
@@ -126,16 +126,16 @@ class Devices(Plugin):
         return codes
 
     def _places(self, uuids: frozenset[str], nodes: Nodes) -> Array:
-        """Which of the nodes' cards have one of the UUIDs."""
+        """Which cards have one of the UUIDs."""
         found = np.zeros((nodes.columns.width, nodes.columns.size), np.bool_)
         for uuid in uuids:
-            for name in self._cluster.cards.get(uuid, ()):
+            for name in self._cluster.rows.cards.get(uuid, ()):
                 state = self._cluster.nodes[name]
                 found[state.positions[uuid], state.row] = True
         return nodes.pick(found)
 
     def _node_codes(self, task: Task, ask: CardAsk, codes: Array, cards: Cards) -> Array:
-        """For each node whether enough of its cards fit, else the reason of the card nearest to fitting."""
+        """For each node whether enough cards fit, else the code of the card nearest to fitting."""
         columns, count = self._cluster.columns, ask.request.count
         result: Array
         if codes.shape[1] == 1:
@@ -145,7 +145,7 @@ class Devices(Plugin):
             if count > 1:
                 fitting = np.add.reduce((codes == CARD_FITS).view(np.uint8), axis=0, dtype=np.uint8)
                 owned = cards.nodes.pick(columns.vendor_cards[ask.number])
-                # A card cut into MIG instances can serve a request for several.
+                # A card in MIG mode can serve a request for several instances.
                 particular = cards.nodes.pick(columns.particular[ask.number])
                 few = (fitting < count) & ~((fitting > 0) & particular)
                 result[few & (fitting > 0)] = cardrules.FEW_FIT
@@ -155,7 +155,7 @@ class Devices(Plugin):
         return result
 
     def _node_code(self, ask: CardAsk, codes: bytes, cards: Cards) -> int:
-        """The same for one node: looking at a few bytes is much faster than at arrays of one."""
+        """The same for one node: counting a few bytes is much faster than arrays of length 1."""
         columns, count = self._cluster.columns, ask.request.count
         best, fitting = max(codes), codes.count(CARD_FITS)
         if fitting >= count or count == 1:
@@ -166,18 +166,18 @@ class Devices(Plugin):
         return cardrules.FEW_FIT if fitting and not particular else best
 
     def _mark_foreign(self, task: Task, ask: CardAsk, codes: Array, cards: Cards, result: Array) -> None:
-        """Count cards that pods hold without saying which: slots of the node, and no card of it can be given whole."""
+        """Count cards that pods hold without naming them: they use slots, and no card of the node can be exclusive."""
         held = cards.nodes.pick(self._cluster.columns.foreign[ask.number])
         free = np.where(codes != cardrules.NO_CARD, np.maximum(cards.free[SLOTS], 0), 0).sum(axis=0)
         concerned = (held > 0) & (result == CARD_FITS)
         result[concerned & (free - held < ask.request.count)] = cardrules.NO_SLOT
-        if ask.takes_whole_cards or self._session.rejected_cards(task, ask.request, cards) is not None:
+        if ask.takes_whole_cards or self._session.cards.rejected(task, ask.request, cards) is not None:
             result[concerned] = cardrules.SHARED
         elif self._cluster.columns.plain and not ask.request.shares:
             result[concerned & ask.plain(cards).any(axis=0)] = cardrules.SHARED
 
     def _mark_too_little(self, plan: DevicePlan, cards: Cards, result: Array) -> None:
-        """Turn down nodes on which less is free in all than is asked for in all; cards cut into instances aside."""
+        """Reject nodes where less is free in total than the pod asks for in total; MIG cards are skipped."""
         columns = self._cluster.columns
         for number in {ask.number for ask in plan.lasting}:
             asks = [ask for ask in plan.lasting if ask.number == number]
@@ -194,23 +194,23 @@ class Devices(Plugin):
 
     def _confirm(self, task: Task, row: int) -> int:
         granted = self._attempt(task, row, None)
-        return granted.code if isinstance(granted, Failure) else FITS
+        return granted.code if isinstance(granted, CardFailure) else FITS
 
     def _assign(self, task: Task, row: int, card_codes: Array | None) -> Grant | int:
         granted = self._attempt(task, row, card_codes)
-        return granted.code if isinstance(granted, Failure) else granted
+        return granted.code if isinstance(granted, CardFailure) else granted
 
-    def _attempt(self, task: Task, row: int, card_codes: Array | None) -> "Grant | Failure":
-        """Hand out the node's cards container by container; init containers give theirs back before the next."""
+    def _attempt(self, task: Task, row: int, card_codes: Array | None) -> "Grant | CardFailure":
+        """Assign the node's cards container by container; init containers release theirs before the next."""
         columns, state = self._cluster.columns, self._cluster.states[row]
         plan = self._plan(task)
         ask = plan.alone
         if ask is not None and card_codes is not None and not columns.particular[ask.number, row]:
-            # Nothing else of this pod competes for the cards, so the codes found while searching hold.
+            # No other request of this pod competes for the cards, so the codes of the search still hold.
             codes = card_codes[:, row].tolist()
             given = self._choose(task, ask, state, codes, columns.card_free[:, :, row].tolist(), {})
             if isinstance(given, int):
-                return Failure(given, ask, codes, columns.card_free[:, :, row])
+                return CardFailure(given, ask, codes, columns.card_free[:, :, row])
             places: list[tuple[DeviceUse, ...]] = [()] * len(task.kinds)
             places[task.demands[0].position] = tuple([use for _, use in given])
             return ((ask.number, tuple(places)),)
@@ -224,13 +224,13 @@ class Devices(Plugin):
                 code = int(self._node_codes(task, ask, found, trial)[0])
                 codes = found[:, 0].tolist()
                 if code != CARD_FITS:
-                    return Failure(code, ask, codes, trial.free[:, :, 0])
+                    return CardFailure(code, ask, codes, trial.free[:, :, 0])
                 if ask.vendor.one_set_per_pod and ask.number in uses:
                     codes = _same_set(codes, state, uses[ask.number])
                 instances = self._instances_of_all(task, ask, state, codes, trial, trial_taken)
                 given = self._choose(task, ask, state, codes, trial.free[:, :, 0].tolist(), instances)
                 if isinstance(given, int):
-                    return Failure(given, ask, codes, trial.free[:, :, 0])
+                    return CardFailure(given, ask, codes, trial.free[:, :, 0])
                 _take(given, trial, trial_taken)
                 if ask.vendor.is_choosy:
                     _meet(given, ask, trial)
@@ -248,7 +248,7 @@ class Devices(Plugin):
     ) -> "list[Slice] | int":
         """Slices of the node's cards for one request, or the code of why there are none.
 
-        `instances` are what can be cut out of the cards that are not shared but cut.
+        `instances` are the possible instances of the cards in MIG mode.
         """
         request = ask.request
         fitting = [card for card, code in enumerate(codes) if code == CARD_FITS]
@@ -256,7 +256,7 @@ class Devices(Plugin):
             fitting = [card for card in fitting if instances.get(card, True)]
             if not fitting:
                 return cardrules.MIG
-        order = self._session.order_cards(task, request, state, free, fitting)
+        order = self._session.cards.ordered(task, request, state, free, fitting)
         if instances:
             order = [card for card in order for _ in instances.get(card, (card,))]
         if len(order) < request.count:
@@ -275,7 +275,7 @@ class Devices(Plugin):
     def _instances_of_all(
         self, task: Task, ask: CardAsk, state: NodeState, codes: Sequence[int], cards: Cards, taken: Taken
     ) -> dict[int, list[DeviceUse]]:
-        """The MIG instances that can be cut out of each fitting card that is not shared but cut."""
+        """The possible MIG instances of each fitting card in MIG mode."""
         if not self._cluster.columns.particular[ask.number, state.row]:
             return {}
         return {
@@ -287,7 +287,7 @@ class Devices(Plugin):
     def _instances(
         self, task: Task, ask: CardAsk, device: Device, card: int, cards: Cards, taken: Taken
     ) -> list[DeviceUse]:
-        """The instances that can be cut out of a card for a request; each has to pass all rules anew."""
+        """The possible instances of a card for a request; each must pass all rules again."""
         trial, placements = cards.copy(), dict(taken)
         found: list[DeviceUse] = []
         while len(found) < ask.request.count and self._card_codes(task, ask, trial)[card, 0] == CARD_FITS:
@@ -300,7 +300,7 @@ class Devices(Plugin):
         return found
 
     def _pick(self, task: Task, ask: CardAsk, state: NodeState, candidates: Sequence[int]) -> Sequence[int] | int:
-        """Which of the fitting cards to take, in order of preference; one that can be taken twice is there twice."""
+        """The fitting cards to take, in order of preference; a card that can be taken twice is listed twice."""
         if ask.one_numa:
             groups: dict[int, list[int]] = {}
             for card in candidates:
@@ -313,10 +313,10 @@ class Devices(Plugin):
             positions = ask.vendor.pick(ask.request, [state.devices[card] for card in candidates], task.annotations)
             if positions is not None:
                 return [candidates[position] for position in positions] or cardrules.SET
-        chosen = self._session.choose_set(task, ask.request, state.row, candidates)
+        chosen = self._session.cards.choose_set(task, ask.request, state.row, candidates)
         return candidates if chosen is None else chosen
 
-    # -- sentences
+    # -- messages
 
     def _detail(self, task: Task, row: int, code: int, card_codes: Array | None) -> Callable[[], str]:
         columns, state = self._cluster.columns, self._cluster.states[row]
@@ -324,25 +324,25 @@ class Devices(Plugin):
         failure = None if plan.alone is not None else self._failure(task, row, plan)
         if failure is None:
             codes = b"" if card_codes is None else card_codes[:, row].tobytes()
-            failure = Failure(code, plan.asks[0], codes, columns.card_free[:, :, row].copy())
+            failure = CardFailure(code, plan.asks[0], codes, columns.card_free[:, :, row].copy())
         held = int(columns.foreign[failure.ask.number, row]) if columns.foreign_total else 0
         node, devices = state.name, state.devices
         return lambda: f"{node}: {describe(failure.ask.request, code, failure.codes, devices, failure.free, held)}"
 
-    def _failure(self, task: Task, row: int, plan: DevicePlan) -> "Failure | None":
-        """What stops a pod of several requests on a node: one that fails by itself, or one after the others took."""
+    def _failure(self, task: Task, row: int, plan: DevicePlan) -> "CardFailure | None":
+        """The failure of a pod with several requests on a node: of one by itself, or of one after the others."""
         cards = Nodes(self._cluster.columns, slice(row, row + 1)).cards.copy()
         for ask in plan.asks:
             codes = self._card_codes(task, ask, cards)
             code = int(self._node_codes(task, ask, codes, cards)[0])
             if code != CARD_FITS:
-                return Failure(code, ask, codes[:, 0].tolist(), cards.free[:, :, 0])
+                return CardFailure(code, ask, codes[:, 0].tolist(), cards.free[:, :, 0])
         granted = self._attempt(task, row, None)
-        return granted if isinstance(granted, Failure) else None
+        return granted if isinstance(granted, CardFailure) else None
 
 
-class Failure:
-    """Why a node's cards cannot be handed out: the request that gets none, and how cards were at that point."""
+class CardFailure:
+    """The failed assignment of a node's cards: the request that got none, and the state of the cards then."""
 
     __slots__ = ("ask", "code", "codes", "free")
 
@@ -354,7 +354,7 @@ class Failure:
 
 
 def _same_set(codes: Sequence[int], state: NodeState, given: Sequence[Sequence[DeviceUse]]) -> list[int]:
-    """The codes of a node's cards for a pod that may have no others than those it was given before."""
+    """The codes of a node's cards for a pod that must reuse the cards it was given before."""
     before = {use.uuid for uses in given for use in uses}
     outside = [device.uuid not in before for device in state.devices]
     return [
@@ -364,15 +364,15 @@ def _same_set(codes: Sequence[int], state: NodeState, given: Sequence[Sequence[D
 
 
 def _meet(slices: Sequence[Slice], ask: CardAsk, cards: Cards) -> None:
-    """Let the pod's next containers find the one that was given these slices."""
+    """Make the tenant of these slices visible to the pod's next containers."""
     columns = cards.nodes.columns
     for card, _ in slices:
-        others = columns.companies[int(cards.tenancy[card, 0])]
-        cards.tenancy[card, 0] = columns.company_id(others | {ask.tenancy})
+        others = columns.tenancies[int(cards.tenancy[card, 0])]
+        cards.tenancy[card, 0] = columns.tenancy_id(others | {ask.tenancy})
 
 
 def _take(slices: Sequence[Slice], cards: Cards, taken: Taken) -> None:
-    """Use up slices of one node's cards."""
+    """Subtract slices from one node's cards."""
     for card, use in slices:
         cards.free[SLOTS, card, 0] -= 1
         cards.free[MEMORY, card, 0] -= use.memory

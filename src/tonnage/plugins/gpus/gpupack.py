@@ -1,28 +1,17 @@
-"""KAI's packing of cards: a part of a card goes to the fullest shared card that it fits on, before an idle one."""
+"""KAI's gpupack: a part of a card goes to the fullest shared card that it fits on, before an idle one."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
-from tonnage.cluster.columns import MEMORY
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.plugins.helpers.cardorder import every_task, used_shares
 
 
-def used_shares(node: NodeState, free: Sequence[Sequence[int]], cards: Sequence[int]) -> list[float]:
-    """The part of each card's memory that is in use."""
-    devices, left = node.devices, free[MEMORY]
-    return [(total - left[card]) / total if (total := devices[card].memory) else 0.0 for card in cards]
-
-
-def every_task(task: Task) -> Hashable:
-    """For answers that do not depend on the pod."""
-    return ()
-
-
-class GpuPack(Plugin):
-    """Prefers the cards of which the most is in use."""
+class GpuPack(Plugin, trusted=True):
+    """Prefers the cards with the most in use."""
 
     name = "gpupack"
 

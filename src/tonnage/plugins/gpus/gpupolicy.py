@@ -1,6 +1,6 @@
 """HAMi's GPU policy: which of a node's fitting cards a container gets.
 
-A card's score is 10 × (slots + cores + memory in use with the request added, each as a share of what the card has),
+A card's score is 10 × (slots + cores + memory in use with the request added, each as a share of the card's total),
 weighted if the pod says so, as an exact fraction. `binpack` takes the highest first, `spread` the lowest, `mutex` only
 idle cards, `numa` the highest NUMA node, `topology-aware` the set with the best links; a comma-separated chain sorts by
 its members in turn. Among equals the last registered card comes first, as in HAMi.
@@ -31,27 +31,27 @@ WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
 NUMA_FIRST = "first"
 _EQUAL_WEIGHTS = (1, 1, 1)
 _SCORE, _NUMA, _INDEX, _IDLE = range(4)
-# Above this many sets of cards the best one is grown card by card instead of looking at all of them.
+# Above this many sets of cards the set grows greedily, card by card, instead of comparing all sets.
 _MOST_SETS = 200_000
 
 Policy = tuple[str, ...]
 
 
 def is_policy(text: str) -> bool:
-    """Whether the text is a GPU policy or a chain of them."""
+    """Whether the text is a GPU policy or a chain of policies."""
     chain = words(text)
     return bool(chain) and all(word in POLICIES for word in chain)
 
 
 @lru_cache(maxsize=1024)
 def read_policy(text: str) -> Policy:
-    """The members of a policy text; what HAMi does not know means spread."""
+    """The members of a chain; HAMi treats an unknown one as spread."""
     return tuple(word for word in words(text) if word in POLICIES) or (SPREAD,)
 
 
 @lru_cache(maxsize=1024)
 def read_weights(text: str) -> tuple[int, int, int]:
-    """Weights of slots, memory and cores from `slot=1,core=1,memory=3`; ValueError if that is not what it says."""
+    """Weights of slots, memory and cores from `slot=1,core=1,memory=3`; ValueError if malformed."""
     expected = "expected slot=N,core=N,memory=N, whole numbers from 0 up of which one is above 0"
     weights: dict[str, int] = {}
     for part in words(text):
@@ -66,13 +66,13 @@ def read_weights(text: str) -> tuple[int, int, int]:
     return weights["slot"], weights["memory"], weights["core"]
 
 
-class GpuPolicy(Plugin):
-    """Orders the cards of a node; a pod's annotations overrule the defaults."""
+class GpuPolicy(Plugin, trusted=True):
+    """Orders the cards of a node; a pod's annotations override the defaults."""
 
     name = "gpupolicy"
 
     class Arguments(PluginArguments):
-        """Defaults for pods that say nothing, and whether NUMA breaks ties or comes before the policy."""
+        """The defaults of pods without annotations, and whether NUMA breaks ties or precedes the policy."""
 
         policy: str = SPREAD
         numa_order: Literal["tie", "first"] = "tie"
@@ -86,7 +86,7 @@ class GpuPolicy(Plugin):
         self._numa_first = self.args.numa_order == NUMA_FIRST
         self._session = session
         self._cluster = session.cluster
-        session.add_pre_predicate(self._makes_sense)
+        session.add_pre_predicate(self._why_invalid)
         session.add_card_predicate(self._busy, key=self._key)
         session.add_gpu_order(self._rank, key=self._key)
         session.add_gpu_set(self._best_linked)
@@ -98,7 +98,7 @@ class GpuPolicy(Plugin):
     def _key(self, task: Task) -> Hashable:
         return self._policy(task), task.annotations.get(WEIGHTS_ANNOTATION)
 
-    def _makes_sense(self, task: Task, job: Job) -> Reason | None:
+    def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         wanted = task.annotations.get(ANNOTATION)
         if wanted is not None and not is_policy(wanted):
             message = f"{wanted!r} is no GPU policy; {','.join(read_policy(wanted))} is used"
@@ -120,7 +120,7 @@ class GpuPolicy(Plugin):
     def _rank(
         self, task: Task, request: DeviceRequest, node: NodeState, free: Sequence[Sequence[int]], fitting: Sequence[int]
     ) -> Sequence[float]:
-        """The place of each card in HAMi's order, which is consumed from its end."""
+        """The rank of each card in HAMi's order, which is consumed from its end."""
         columns: list[Sequence[float]] = []
         for kind, downwards in _sort_keys(self._policy(task), self._wants_one_numa(task, request), self._numa_first):
             if kind == _SCORE:
@@ -148,7 +148,7 @@ class GpuPolicy(Plugin):
     ) -> list[float]:
         """10 × the weighted shares in use of each card, with the request added.
 
-        Each is one exact fraction, rounded once, so that cards with equal shares are equal whatever the shares are.
+        Each score is one exact fraction, rounded once, so that cards with equal shares tie.
         """
         text = task.annotations.get(WEIGHTS_ANNOTATION)
         weights = _EQUAL_WEIGHTS if text is None else read_weights(text)
@@ -169,7 +169,7 @@ class GpuPolicy(Plugin):
     def _best_linked(
         self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
     ) -> Sequence[int] | None:
-        """Under topology-aware: the card with the weakest links if one is asked for, else the best linked set."""
+        """topology-aware: the card with the weakest links for a single one, else the best linked set."""
         if TOPOLOGY not in self._policy(task):
             return None
         candidates = list(dict.fromkeys(candidates))
@@ -198,9 +198,9 @@ class GpuPolicy(Plugin):
 def _factors(
     request: DeviceRequest, capacity: tuple[int, int, int], weights: tuple[int, int, int]
 ) -> tuple[int, int, int, int, int]:
-    """A card's score as one fraction: what it would be with nothing free, what each free unit takes off, and over what.
+    """A card's score as one fraction: its value with nothing free, the deduction per free unit, the denominator.
 
-    A card that has none of something has no share of it in use.
+    A card that lacks a quantity has no share of it in use.
     """
     slots, memory, cores = (size or 1 for size in capacity)
     slot_factor = weights[0] * memory * cores if capacity[0] else 0
@@ -214,7 +214,7 @@ def _factors(
 
 @lru_cache(maxsize=1024)
 def _sort_keys(policy: Policy, one_numa: bool, numa_first: bool) -> tuple[tuple[int, bool], ...]:
-    """What cards are sorted by, the most important first, and whether downwards."""
+    """The sort keys of cards, the most significant first, and whether each is descending."""
     if len(policy) == 1 and policy[0] != NUMA:
         if policy[0] == MUTEX:
             return ((_IDLE, False),)
@@ -230,7 +230,7 @@ def _sort_keys(policy: Policy, one_numa: bool, numa_first: bool) -> tuple[tuple[
 
 
 def _grow(links: Array, count: int) -> list[int]:
-    """A well linked set, made by adding the best linked candidate again and again."""
+    """A well linked set, grown greedily by the best linked candidate."""
     first = int(links.sum(axis=1).argmax())
     chosen = [first]
     while len(chosen) < count:

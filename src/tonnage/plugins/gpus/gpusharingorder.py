@@ -1,4 +1,4 @@
-"""KAI's order of sharing: a part of a card goes to a node where a shared card has room, before a card is opened."""
+"""KAI's gpusharingorder: a part of a card goes to a node where a shared card has room, before one is opened."""
 
 from collections.abc import Hashable
 
@@ -14,8 +14,8 @@ from tonnage.plugins.helpers.cardcounts import CardCounts
 BONUS = 10_000.0
 
 
-class GpuSharingOrder(Plugin):
-    """Prefers nodes that have a card in use with room for the part of a card that a pod asks for."""
+class GpuSharingOrder(Plugin, trusted=True):
+    """Prefers nodes where a card in use has room for the part that a pod asks for."""
 
     name = "gpusharingorder"
 
@@ -36,7 +36,7 @@ class GpuSharingOrder(Plugin):
         return np.where(found, BONUS, 0.0)
 
     def _has_room(self, nodes: Nodes, request: DeviceRequest) -> Array:
-        """Whether each node has a card in use that the request still fits on once leaving pods have left."""
+        """Whether each node has a card in use that the request fits on once terminating pods have left."""
         cards, leaving = nodes.cards, self._cards.leaving(nodes)
         used, free = cards.total[SLOTS] - cards.free[SLOTS], cards.free[MEMORY]
         if leaving is not None:
@@ -52,5 +52,5 @@ class GpuSharingOrder(Plugin):
 
 
 def _is_part(request: DeviceRequest) -> bool:
-    """Whether a request leaves something of its cards to others."""
+    """Whether a request takes only a part of its cards."""
     return request.shares or (request.cores < WHOLE_CARD and request.percentage != WHOLE_CARD)

@@ -1,4 +1,4 @@
-"""KAI's spreading over cards: a part of a card goes to an idle card while there is one, then to the emptiest."""
+"""KAI's gpuspread: a part of a card goes to an idle card while there is one, then to the emptiest."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.gpus.gpupack import every_task, used_shares
+from tonnage.plugins.helpers.cardorder import every_task, used_shares
 
 
-class GpuSpread(Plugin):
-    """Prefers the cards of which the least is in use."""
+class GpuSpread(Plugin, trusted=True):
+    """Prefers the cards with the least in use."""
 
     name = "gpuspread"
 

@@ -1,1 +1,1 @@
-"""Arithmetic and look-ups that plugins of several families share."""
+"""Helpers that plugins of several families share."""

@@ -1,7 +1,7 @@
-"""How many of a node's cards are idle and how much of them is free, as KAI counts it.
+"""Counts of idle cards and of the free part of cards per node, as KAI computes them.
 
-A card counts as idle if nobody uses any part of it, and as good as idle if all who use it are leaving. Of a shared card
-the free part is counted by memory, what is used being rounded up to hundredths.
+A card is idle if no pod uses any part of it, and as good as idle if every pod that uses it is terminating. The free
+part of a shared card is measured by memory; the used part is rounded up to hundredths.
 """
 
 import numpy as np
@@ -12,40 +12,40 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 
 MIG_RESOURCES = "nvidia.com/mig-"
-"""What the names of resources begin with that stand for MIG instances of plain nodes."""
+"""The prefix of the resources that stand for MIG instances on plain nodes."""
 _HUNDREDTHS = np.float64(100)
 
 
 def wants_cards(task: Task) -> bool:
-    """Whether a pod is more than processors and memory: it asks for cards, parts of them, or MIG instances."""
+    """Whether a pod asks for cards, parts of cards or MIG instances, and not only for CPU and memory."""
     return bool(task.demands) or any(name.startswith(MIG_RESOURCES) for name, _ in task.requests)
 
 
 class CardCounts:
-    """Counts the cards of some vendors."""
+    """The cards of some vendors, counted per node."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._owned: dict[tuple[int, ...], Array] = {}
-        """For some vendors, which models of cards are theirs."""
+        """By vendors, which card models are theirs."""
         self._idle: Memo[tuple[tuple[int, ...], Look], Array] = Memo()
-        """How many cards of a node are idle, by their look."""
+        """Idle cards per node, by the look of its cards."""
 
     def vendors(self, task: Task) -> tuple[int, ...]:
-        """The vendors whose cards count for a pod; those of NVIDIA's MIG instances are NVIDIA's."""
+        """The vendors whose cards count for a pod; a pod with only MIG resources counts as NVIDIA's."""
         numbers = self._cluster.vendor_numbers
         asked = {numbers[request.vendor] for demand in task.demands for request in demand.requests}
         return tuple(sorted(asked or {numbers.get("NVIDIA", 0)}))
 
     def owned(self, cards: Cards, vendors: tuple[int, ...]) -> Array:
-        """Which cards are of those vendors."""
+        """Which cards belong to those vendors."""
         models, known = self._cluster.columns.models, self._owned.get(vendors)
         if known is None or len(known) < len(models):
             known = self._owned[vendors] = np.array([model.vendor in vendors for model in models], np.bool_)
         return known.take(cards.model)
 
     def idle(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
-        """How many cards of each node are idle or as good as idle; not a number where a node has none at all."""
+        """Cards of each node that are idle or as good as idle; NaN where a node has none of the vendors' cards."""
         look = nodes.cards.look
         if look is None or self._cluster.leaving or self._cluster.columns.foreign_total:
             return self._count_idle(nodes, vendors)
@@ -66,7 +66,7 @@ class CardCounts:
         return count
 
     def free_share(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
-        """The part of each node's cards that is free, from 0 to 1; 0 where a node has none."""
+        """The free part of each node's cards, from 0 to 1; 0 where a node has none."""
         cards = nodes.cards
         owned = self.owned(cards, vendors)
         total = np.maximum(cards.total[MEMORY], 1)
@@ -82,7 +82,7 @@ class CardCounts:
         return share
 
     def leaving(self, nodes: Nodes) -> Array | None:
-        """What pods on their way out hold of each card, as (kinds, cards, nodes); nothing if nobody leaves."""
+        """What terminating pods hold of each card, as (kinds, cards, nodes); nothing if no pod terminates."""
         cluster, columns = self._cluster, self._cluster.columns
         if not cluster.leaving or cluster.is_ahead:
             return None
@@ -99,12 +99,12 @@ class CardCounts:
         return nodes.pick(held)
 
     def _unknown(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array | int:
-        """Cards that pods hold without saying which."""
+        """Cards per node that pods hold without naming them."""
         columns = self._cluster.columns
         return nodes.pick(columns.foreign[list(vendors)]).sum(axis=0) if columns.foreign_total else 0
 
 
 def _rounded_up(memory: Array, total: Array) -> Array:
-    """Memory as a share of cards, in hundredths."""
+    """Memory as a share of the card, rounded up to hundredths."""
     share: Array = np.ceil(memory / total * _HUNDREDTHS) / _HUNDREDTHS
     return share

@@ -1,7 +1,7 @@
-"""The rules of one card, over arrays of (cards, nodes), and the names of their reasons.
+"""Card rules over arrays of (cards, nodes), and the names of their reasons.
 
-A card's code says which rule keeps a request off it, or that it fits. Codes are in the order in which the rules are
-checked, fitting being the highest: the highest code on a node is that of the card that came furthest.
+A card's code says which rule rejects a request there, or that the card fits. Codes are numbered in the order in which
+the rules run, and fitting is the highest; so the highest code on a node belongs to the card that came furthest.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ REASONS = (
     "CardUuidMismatch",
     "CardTimeSlicingExhausted",
     "ExclusiveDeviceAllocateConflict",
-    "CardCompanyMismatch",
+    "CardTenancyMismatch",
     "CardInsufficientMemory",
     "CardInsufficientCore",
     "ExclusiveDeviceAllocateConflict",
@@ -41,7 +41,7 @@ REASONS = (
     UUID,
     NO_SLOT,
     RULED_OUT,
-    COMPANY,
+    TENANCY,
     LITTLE_MEMORY,
     FEW_CORES,
     SHARED,
@@ -59,7 +59,7 @@ _KINDS = 1 << 3
 
 
 class CardAsk:
-    """A request of one vendor's cards, prepared for being asked of many cards at once."""
+    """A request for one vendor's cards, prepared for evaluation over many cards at once."""
 
     def __init__(self, request: DeviceRequest, task: Task, vendor: Vendor, number: int) -> None:
         self.request = request
@@ -71,24 +71,24 @@ class CardAsk:
         self.one_numa = request.count > 1 and vendor.wants_one_numa(task.annotations)
         self._annotations = task.annotations
         self._by_share = not request.memory and (request.percentage <= WHOLE_CARD or request.fraction[0] > 0)
-        # A container that asks for no compute shares what there is, so there must be some.
+        # A container that asks for no compute shares the rest, so some must be left.
         needs = {SLOTS: 1, MEMORY: request.memory, CORES: self.cores or 1}
         self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
         self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
         self.tenancy = vendor.tenancy(request.memory, task.annotations) if vendor.is_choosy else ""
-        self._unwelcome = np.zeros(0, np.bool_)
+        self._refused = np.zeros(0, np.bool_)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
         self._known: Memo[Look, Array] = Memo(most=256)
-        """Codes by the look of one node's cards."""
+        """Codes by the look of a node's cards."""
 
     @property
     def takes_whole_cards(self) -> bool:
-        """Whether a card given to this request is given to nobody else."""
+        """Whether the request takes its cards exclusively."""
         return self.cores == WHOLE_CARD or (self._by_share and self.request.percentage == WHOLE_CARD)
 
     def codes(self, cards: Cards, columns: Columns) -> Array:
-        """For each card the first rule that keeps the request off it."""
+        """For each card the code of the first rule that rejects the request, or `CARD_FITS`."""
         look = cards.look
         if look is None:
             return self._find_codes(cards, columns)
@@ -110,29 +110,29 @@ class CardAsk:
             self._by_model = np.array([self._code_of(model) * _KINDS for model in models], np.uint8)
             self._plain = np.array([model.mode == PLAIN_MODE for model in models], np.bool_)
         bits = short * _BITS
-        # Three planes are put together faster one by one than by a reduction.
+        # Combining the three planes one by one is faster than a reduction.
         codes: Array = self._codes.take(bits[0] | bits[1] | bits[2] | self._by_model.take(cards.model))
         if self.cores == WHOLE_CARD:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
-        if self.vendor.is_choosy and len(columns.companies) > 1:
-            mark(codes, self._not_welcome(columns).take(cards.tenancy), COMPANY)
+        if self.vendor.is_choosy and len(columns.tenancies) > 1:
+            mark(codes, self._refused_tenancies(columns).take(cards.tenancy), TENANCY)
         return codes
 
-    def _not_welcome(self, columns: Columns) -> Array:
-        """Which companies the request may not join."""
-        if len(self._unwelcome) < len(columns.companies):
-            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.companies]
-            self._unwelcome = np.array(refused, np.bool_)
-        return self._unwelcome
+    def _refused_tenancies(self, columns: Columns) -> Array:
+        """Which tenancies the request may not join."""
+        if len(self._refused) < len(columns.tenancies):
+            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.tenancies]
+            self._refused = np.array(refused, np.bool_)
+        return self._refused
 
     def plain(self, cards: Cards) -> Array:
-        """Which cards nobody registers, so that a request by resources takes them whole."""
+        """Which cards have no device plugin registration, so that a request by resource takes them whole."""
         return self._plain.take(cards.model)
 
     def use(self, device: Device, free_cores: int) -> DeviceUse:
-        """What is taken of a card that is shared or given whole."""
+        """What the request takes of a card, shared or whole."""
         if device.mode == PLAIN_MODE and not self.request.shares:
             return DeviceUse(device.uuid, device.memory, device.cores)
         cores = self.request.cores_on(device.cores) if self.request.scales else self.cores
@@ -140,7 +140,7 @@ class CardAsk:
         return DeviceUse(device.uuid, self.request.memory_on(device.memory), cores)
 
     def _code_of(self, model: CardModel) -> int:
-        """Why cards of a model will not do whatever is free on them, 0 if they may."""
+        """The code of the rule that rejects every card of a model, whatever is free on it; 0 if none does."""
         if model.vendor != self.number:
             return NO_CARD
         if model.state:
@@ -149,13 +149,13 @@ class CardAsk:
 
 
 def mark(codes: Array, where: Array, code: int) -> None:
-    """Give cards that code unless an earlier rule already keeps the request off them."""
+    """Set the code on cards that no earlier rule rejects."""
     np.putmask(codes, where & (codes > code), code)
 
 
 @cache
 def _code_table(cores_code: int) -> Array:
-    """The code for each fixed code of a card's model and each combination of what there is too little of."""
+    """The code for each fixed code of a card's model and each combination of exhausted quantities."""
     order = ((1 << SLOTS, NO_SLOT), (1 << MEMORY, LITTLE_MEMORY), (1 << CORES, cores_code))
     short = [next((code for bit, code in order if kinds & bit), CARD_FITS) for kinds in range(_KINDS)]
     fixed = [code for code in range(1, UUID) for _ in range(_KINDS)]
@@ -165,7 +165,7 @@ def _code_table(cores_code: int) -> Array:
 def describe(
     request: DeviceRequest, code: int, codes: Sequence[int], devices: Sequence[Device], free: Array, held: int
 ) -> str:
-    """Why a node's cards will not do, with numbers; `held` counts cards that pods hold without saying which."""
+    """Why a node's cards do not fit, with numbers; `held` counts cards that pods hold without naming them."""
     own = [card for card, value in enumerate(codes) if value != NO_CARD]
     if code == NO_CARD:
         return f"no {request.vendor} card is registered"

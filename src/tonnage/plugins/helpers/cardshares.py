@@ -1,8 +1,8 @@
-"""How much of each card is free, as one number, and how much of a card a request takes.
+"""Card shares: the free part of each card, and the part that a request takes, as one number each.
 
-A card may be short of memory or of compute, so the smaller of the two free parts is its free share; a card without a
-place for another container, or one that takes nothing new, has none. A request's share is the larger of its two parts.
-Shares are whole numbers of millionths of a card, so that sums of them are exact.
+Memory or compute may run out first, so a card's free share is the smaller of its two free parts; a card without a free
+slot, or one that takes no new pods, has none. A request's share is the larger of its two parts. Shares are whole
+millionths of a card, so that their sums are exact.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ WHOLE = 1_000_000
 
 
 class CardSize(NamedTuple):
-    """What a card has, as far as shares of it depend on that."""
+    """The properties of a card that shares depend on."""
 
     memory: int
     cores: int
@@ -25,12 +25,12 @@ class CardSize(NamedTuple):
 
 
 def size_of(device: Device) -> CardSize:
-    """What a card has."""
+    """The size of a card."""
     return CardSize(device.memory, device.cores, device.mode == PLAIN_MODE)
 
 
 def share_of(request: DeviceRequest, size: CardSize) -> int:
-    """What a request takes of a card."""
+    """The share of a card that a request takes."""
     memory, cores, is_plain = size
     if is_plain and not request.shares:
         return WHOLE
@@ -52,7 +52,7 @@ class CardShares:
         return self.of_amounts(cards.free, cards.total, cards.model)
 
     def of_amounts(self, free: Array, total: Array, model: Array) -> Array:
-        """The same for cards that have so much free of each kind."""
+        """The same for cards with these free amounts."""
         self._see_models()
         parts = free[CORES:] * WHOLE // np.maximum(total[CORES:], 1)
         if self._columns.incomplete:
@@ -62,7 +62,7 @@ class CardShares:
         return result
 
     def after(self, request: DeviceRequest, free: Array, total: Array, model: Array) -> Array:
-        """What would be free of each card if the request were given a part of it."""
+        """The free share of each card once the request has a part of it."""
         self._see_models()
         memory: Array | int = request.memory_on(total[MEMORY])
         cores: Array | int = min(request.cores, WHOLE_CARD)

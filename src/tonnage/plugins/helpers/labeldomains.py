@@ -1,4 +1,4 @@
-"""Topology domains: nodes that share the value of a label, and what is counted over each of them."""
+"""Topology domains: the nodes that share a label's value, and sums over each domain."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tonnage.cluster.columns import Array
 
 
 class LabelDomains:
-    """The nodes by the values of one label; the first domain is that of nodes without the label."""
+    """Nodes grouped by the value of one label; domain 0 holds the nodes without it."""
 
     __slots__ = ("label", "numbers")
 
@@ -22,12 +22,12 @@ class LabelDomains:
         return np.asarray(self.numbers != np.int64(0))
 
     def totals(self, column: Array) -> Array:
-        """A column summed up over each domain, by the domain's number; what is outside of all counts nothing."""
+        """The sums of a column over each domain, by domain number; domain 0 counts nothing."""
         totals = np.bincount(self.numbers, column)
         if len(totals):
             totals[0] = 0
         return totals
 
     def spread_out(self, column: Array) -> Array:
-        """For each node the sum of a column over all nodes of its domain; 0 for nodes in none."""
+        """For each node the sum of a column over its domain; 0 for nodes without the label."""
         return self.totals(column).take(self.numbers)

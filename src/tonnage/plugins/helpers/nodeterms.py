@@ -1,4 +1,4 @@
-"""Which nodes meet terms about their labels, for all nodes at once."""
+"""Node selection terms evaluated over all nodes at once."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,6 +7,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.labels import NODE_NAME
+from tonnage.cluster.podrules import Spread
 from tonnage.cluster.task import Task
 from tonnage.model.selection import Expression, SelectorTerm, Toleration, untolerated
 
@@ -20,7 +21,7 @@ def required_terms(task: Task) -> list[SelectorTerm] | None:
 
 
 def selected_nodes(cluster: Cluster, task: Task, nodes: Nodes) -> Array | None:
-    """True where node selector and required node affinity allow the pod; nothing if it has neither."""
+    """True where the pod's node selector and required node affinity match; nothing if it has neither."""
     wanted = [Expression(key, "In", [value]) for key, value in (task.pod.spec.nodeSelector or {}).items()]
     selected = meeting_all(cluster, wanted, nodes) if wanted else None
     terms = required_terms(task)
@@ -31,7 +32,7 @@ def selected_nodes(cluster: Cluster, task: Task, nodes: Nodes) -> Array | None:
 
 
 def meeting_any(cluster: Cluster, terms: Iterable[SelectorTerm], nodes: Nodes) -> Array:
-    """True where at least one term holds; an empty term holds nowhere."""
+    """True where at least one term matches; an empty term matches no node."""
     matching = np.zeros(len(nodes), np.bool_)
     for term in terms:
         fields = [Expression(NODE_NAME, e.operator, e.values) for e in term.matchFields or ()]
@@ -42,7 +43,7 @@ def meeting_any(cluster: Cluster, terms: Iterable[SelectorTerm], nodes: Nodes) -
 
 
 def meeting_all(cluster: Cluster, expressions: Sequence[Expression], nodes: Nodes) -> Array:
-    """True where every expression holds."""
+    """True where every expression matches."""
     result = np.ones(len(nodes), np.bool_)
     for expression in expressions:
         column = cluster.label(expression.key)
@@ -51,6 +52,16 @@ def meeting_all(cluster: Cluster, expressions: Sequence[Expression], nodes: Node
 
 
 def tolerated_nodes(cluster: Cluster, tolerations: Sequence[Toleration], nodes: Nodes) -> Array:
-    """True where no taint keeps a pod with these tolerations away."""
+    """True where the tolerations cover every taint."""
     fine = np.array([untolerated(tolerations, taints) is None for taints in cluster.labels.taint_sets], np.bool_)
     return fine.take(nodes.pick(cluster.columns.taints))
+
+
+def counted_nodes(cluster: Cluster, task: Task, constraint: Spread) -> Array | None:
+    """True for nodes whose pods a spread constraint counts; nothing if its policies count all nodes."""
+    nodes = Nodes(cluster.columns)
+    counted = selected_nodes(cluster, task, nodes) if constraint.by_affinity else None
+    if constraint.by_taints:
+        tolerated = tolerated_nodes(cluster, task.pod.spec.tolerations or (), nodes)
+        counted = tolerated if counted is None else counted & tolerated
+    return counted

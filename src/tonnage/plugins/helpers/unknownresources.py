@@ -1,4 +1,4 @@
-"""Names in a plugin's arguments that stand for nothing: resources that no node offers are most likely misspelt."""
+"""Unknown resources in plugin arguments: names that no node offers are most likely misspelt."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 
 ANY = "*"
-"""Stands at the end of a name for whatever follows."""
+"""The suffix of a name that stands for any ending."""
 
 
-class Named(NamedTuple):
-    """A resource that an argument names, and what comes of it if no node offers it."""
+class NamedResource(NamedTuple):
+    """A resource that an argument names, and the effect if no node offers it."""
 
     field: str
     resource: str
@@ -19,16 +19,16 @@ class Named(NamedTuple):
 
 
 class UnknownResources:
-    """Reports once, as soon as there are nodes."""
+    """The report of a plugin's unknown resources, made once, as soon as there are nodes."""
 
-    def __init__(self, session: Session, plugin: str, named: Iterable[Named]) -> None:
+    def __init__(self, session: Session, plugin: str, named: Iterable[NamedResource]) -> None:
         self._session = session
         self._plugin = plugin
         self._named = list(named)
         self.report()
 
     def report(self) -> None:
-        """Say which of the resources no node offers; to be called before each use, costs nothing after the first."""
+        """Report the resources that no node offers; plugins call this before each use, and only the first costs."""
         if not self._named or not self._session.cluster.nodes:
             return
         states = self._session.cluster.nodes.values()

@@ -1,4 +1,4 @@
-"""Weights as Volcano's plugins read them: names in one text with commas between, and a key for the weight of each."""
+"""Weights in the form of Volcano's arguments: a comma-separated list of names, and a key for each weight."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Warn = Callable[[str, str], None]
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a text with commas between, each once."""
+    """The comma-separated names in a text, each once."""
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
 
 
@@ -25,7 +25,7 @@ def listed(given: Mapping[str, Any], key: str) -> list[str]:
 
 
 def integer(given: Mapping[str, Any], key: str, default: int = 1) -> int:
-    """A whole number of 64 bits."""
+    """A 64-bit integer."""
     value = given.get(key, default)
     if type(value) is not int:
         raise ArgumentError(key, f"expects an integer, not {value!r}")
@@ -35,7 +35,7 @@ def integer(given: Mapping[str, Any], key: str, default: int = 1) -> int:
 
 
 def weight_in(given: Mapping[str, Any], key: str, warn: Warn) -> int:
-    """A weight; one below 0 means 1."""
+    """A weight; a negative one means 1."""
     value = integer(given, key)
     if value < 0:
         warn(key, f"{value} is below 0; 1 is used, as in Volcano")
@@ -44,7 +44,7 @@ def weight_in(given: Mapping[str, Any], key: str, warn: Warn) -> int:
 
 
 def resource_weights(given: Mapping[str, Any], key: str, own: Mapping[str, str], warn: Warn) -> dict[str, int]:
-    """The weights of the resources that an argument lists; those with arguments of their own do not count there."""
+    """The weights of the listed resources; those with arguments of their own are dropped with a warning."""
     weights = {name: weight_in(given, f"{key}.{name}", warn) for name in listed(given, key)}
     for name, where in own.items():
         if weights.pop(name, None) is not None:
@@ -53,7 +53,7 @@ def resource_weights(given: Mapping[str, Any], key: str, own: Mapping[str, str],
 
 
 def check_keys(plugin: str, given: Mapping[str, Any], keys: Sequence[str], resources: str) -> None:
-    """Refuse keys that the plugin does not read; `resources` is the one that lists what has a key of its own."""
+    """Reject keys that the plugin does not read; `resources` is the key that lists further resources."""
     names = listed(given, resources)
     for key in map(str, given):
         name = key.removeprefix(f"{resources}.")

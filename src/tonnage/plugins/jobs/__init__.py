@@ -1,1 +1,1 @@
-"""Plugins about jobs and the order of their pods."""
+"""Job plugins: gangs, the order of jobs and pods, and which pods may be evicted."""

@@ -1,4 +1,4 @@
-"""Conformance: pods that the cluster itself needs are never stopped for others, as in Volcano."""
+"""Volcano's conformance: pods that the cluster itself needs are never evicted."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from tonnage.framework.session import Session
 NAMESPACE = "kube-system"
 CLASSES = ("system-cluster-critical", "system-node-critical")
 CRITICAL = 2_000_000_000
-"""The priority from which on Kubernetes calls pods critical."""
+"""The priority from which on Kubernetes treats pods as critical."""
 
 
-class Conformance(Plugin):
-    """Keeps the pods of `kube-system` and those of critical priority."""
+class Conformance(Plugin, trusted=True):
+    """Vetoes the eviction of `kube-system` pods and of critical ones."""
 
     name = "conformance"
 
@@ -24,11 +24,11 @@ class Conformance(Plugin):
 
     @staticmethod
     def not_critical(job: Job, victims: Sequence[Task]) -> list[Task]:
-        """Those of the pods that the cluster can do without."""
+        """The victims without critical pods."""
         return [task for task in victims if not is_critical(task)]
 
 
 def is_critical(task: Task) -> bool:
-    """Whether the cluster itself needs the pod."""
+    """Whether the pod is critical to the cluster."""
     spec = task.pod.spec
     return task.namespace == NAMESPACE or task.priority >= CRITICAL or spec.priorityClassName in CLASSES

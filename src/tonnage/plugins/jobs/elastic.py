@@ -1,12 +1,12 @@
-"""Elastic: jobs that lack pods go before jobs that have just enough, and those before jobs that grow."""
+"""KAI's elastic: jobs below their minimum go first, then jobs at their minimum, then jobs above it."""
 
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
 
-class Elastic(Plugin):
-    """KAI's order of jobs by how many of their pods have a place."""
+class Elastic(Plugin, trusted=True):
+    """Orders jobs by how many of their pods have a node."""
 
     name = "elastic"
 
@@ -21,6 +21,6 @@ class Elastic(Plugin):
 
 
 def _growth(job: Job) -> int:
-    """Below 0 if the job lacks pods, 0 if it has its minimum, above if it has more."""
-    beyond = job.promised() - job.minimum
+    """-1 below the job's minimum, 0 at it, 1 above it."""
+    beyond = job.with_place() - job.minimum
     return (beyond > 0) - (beyond < 0)

@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, SUCCEEDED, WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
-_USABLE = (WAITING, PLACED, PIPELINED, RUNNING, SUCCEEDED)
-"""Where pods stand that can be part of a gang; those that are leaving cannot."""
+_USABLE = (PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED, PodStatus.RUNNING, PodStatus.SUCCEEDED)
+"""The statuses of pods that count for a gang; terminating pods do not."""
 
 
-class Gang(Plugin):
-    """A group needs its minimum of pods, in all and of each role; groups that lack pods go before those that do not.
+class Gang(Plugin, trusted=True):
+    """A group needs its minimum of pods, in total and per role; groups below their minimum go first.
 
-    If the configuration names it, as Volcano's do, groups also keep their minimum when pods are stopped. KAI has no
-    such plugin: there a group may be stopped as a whole.
+    If the configuration names the plugin, as Volcano's configurations do, groups also keep their minimum during
+    evictions. KAI has no such plugin: it may evict a whole group.
     """
 
     name = "gang"
@@ -28,13 +28,13 @@ class Gang(Plugin):
         session.add_job_pipelined(self.is_pipelined)
         session.add_job_order(self.order)
         self._session = session
-        if self.is_named:
+        if self.options.is_named:
             session.add_preemptable(self.beyond_minimum, veto=True)
             session.add_reclaimable(self.beyond_minimum, veto=True)
 
     @staticmethod
     def why_invalid(job: Job) -> Reason | None:
-        """Whether there are pods enough at all."""
+        """Why a job has too few pods to ever start."""
         if job.group is None:
             return None
         if job.group.fault:
@@ -51,7 +51,7 @@ class Gang(Plugin):
 
     @staticmethod
     def is_ready(job: Job) -> bool | None:
-        """Whether enough pods have a place now."""
+        """Whether enough pods have a node now."""
         if job.group is None:
             return None
         if job.started() < job.minimum:
@@ -60,7 +60,7 @@ class Gang(Plugin):
 
     @staticmethod
     def is_pipelined(job: Job) -> bool | None:
-        """Whether enough pods have a place, now or once others have left."""
+        """Whether enough pods have a node, now or once the victims have left."""
         return None if job.group is None else not job.lacking()
 
     @staticmethod
@@ -70,7 +70,7 @@ class Gang(Plugin):
         return (one.started() >= one.minimum) - (other.started() >= other.minimum)
 
     def beyond_minimum(self, job: Job, victims: Sequence[Task]) -> list[Task]:
-        """Of pods that would be stopped in this order, those without which their groups still have their minimum."""
+        """The victims, evicted in this order, without which their groups still have their minimum."""
         surplus = Surplus()
         return [task for task in victims if self._is_spare(task, surplus)]
 

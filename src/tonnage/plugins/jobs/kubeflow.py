@@ -1,4 +1,4 @@
-"""Kubeflow: the pod that leads a training job is placed before its workers."""
+"""KAI's kubeflow: the master or launcher of a training job is placed before its workers."""
 
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
@@ -8,8 +8,8 @@ LABEL = "training.kubeflow.org/job-role"
 LEADERS = ("master", "launcher")
 
 
-class Kubeflow(Plugin):
-    """KAI's order of a Kubeflow job's pods: the master or launcher first."""
+class Kubeflow(Plugin, trusted=True):
+    """Orders the pods of a Kubeflow job, the master or launcher first."""
 
     name = "kubeflow"
 

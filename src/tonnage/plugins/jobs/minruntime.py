@@ -1,12 +1,12 @@
-"""Minruntime: jobs that were started a short while ago keep what they need to run.
+"""KAI's minruntime: jobs that started recently keep the pods that they need to run.
 
-How long is said by queues and, where they do not say, by the arguments. It only spares pods that others would stop.
+Queues set the minimum runtime, and the arguments are the default. The plugin only vetoes evictions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tonnage.cluster.jobs.job import RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.surplus import Surplus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
@@ -17,17 +17,17 @@ from tonnage.model.timestamp import known_timestamp
 _STARTED = "Running"
 
 
-class MinRuntime(Plugin):
-    """KAI's minimum runtimes, towards jobs of the same queue and towards those of others.
+class MinRuntime(Plugin, trusted=True):
+    """Minimum runtimes against preemption within a queue and against reclaim by other queues.
 
-    A job that is younger than its minimum loses no pod that it needs to have its minimum of pods, in all and of each
-    role; pods beyond that it may lose.
+    A job younger than its minimum runtime loses no pod that it needs for its minimum of pods, in total and per role; it
+    may lose pods beyond that.
     """
 
     name = "minruntime"
 
     class Arguments(PluginArguments, rename="camel"):
-        """What counts where no queue says anything; `lca` or `queue` says at which queue one begins to look."""
+        """The defaults where no queue sets a runtime; `lca` or `queue` is the queue where the lookup starts."""
 
         default_preempt_min_runtime: str = "0s"
         default_reclaim_min_runtime: str = "0s"
@@ -59,7 +59,7 @@ class MinRuntime(Plugin):
         return self._without_needed(victims, lambda victim: self._reclaim_minimum(job, victim))
 
     def _without_needed(self, victims: Sequence[Task], minimum: Callable[[Job], float]) -> Sequence[Task] | None:
-        """The victims without what young jobs need; nothing if nobody says what time it is."""
+        """The victims without the pods that young jobs need; nothing if the time is unknown."""
         now = self._session.cluster.now
         if now is None:
             return None
@@ -81,7 +81,7 @@ class MinRuntime(Plugin):
         return self._first("preempt_min_runtime", path, self.args.default_preempt_min_runtime)
 
     def _reclaim_minimum(self, job: Job, victim: Job) -> float:
-        """By the method `lca`, the queue at which the victim's branch parts from the job's is the first to be asked."""
+        """The minimum runtime of a victim; with `lca` the lookup starts where its branch parts from the job's."""
         tree = self._session.cluster.groups.hierarchy()
         path = list(tree.upwards(victim.queue))
         if self.args.reclaim_resolve_method == "lca":
@@ -91,7 +91,7 @@ class MinRuntime(Plugin):
         return self._first("reclaim_min_runtime", path, self.args.default_reclaim_min_runtime)
 
     def _first(self, field: str, names: Iterable[str], default: str) -> float:
-        """What the first of these queues says that says anything."""
+        """The value of the first of these queues that sets one."""
         queues = self._session.cluster.queues
         for name in names:
             said: float | None = getattr(queues[name], field) if name in queues else None
@@ -101,15 +101,15 @@ class MinRuntime(Plugin):
 
 
 def _age(job: Job, now: float) -> float:
-    """The seconds since a job was started; without end if that is not known."""
+    """Seconds since a job started; infinite if that is unknown."""
     if job.group is not None and job.group.times.started is not None:
         return now - job.group.times.started
-    ages = [now - start for task in job.tasks_that(RUNNING) if (start := _start(task, now)) is not None]
+    ages = [now - start for task in job.tasks_that(PodStatus.RUNNING) if (start := _start(task, now)) is not None]
     return min(ages, default=float("inf"))
 
 
 def _start(task: Task, now: float) -> float | None:
-    """When a pod was started; one that has a node and was not started yet begins now."""
+    """When a pod started; one that has a node and has not started yet starts now."""
     status = task.pod.status
     start = known_timestamp(status.startTime)
     if start is not None:

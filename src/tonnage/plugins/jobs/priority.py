@@ -1,15 +1,15 @@
-"""Priority: what is more important goes first, and may take the place of what is less so in its queue."""
+"""Priority: jobs and pods of higher priority go first, and preempt those of lower priority in their queue."""
 
 from collections.abc import Sequence
 
-from tonnage.cluster.jobs.job import WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
 
-class Priority(Plugin):
-    """Orders jobs and the pods of a job by their priority; the lower must make room for the higher."""
+class Priority(Plugin, trusted=True):
+    """Orders jobs, and the pods of a job, by priority; lower priorities are preemptable by higher ones."""
 
     name = "priority"
 
@@ -28,8 +28,8 @@ class Priority(Plugin):
         return other.priority - one.priority
 
     def less_important(self, job: Job, victims: Sequence[Task]) -> list[Task]:
-        """Pods of jobs of lower priority; of the job itself those below its most important pod that waits."""
-        own = max([task.priority for task in job.tasks_that(WAITING)], default=job.priority)
+        """Victims in jobs of lower priority; of the job itself, those below its highest waiting pod."""
+        own = max([task.priority for task in job.tasks_that(PodStatus.WAITING)], default=job.priority)
         return [task for task in victims if self._is_below(task, job, own)]
 
     def _is_below(self, task: Task, job: Job, own: int) -> bool:

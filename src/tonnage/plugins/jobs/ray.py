@@ -1,4 +1,4 @@
-"""Ray: the head of a Ray cluster is placed before its workers."""
+"""KAI's ray: the head of a Ray cluster is placed before its workers."""
 
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
@@ -7,8 +7,8 @@ from tonnage.framework.session import Session
 LABEL, HEAD = "ray.io/node-type", "head"
 
 
-class Ray(Plugin):
-    """KAI's order of a Ray cluster's pods: the head first."""
+class Ray(Plugin, trusted=True):
+    """Orders the pods of a Ray cluster, the head first."""
 
     name = "ray"
 

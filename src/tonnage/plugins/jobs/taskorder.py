@@ -1,4 +1,4 @@
-"""Taskorder: the pods of a job in the order that their labels give."""
+"""KAI's taskorder: the pods of a job in the order of a label."""
 
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
@@ -7,8 +7,8 @@ from tonnage.framework.session import Session
 LABEL = "kai.scheduler/task-priority"
 
 
-class TaskOrder(Plugin):
-    """KAI's order of a job's pods by a number in a label, the larger first; pods without one come last."""
+class TaskOrder(Plugin, trusted=True):
+    """Orders the pods of a job by the number in a label, the larger first; pods without one come last."""
 
     name = "taskorder"
 
@@ -22,7 +22,7 @@ class TaskOrder(Plugin):
 
 
 def _priority(task: Task) -> float:
-    """The number in the label; a text that is no whole number counts as none."""
+    """The number in the label; a text that is no integer counts as no label."""
     try:
         return int(task.pod.labels[LABEL][:20])
     except (KeyError, ValueError):

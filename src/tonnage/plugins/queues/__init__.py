@@ -1,1 +1,1 @@
-"""Plugins that give queues their shares."""
+"""Queue plugins: shares, the order of queues, reclaim and enqueueing."""

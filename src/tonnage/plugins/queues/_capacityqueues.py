@@ -1,4 +1,4 @@
-"""Volcano's rules for queues in `capacity`: each says what it deserves, and what it must not exceed."""
+"""Volcano's queue rules of `capacity`: each queue states what it deserves, and its capability."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -14,7 +14,7 @@ from tonnage.plugins.queues._waterfill import TOLERANCE, share_of, too_much
 
 
 class CapacityQueues(VolcanoQueues):
-    """A tree of queues, or queues side by side. Their own priorities count first, then where their branches part."""
+    """A tree of queues, or flat queues. Priorities of the queues themselves count first, then those of the branches."""
 
     def __init__(self, table: QueueTable, total: Amounts) -> None:
         most = most_by_tree(table, total)
@@ -32,18 +32,18 @@ class CapacityQueues(VolcanoQueues):
         return self._key_among(row, range(len(self.table.dimensions)))
 
     def _key_among(self, row: int, places: Iterable[int]) -> Key:
-        """Its share, which is whole if it deserves nothing; of equals, who deserves something, then the older."""
+        """The share, which is 1 if the queue deserves nothing; then queues that deserve something, then the older."""
         deserved = self.deserved[row]
         named = [place for place in places if deserved[place] > 0]
         share = share_of([self.allocated[row][place] for place in named], [deserved[place] for place in named])
         return (share, 0, row) if named else (1, 1, row)
 
     def why_overused(self, row: int) -> Reason | None:
-        """Queues go on beyond what they deserve as long as there is room."""
+        """Queues may exceed what they deserve as long as there is room."""
         return None
 
     def why_not_allocatable(self, row: int, amounts: Amounts, *, fixed: bool) -> Reason | None:
-        """Why a queue or one above it must not get what a pod asks for."""
+        """Why a queue or an ancestor must not get what a pod asks for."""
         for above in self.table.path(row):
             place = too_much(plus(self.allocated[above], amounts), self.most[above], amounts)
             if place is not None:
@@ -57,7 +57,7 @@ class CapacityQueues(VolcanoQueues):
         return None
 
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
-        """For each loss whether it may be taken: not from a queue that would come first then, and take it back."""
+        """For each loss whether it may be taken: not from a queue that would then come first and reclaim it."""
         allowed = super().reclaimable(row, request, losses)
         then = self.apart()
         for loss, may in zip(losses, allowed, strict=True):
@@ -69,13 +69,13 @@ class CapacityQueues(VolcanoQueues):
         return allowed
 
     def _comes_first(self, then: Self, row: int, loser: int, places: Sequence[int]) -> bool:
-        """Whether a queue that has lost something would have a smaller part of what it deserves there than another."""
+        """Whether a queue would, after its loss, hold a smaller part of what it deserves than the reclaiming one."""
         mine, other = self.table.branches(row, loser)
         order = self._by_priority(loser, row)
         return order < 0 or (order == 0 and then._key_among(other, places) < self._key_among(mine, places))
 
     def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
-        """Why a queue must not take back what a job asks for: with it, it has more than it deserves of all of it."""
+        """Why a queue must not reclaim what a job asks for: it would exceed what it deserves of all of it."""
         reason = self.why_not_allocatable(row, request, fixed=fixed)
         wanted = [place for place, amount in enumerate(request) if amount > 0]
         if reason is not None or not wanted:
@@ -92,7 +92,7 @@ class CapacityQueues(VolcanoQueues):
 
 
 def most_by_tree(table: QueueTable, total: Amounts) -> Array:
-    """What every queue could have at most: its parent's without what is kept for others, up to its capability."""
+    """What every queue could have at most: its parent's share without others' guarantees, up to its capability."""
     limit = np.where(table.limit >= UNLIMITED, np.inf, table.limit)
     most: Array = np.zeros_like(limit)
     pool = whole_cluster(total).astype(np.float64)

@@ -1,7 +1,7 @@
-"""Dominant shares, and which queue is served next.
+"""Dominant shares, and KAI's order of queues by them.
 
-A dominant share is the largest of the shares that somebody has of the single resources: of the cluster in Volcano's
-drf, of what the queue may have in KAI's proportion.
+A dominant share is the largest share of any one resource: of the cluster in Volcano's drf, of what the queue may have
+in KAI's proportion.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._queueusage import LastResort, QueueUsage
 
 WITHOUT_SHARE = 1000
-"""A whole unit of something that a queue may have nothing of counts as so many shares."""
+"""The number of shares that a whole unit counts for if the queue may have none of the resource."""
 
 QueueKey = tuple[bool, bool, int, bool, float, float, LastResort]
-"""What queues are compared by; the smaller is served first."""
+"""The sort key of a queue; the smaller is served first."""
 
 
 def drf_share(allocated: Sequence[float], total: Sequence[float]) -> float:
-    """The largest share of the cluster; all of it if there is none of something that is held."""
+    """The largest share of the cluster; 1 if something is held that the cluster lacks."""
     return max([_share(held, most) for held, most in zip(allocated, total, strict=True)], default=0.0)
 
 
 def dominant_share(usage: QueueUsage, queue: int, allocated: Amounts) -> float:
-    """The largest share of what the queue may have, if it held that much."""
+    """The largest share of what the queue may have, if it held these amounts."""
     largest = 0.0
     for place, most in enumerate(usage.measure[queue]):
         held = allocated[place]
@@ -34,14 +34,14 @@ def dominant_share(usage: QueueUsage, queue: int, allocated: Amounts) -> float:
 
 
 def order_key(usage: QueueUsage, queue: int, job: Amounts | None = None, held: Amounts | None = None) -> QueueKey:
-    """KAI's order of queues, for the job that the queue would run next, as a key that can be sorted by.
+    """KAI's sort key of a queue, for the job that the queue would run next.
 
-    What the queue holds may be given, if it is to be compared as if it held something else.
+    `held` replaces what the queue holds, to compare it as if it held something else.
 
-    Comes first: who is not over its fair share in every resource; who stays within what it deserves with the job; the
-    higher priority; who uses nothing of which it may have nothing; the smaller dominant share with the job; the
-    smaller one without it; who may have less; the older. Where neither of two may
-    have less of everything, the first resource that differs decides, so that the order has no circles.
+    Queues come in this order: not over its fair share in every resource; within what it deserves with the job; the
+    higher priority; no use of a resource that it may have none of; the smaller dominant share with the job; the smaller
+    one without it; the queue that may have less; the older. If neither of two queues may have less of everything, the
+    first resource that differs decides, so that the order has no cycles.
     """
     held = usage.allocated[queue] if held is None else held
     allocatable = usage.allocatable[queue]

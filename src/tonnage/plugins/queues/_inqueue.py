@@ -1,24 +1,24 @@
-"""What groups were promised when they were let in: the part of their `minResources` that their pods do not hold yet."""
+"""Inqueue resources: the part of enqueued groups' `minResources` that their pods do not hold yet."""
 
 from collections.abc import Sequence
 
 from tonnage.cluster.jobs.group import LET_IN, Group
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._queuetable import Amounts, plus
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 _RUNNING = "Running"
 
 
 class InqueueResources:
-    """By queue: what groups still lack of what they start with, and what they hold beyond it.
+    """By queue, what groups lack of their `minResources`, and what they hold beyond them.
 
-    Groups are gone through once; those that are let in later in the session are added when somebody asks.
+    Groups are counted once; groups enqueued later in the session are added on the next call.
     """
 
-    def __init__(self, session: Session, counts: Counts) -> None:
+    def __init__(self, session: Session, counts: QueueCounts) -> None:
         self._session, self._counts = session, counts
         self._lacking: dict[str, Amounts] = {}
         self._spare: dict[str, Amounts] = {}
@@ -29,18 +29,18 @@ class InqueueResources:
                 self._count(group, session.cluster.groups.jobs.get(group.key), group.key in let_in)
 
     def start_of(self, job: Job) -> Amounts:
-        """What a job starts with."""
+        """The `minResources` of a job."""
         return [] if job.group is None else self._counts.of_shares(job.group.min_resources, absent=0)
 
     def lacking(self) -> dict[str, Amounts]:
-        """What groups that were let in still lack."""
+        """What enqueued groups still lack, by queue."""
         for job in self._session.enqueued[self._seen :]:
             self._add(self._lacking, job.queue, self.start_of(job))
         self._seen = len(self._session.enqueued)
         return self._lacking
 
     def net(self) -> dict[str, Amounts]:
-        """The same without what groups of the queue hold beyond what they start with, and could do without."""
+        """What they lack, less what groups of the queue hold beyond their `minResources` and could spare."""
         lacking = self.lacking()
         nothing = [0] * len(self._counts.dimensions)
         return {
@@ -62,7 +62,7 @@ class InqueueResources:
 
     def _held(self, job: Job | None) -> Amounts:
         held: Amounts = [0] * len(self._counts.dimensions)
-        for task in job.tasks_that(RUNNING, PLACED, PIPELINED) if job is not None else ():
+        for task in job.tasks_that(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED) if job is not None else ():
             held = plus(held, self._counts.of_task(task))
         return held
 

@@ -1,4 +1,4 @@
-"""KAI's rules for queues: who is served next, what a queue must not get, and what it may take back from others."""
+"""KAI's queue rules: the order of queues, their limits, and what they may reclaim from others."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -7,13 +7,13 @@ from typing import Self
 
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Reason
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._dominantshare import QueueKey, order_key
 from tonnage.plugins.queues._fairshare import divide
 from tonnage.plugins.queues._kaireclaim import reclaimable, why_beyond_fair_share
 from tonnage.plugins.queues._queuerules import Loss
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, plus
 from tonnage.plugins.queues._queueusage import QueueUsage
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 
 class KaiQueues:
@@ -22,7 +22,7 @@ class KaiQueues:
     takes_gangs_whole = True
 
     def __init__(
-        self, table: QueueTable, counts: Counts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
+        self, table: QueueTable, counts: QueueCounts, next_jobs: Mapping[str, Job], saturation_multiplier: float = 1.0
     ) -> None:
         self._usage = QueueUsage(table, divide(table, counts.total), counts.total)
         self._counts = counts
@@ -32,7 +32,7 @@ class KaiQueues:
         for row, parent in enumerate(table.parent):
             self._children.setdefault(parent, []).append(row)
         self._keys: dict[int, tuple[QueueKey, Amounts | None]] = {}
-        """For each queue what it is compared by, and the request of the job that it would run next."""
+        """For each queue its sort key, and the request of the job that it would run next."""
         self.table = table
         self.deserved, self.fair = self._usage.deserved, self._usage.fair
 
@@ -42,18 +42,18 @@ class KaiQueues:
         return self._usage.allocated
 
     def apart(self) -> Self:
-        """The same rules about what queues hold now; no queue has a next job."""
+        """A copy that may be charged separately; no queue has a next job."""
         other = copy(self)
         other._usage, other._next_jobs, other._keys = self._usage.apart(), {}, {}
         return other
 
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
-        """A job of the queue gets something, or gives it up if the amounts are below 0."""
+        """Charge a queue for a job that gets resources, or gives them up if the amounts are negative."""
         self._usage.charge(row, amounts, fixed=fixed)
         self.forget(row)
 
     def forget(self, row: int) -> None:
-        """The queue or its next job has changed."""
+        """Drop the sort keys of a queue that changed, or whose next job did."""
         for above in self.table.path(row):
             self._keys.pop(above, None)
 
@@ -71,7 +71,7 @@ class KaiQueues:
         return known
 
     def _next_request(self, row: int) -> Amounts | None:
-        """What the job asks for that the queue or the first of those below it would run next."""
+        """The request of the job that the queue, or the first of its descendants, would run next."""
         below = [self._key(child) for child in self._children.get(row, ())]
         if below:
             waiting = [one for one in below if one[1] is not None]
@@ -80,12 +80,12 @@ class KaiQueues:
         return None if job is None else self._start_of(job)
 
     def _start_of(self, job: Job) -> Amounts:
-        """What a job asks for in its next turn: all that it lacks to start, or one pod."""
+        """The request of a job's next turn: everything that it lacks to start, or one pod."""
         asked = [self._counts.of_task(task) for task in job.asking()]
         return reduce(plus, asked) if asked else [0] * len(self.table.dimensions)
 
     def why_overused(self, row: int) -> Reason | None:
-        """KAI goes on serving queues beyond their share as long as there is room."""
+        """KAI serves queues beyond their share as long as there is room."""
         return None
 
     def why_not_allocatable(self, row: int, amounts: Amounts, *, fixed: bool) -> Reason | None:
@@ -94,15 +94,15 @@ class KaiQueues:
         return reason or (self._usage.why_over_quota(row, amounts) if fixed else None)
 
     def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
-        """Why a queue must not take back from others what a job asks for."""
+        """Why a queue must not reclaim what a job asks for."""
         reason = why_beyond_fair_share(self._usage, row, request)
         return reason or (self._usage.why_over_quota(row, request) if fixed else None)
 
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
-        """For each loss whether it may be taken for a job of the queue."""
+        """For each loss whether the queue may take it for a job."""
         following = self._next_request(row) or request
         return reclaimable(self._usage, row, request, following, losses, self._saturation_multiplier)
 
-    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
-        """KAI lets all jobs in."""
+    def may_enqueue(self, row: int, request: Amounts, inqueue: Mapping[int, Amounts]) -> bool | None:
+        """KAI enqueues every job."""
         return None

@@ -1,14 +1,14 @@
-"""KAI's rules for taking back: who may, from whom, and how far.
+"""KAI's reclaim rules: which queue may reclaim, from which others, and how much.
 
-A job may take back if its queue stays within its fair share with it, of what it asks for. Of a branch of the tree, seen
-from where it parts from that of the job, pods may be taken as long as, of something that they give,
+A job may reclaim if its queue stays within its fair share of what the job asks for. Where the victim's branch of the
+tree parts from the job's, victims may be taken as long as, of a resource that they give up,
 
-* the branch holds more than its fair share, what it deserves and its limit let it have; or
-* the branch holds more than it deserves, and that of the job stays within what it deserves.
+* the victim's branch holds more than its fair share, what it deserves and its limit allow; or
+* the victim's branch holds more than it deserves, and the job's branch stays within what it deserves.
 
-Pods that would come before the job's queue once they wait again are not taken: the next cycle would give them the place
-back. In the end, on every level, a queue above the job that would hold more than its fair share of something that is
-asked for or lost must still have a smaller part of it than each sibling that gives something up.
+Pods that would be served before the job's queue once they wait again are spared: the next cycle would give them the
+resources back. Finally, on every level, an ancestor of the job that would exceed its fair share of a requested or lost
+resource must still hold a smaller part of it than each sibling that gives something up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from tonnage.plugins.queues._queueusage import QueueUsage, first_above
 
 
 def why_beyond_fair_share(usage: QueueUsage, queue: int, request: Amounts) -> Reason | None:
-    """Why a queue must not take back that much; those above it are looked at once it is known who gives it up."""
+    """Why a queue must not reclaim that much; ancestors are checked once the victims are known."""
     held, fair = usage.allocated[queue], usage.fair[queue]
     place = first_above(plus(held, request), fair, request)
     if place is None:
@@ -42,10 +42,10 @@ def reclaimable(
     losses: Sequence[Loss],
     multiplier: float,
 ) -> list[bool]:
-    """For each loss whether it may be taken for a job of the queue that asks for so much.
+    """For each loss whether a job of the queue that asks for so much may take it.
 
-    The queue's turn comes with the job that it would run next, which may be another one and asks for `following`.
-    A loss that is given back is one that others may have counted on, so they are asked again without it.
+    The queue's turn comes with the job that it would run next, which may be another one and asks for `following`. Other
+    losses may depend on a loss that is given back, so they are decided again without it.
     """
     allowed = [True] * len(losses)
     while True:
@@ -72,7 +72,7 @@ class _Reclaim:
         """Whether a branch of the job stays within what it deserves."""
 
     def take(self, loss: Loss) -> bool:
-        """Take a loss if that is allowed."""
+        """Take a loss if the rules allow it."""
         usage = self._usage
         mine, other = usage.table.branches(self._queue, loss.row)
         left = self._left.get(other, usage.allocated[other])
@@ -92,7 +92,7 @@ class _Reclaim:
         return True
 
     def would_come_back(self, loss: Loss, following: Amounts) -> bool:
-        """Whether what is lost would be given out before the queue's next job has its turn, so that nothing is won."""
+        """Whether the queue that loses would be served before the reclaiming queue, so that nothing is won."""
         usage = self._usage
         mine, other = usage.table.branches(self._queue, loss.row)
         back = order_key(usage, other, loss.amounts, self._left[other])
@@ -107,7 +107,7 @@ class _Reclaim:
         return known
 
     def less_saturated(self, multiplier: float) -> Iterator[int]:
-        """Queues that give something up and would have a smaller part of their share left than one with the job."""
+        """Queues that give something up and would keep a smaller part of their fair share than the job's branch."""
         usage, parent = self._usage, self._usage.table.parent
         for row in usage.table.path(self._queue):
             held = plus(self._left.get(row, usage.allocated[row]), self._request)
@@ -116,7 +116,7 @@ class _Reclaim:
             siblings = [one for one in self._left if parent[one] == parent[row] and one != row] if over else ()
             for sibling in siblings:
                 left, share = self._left[sibling], usage.fair[sibling]
-                # A queue without any share has no part of it that could be too small.
+                # A queue without a share cannot have too small a part of it.
                 if any(
                     share[place] and held[place] * multiplier * share[place] >= left[place] * fair[place]
                     for place in over
@@ -125,7 +125,7 @@ class _Reclaim:
 
 
 def _is_above(held: Amounts, bounds: Amounts, places: Sequence[int]) -> bool:
-    # A plain loop, because this is asked for every pod that may be stopped.
+    # A plain loop, because this runs for every potential victim.
     for place in places:  # noqa: SIM110
         if held[place] > bounds[place]:
             return True

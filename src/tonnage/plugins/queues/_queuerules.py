@@ -1,4 +1,4 @@
-"""What a plugin that keeps shares asks of the rules it goes by: KAI's, or one of Volcano's two kinds."""
+"""Queue rules as `QueueShares` needs them; KAI has one set, Volcano two."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
@@ -8,14 +8,14 @@ from tonnage.plugins.queues._queuetable import Amounts, QueueTable
 
 
 class Loss(NamedTuple):
-    """Pods that a queue would lose at once: the row of the queue, and what they hold."""
+    """Pods that a queue would lose together: the row of the queue, and what they hold."""
 
     row: int
     amounts: Amounts
 
 
 class QueueRules(Protocol):
-    """What queues may have and what they hold; queues are named by their row in the table."""
+    """The entitlements and holdings of queues; a queue is named by its row in the table."""
 
     takes_gangs_whole: bool
     """Whether the pods without which a gang cannot run are lost together."""
@@ -26,39 +26,39 @@ class QueueRules(Protocol):
 
     @property
     def deserved(self) -> Sequence[Sequence[float]]:
-        """What each queue has a right to."""
+        """What each queue deserves."""
 
     @property
     def fair(self) -> Sequence[Sequence[float]]:
-        """What each queue can count on now."""
+        """The fair share of each queue."""
 
     @property
     def allocated(self) -> list[list[int]]:
         """What each queue holds."""
 
     def apart(self) -> Self:
-        """The same rules about what queues hold now, which may be charged without a trace here."""
+        """A copy that may be charged separately."""
 
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
-        """A job of the queue gets something, or gives it up if the amounts are below 0."""
+        """Charge a queue for a job that gets resources, or gives them up if the amounts are negative."""
 
     def forget(self, row: int) -> None:
-        """The queue or its next job has changed."""
+        """Drop what is remembered of a queue that changed, or whose next job did."""
 
     def compare(self, one: int, other: int) -> int:
         """Below 0 if the first is served before the second."""
 
     def why_overused(self, row: int) -> Reason | None:
-        """Why a queue has had its share."""
+        """Why a queue is overused."""
 
     def why_not_allocatable(self, row: int, amounts: Amounts, *, fixed: bool) -> Reason | None:
         """Why a queue must not get what a pod asks for."""
 
     def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
-        """Why a queue must not take back from others what a job asks for."""
+        """Why a queue must not reclaim what a job asks for."""
 
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
-        """For each loss whether it may be taken for a job of the queue, after those before it that may."""
+        """For each loss whether the queue may take it for a job, after the permitted ones before it."""
 
-    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
-        """Whether a job may be let in, beside what was promised to others by row; nothing if there is no such rule."""
+    def may_enqueue(self, row: int, request: Amounts, inqueue: Mapping[int, Amounts]) -> bool | None:
+        """Whether a job may be enqueued beside the inqueue resources of others, by row; nothing without such a rule."""

@@ -1,7 +1,7 @@
-"""Plugins that give queues shares: what they count, and how questions about queues get to the rules they go by.
+"""The base of plugins that give queues shares: it counts resources and passes questions on to the queue rules.
 
-What queues ask for and hold is counted once per session, when somebody first asks, and kept current by events. Without
-queues nothing is counted.
+Requests and holdings of queues are counted once per session, on first use, and kept current by events. Without queues
+nothing is counted.
 """
 
 from abc import abstractmethod
@@ -16,23 +16,23 @@ from tonnage.framework.decision import QueueFigures, QueueRecord, QueueShare, Re
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import VictimQueues
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuerules import Loss, QueueRules
 from tonnage.plugins.queues._queuetable import Amounts, QueueTable, QueueTerms, plus
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 _ALONE = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
-"""The queues of a cluster for which none are given."""
+"""The queues of a cluster that has none."""
 _LARGEST_PRIORITY = 2**31
 _WEIGHT = 1000
-"""Weights are counted in thousandths, because KAI's may be fractions."""
+"""Weights are integers in thousandths, because KAI's may be fractions."""
 
 _Sum = tuple[list[int], list[int], list[int]]
-"""What the pods of a queue ask for, what they hold, and what those hold that must not be stopped."""
+"""Requests of a queue's pods, their holdings, and the holdings of non-preemptible ones."""
 
 
 class PodCount(NamedTuple):
-    """A pod as queues count it."""
+    """A pod as queues count it; `fixed` means non-preemptible."""
 
     job: Job
     amounts: Amounts
@@ -40,18 +40,18 @@ class PodCount(NamedTuple):
 
 
 class QueueShares(Plugin):
-    """Queues take turns by how much of their share they have, get no more than they may, and give back what is due."""
+    """Orders queues by their shares, keeps them within their limits, and lets them reclaim what they deserve."""
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._rules: QueueRules | None = None
-        self._counts: Counts
-        self._promises: InqueueResources | None = None
+        self._counts: QueueCounts
+        self._inqueue: InqueueResources | None = None
         self._pods: dict[str, PodCount] = {}
         self._requests: dict[str, Amounts] = {}
-        """What each job that was asked about asks for, until one of its pods is placed or stopped."""
+        """The request of each job that was asked about, until one of its pods is placed or evicted."""
         self._seen = 0
-        """How many changes of queues were looked at."""
+        """The number of queue changes seen so far."""
         session.add_queue_order(self.order)
         session.add_overused(self.why_overused)
         session.add_allocatable(self.why_not_allocatable)
@@ -64,9 +64,9 @@ class QueueShares(Plugin):
 
     @abstractmethod
     def make_rules(self, by_kai: bool) -> QueueRules:
-        """The rules for what `table` and `counts` tell; whether queues of KAI's are among them."""
+        """The rules over `table` and `counts`; `by_kai` says whether KAI queues are among them."""
 
-    # -- what is asked
+    # -- extension points
 
     def order(self, one: Queue, other: Queue) -> int:
         """Below 0 if the first is served before the second."""
@@ -81,7 +81,7 @@ class QueueShares(Plugin):
         return rules.compare(rules.table.rows[one.name], rules.table.rows[other.name])
 
     def why_overused(self, queue: Queue) -> Reason | None:
-        """Why a queue has had its share."""
+        """Why a queue is overused."""
         rules = self._open_rules()
         return None if rules is None else rules.why_overused(rules.table.rows[queue.name])
 
@@ -94,7 +94,7 @@ class QueueShares(Plugin):
         return rules.why_not_allocatable(rules.table.rows[queue.name], pod.amounts, fixed=pod.fixed)
 
     def why_not_reclaimer(self, job: Job, tasks: Sequence[Task]) -> Reason | None:
-        """Why a job must not take back what these pods ask for."""
+        """Why a job must not reclaim what these pods ask for."""
         rules = self._open_rules()
         row = None if rules is None else rules.table.rows.get(job.queue)
         if rules is None or row is None:
@@ -102,7 +102,7 @@ class QueueShares(Plugin):
         return rules.why_not_reclaimer(row, self._sum(tasks), fixed=self._is_fixed(job))
 
     def reclaimable(self, job: Job, victims: Sequence[Task]) -> list[Task] | None:
-        """Of these pods of other queues, those that may be stopped for a job."""
+        """The victims of other queues that may be evicted for a job."""
         rules = self._open_rules()
         if rules is None:
             return None
@@ -121,13 +121,13 @@ class QueueShares(Plugin):
             ]
             if not spared:
                 return answer
-            # What others may give up was found with these gone: ask again without them.
+            # The other losses were permitted with these gone, so decide again without them.
             remaining = answer
 
     def _spared(
         self, victims: Sequence[Task], numbers: Sequence[int | None], cores: Mapping[str, int], allowed: Sequence[bool]
     ) -> set[int]:
-        """Losses that would stop a gang although it keeps pods that it could spare."""
+        """Losses that would stop a gang while it keeps pods that it could spare."""
         spared = set()
         for task, number in zip(victims, numbers, strict=True) if cores else ():
             core = cores.get(self._pod(task).job.key)
@@ -136,26 +136,26 @@ class QueueShares(Plugin):
         return spared
 
     def victim_queues(self) -> VictimQueues:
-        """In which order queues give up pods: the reverse of the order in which they are served."""
+        """The order in which queues give up pods: the reverse of the order in which they are served."""
         rules = self._open_rules()
-        return GivingUp(None if rules is None else rules.apart(), self._pod)
+        return VictimQueueOrder(None if rules is None else rules.apart(), self._pod)
 
     def may_enqueue(self, job: Job) -> bool | None:
-        """Whether the job's queue could have what the job starts with."""
+        """Whether the job's queue could have the job's `minResources`."""
         rules = self._open_rules()
         row = None if rules is None else rules.table.rows.get(job.queue)
         if rules is None or row is None:
             return None
-        if self._promises is None:
-            self._promises = InqueueResources(self._session, self._counts)
-        promised: dict[int, Amounts] = {}
-        for queue, amounts in self._promises.net().items():
+        if self._inqueue is None:
+            self._inqueue = InqueueResources(self._session, self._counts)
+        inqueue: dict[int, Amounts] = {}
+        for queue, amounts in self._inqueue.net().items():
             for above in rules.table.path(rules.table.rows[queue]) if queue in rules.table.rows else ():
-                promised[above] = plus(promised[above], amounts) if above in promised else amounts
-        return rules.may_enqueue(row, self._promises.start_of(job), promised)
+                inqueue[above] = plus(inqueue[above], amounts) if above in inqueue else amounts
+        return rules.may_enqueue(row, self._inqueue.start_of(job), inqueue)
 
     def report(self) -> list[QueueRecord]:
-        """What every queue deserves and holds, in the order of the tree."""
+        """What every queue deserves and holds, in tree order."""
         rules = self._open_rules()
         if rules is None:
             return []
@@ -172,7 +172,7 @@ class QueueShares(Plugin):
         return QueueRecord(queue.name, queue.parent, shares)
 
     def figures(self) -> dict[str, dict[str, QueueFigures]]:
-        """The same in numbers, by queue and resource."""
+        """The same as numbers, by queue and resource."""
         rules = self._open_rules()
         if rules is None:
             return {}
@@ -192,12 +192,12 @@ class QueueShares(Plugin):
             for row, queue in enumerate(rules.table.queues)
         }
 
-    # -- what is lost
+    # -- losses
 
     def _losses(
         self, rules: QueueRules, victims: Sequence[Task]
     ) -> tuple[list[Loss], list[int | None], dict[str, int]]:
-        """What queues would lose, for each pod which loss it is part of, if any, and which losses stop a gang."""
+        """The losses, the loss that each victim is part of, if any, and the losses that stop a gang."""
         losses: list[Loss] = []
         numbers: list[int | None] = []
         surplus = Surplus()
@@ -222,7 +222,7 @@ class QueueShares(Plugin):
         return losses, numbers, cores
 
     def _request(self, job: Job) -> Amounts:
-        """What a job still asks for."""
+        """The remaining request of a job."""
         known = self._requests.get(job.key)
         if known is None:
             known = self._requests[job.key] = self._sum(job.asking())
@@ -234,7 +234,7 @@ class QueueShares(Plugin):
             amounts = plus(amounts, self._pod(task).amounts)
         return amounts
 
-    # -- what is counted
+    # -- counting
 
     def _allocate(self, task: Task) -> None:
         self._charge(task, 1)
@@ -260,7 +260,7 @@ class QueueShares(Plugin):
         return known
 
     def _is_fixed(self, job: Job) -> bool:
-        """Whether a job must not be stopped; only queues of KAI's say what such jobs may have."""
+        """Whether a job is non-preemptible; only KAI queues limit such jobs."""
         queue = self._session.cluster.queues.get(job.queue)
         return queue is not None and queue.by_kai and not job.preemptible
 
@@ -270,12 +270,12 @@ class QueueShares(Plugin):
         queues = self._session.cluster.queues
         if queues != _ALONE:
             by_kai = any(queue.by_kai for queue in queues.values())
-            self._counts = Counts(self._session.cluster, by_kai)
+            self._counts = QueueCounts(self._session.cluster, by_kai)
             self._rules = self.make_rules(by_kai)
         return self._rules
 
     def table(self, parents: Mapping[str, str]) -> QueueTable:
-        """All queues with what they ask for and hold, as the tree that is given."""
+        """All queues with their requests and holdings, as the given tree."""
         cluster, counts = self._session.cluster, self._counts
         sums: dict[str, _Sum] = {
             name: ([0] * len(counts.dimensions), [0] * len(counts.dimensions), [0] * len(counts.dimensions))
@@ -290,7 +290,7 @@ class QueueShares(Plugin):
         )
 
     def _add(self, sums: dict[str, _Sum], tasks: Iterable[Task], *, holds: bool) -> None:
-        """Count pods for their queues; those of queues that do not exist are nobody's."""
+        """Add pods to the sums of their queues; pods of unknown queues are skipped."""
         for task in tasks:
             pod = self._pod(task)
             if pod.job.queue not in sums:
@@ -320,22 +320,22 @@ class QueueShares(Plugin):
         )
 
 
-class GivingUp:
-    """Queues give up pods in the reverse of their order, each with what it has given up taken off."""
+class VictimQueueOrder:
+    """Queues in the reverse of their order, each without what it has given up so far."""
 
     def __init__(self, rules: QueueRules | None, pod_of: Callable[[Task], PodCount]) -> None:
         self._rules = rules
         self._pod_of = pod_of
 
     def compare(self, one: Queue, other: Queue) -> int:
-        """Below 0 if the first gives up a pod before the second does."""
+        """Below 0 if the first gives up a pod before the second."""
         if self._rules is None:
             return 0
         rows = self._rules.table.rows
         return self._rules.compare(rows[other.name], rows[one.name])
 
     def give_up(self, task: Task) -> None:
-        """Count as if a pod were stopped."""
+        """Count a pod as evicted."""
         if self._rules is None:
             return
         pod = self._pod_of(task)

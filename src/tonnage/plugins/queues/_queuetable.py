@@ -1,8 +1,8 @@
-"""Queues as columns: what each is entitled to, what its jobs ask for and hold, and who belongs to whom.
+"""The queue table: entitlements, requests and holdings of a tree of queues, as columns.
 
-Arrays have the queue on the last axis and the resource before it. Rows are level by level from the top, the children of
-one parent beside each other: important ones first, then the older, then by name. So the order in which queues are given
-makes no difference, and of two equals the one that stands first is the one that is served first.
+Arrays have the queue on the last axis and the resource before it. Rows are ordered level by level from the top, the
+children of one parent together: by priority, then the older, then by name. So the input order makes no difference, and
+of two equal queues the first is served first.
 """
 
 import math
@@ -17,91 +17,91 @@ from tonnage.cluster.columns import LARGEST, UNLIMITED, Array
 from tonnage.model.resources import CPU, show
 
 MOST = 2**56
-"""More than this is not shared out of any resource, so that all of it can be divided exactly."""
+"""No more than this is divided of any resource, so that the division is exact."""
 HEAVIEST = 2**28
-"""Weights above this are taken for this, so that sums of thousands of them are exact in floats."""
+"""Larger weights are capped, so that sums of thousands of them are exact in floats."""
 DEFAULT_PRIORITY = 100
 
 Amounts = Sequence[int]
-"""One whole number per resource, in the order of the table's dimensions."""
+"""One integer per resource, in the order of the table's dimensions."""
 
 
 class Dimension(NamedTuple):
-    """A resource that is shared out, and how many of the counted amounts make a whole one (1,000 for cards)."""
+    """A divided resource, and how many counted amounts make a whole unit (1,000 for cards)."""
 
     name: str
     unit: int = 1
 
     def show(self, amount: int) -> str:
-        """An amount for people."""
+        """An amount as text."""
         if amount >= UNLIMITED:
             return "unlimited"
         return f"{amount / self.unit:g}" if self.unit > 1 else show(self.name, amount)
 
     def figure(self, amount: float) -> float:
-        """An amount for programs: processors, bytes, cards."""
+        """An amount as a number of CPUs, bytes or cards."""
         if amount >= UNLIMITED:
             return math.inf
         return amount / (1000 if self.name == CPU else self.unit)
 
 
 class QueueTerms(msgspec.Struct, frozen=True):
-    """One queue; amounts that are left out are 0, a limit that is left out is none, and -1 means unlimited."""
+    """A queue; omitted amounts are 0, an omitted limit is none, and -1 means unlimited."""
 
     name: str
     parent: str = ""
     priority: int = DEFAULT_PRIORITY
     created: str = ""
     deserved: Amounts = ()
-    """What it has a right to; KAI calls it quota."""
+    """What it deserves; KAI calls it quota."""
     limit: Amounts = ()
-    """What it must not exceed; Volcano calls it capability."""
+    """Its limit; Volcano calls it capability."""
     weight: Amounts = ()
-    """How much of what nobody has a right to it gets, against others."""
+    """Its weight in the division of the rest."""
     guarantee: Amounts = ()
-    """What is kept for it even while it does not use it."""
+    """What is reserved for it even while unused."""
     request: Amounts = ()
     """What its own jobs hold and wait for."""
     allocated: Amounts = ()
     """What its own jobs hold."""
     fixed: Amounts = ()
-    """The part of it held by jobs that must not be stopped."""
+    """The part of it held by non-preemptible jobs."""
 
 
-class Level(NamedTuple):
+class QueueLevel(NamedTuple):
     """The queues at one depth of the tree; positions count from the first of them."""
 
     rows: slice
     parents: Array
-    """The rows of their parents, each once; one row that does not exist at the top."""
+    """The rows of their parents, each once; at the top one row that does not exist."""
     starts: Array
-    """Where the children of each parent begin."""
+    """The position of each parent's first child."""
     owner: Array
-    """For each queue the position of its parent in `parents`."""
+    """For each queue the index of its parent in `parents`."""
     pool: Array
-    """For each resource of each queue, resource by resource, which amount it gets its part of."""
+    """For each resource of each queue, resource by resource, the pool that it is a part of."""
     rank: Array
-    """The same way, how many higher priorities the queue's siblings have."""
+    """In the same layout, the number of higher priorities among the queue's siblings."""
     unit: Array
-    """The same way, how much of the resource makes a whole one."""
+    """In the same layout, the size of a whole unit."""
 
 
 class QueueTreeError(ValueError):
-    """Queues that are no tree."""
+    """Queues that do not form a tree."""
 
 
 def whole_cluster(total: Amounts) -> Array:
-    """What is shared out, as a column."""
+    """The divided total, as a column."""
     return np.array([max(0, min(amount, MOST)) for amount in total], np.int64).reshape(-1, 1)
 
 
 def plus(one: Amounts, other: Amounts) -> list[int]:
-    """The sums of two amounts of each resource."""
+    """The sum of two amounts."""
     return list(map(add, one, other))
 
 
 def faults(queues: Iterable[QueueTerms]) -> dict[str, str]:
-    """Names of queues that have no place in a tree, and why; without them the others make one."""
+    """The queues that do not fit into a tree, and why; the others form one."""
     parents: dict[str, str] = {}
     wrong: dict[str, str] = {}
     for queue in queues:
@@ -141,7 +141,7 @@ class QueueTable:
         self.queues, levels = _in_order(given)
         self.rows: dict[str, int] = {queue.name: row for row, queue in enumerate(self.queues)}
         self.parent: list[int] = [self.rows.get(queue.parent, -1) for queue in self.queues]
-        self.levels: list[Level] = [self._level(start, end) for start, end in levels]
+        self.levels: list[QueueLevel] = [self._level(start, end) for start, end in levels]
         self.deserved = self._column([queue.deserved for queue in self.queues], absent=0, unlimited=True)
         self.limit = self._column([queue.limit for queue in self.queues], absent=UNLIMITED, unlimited=True)
         self.guarantee = self._column([queue.guarantee for queue in self.queues])
@@ -153,7 +153,7 @@ class QueueTable:
         self._branches: dict[tuple[int, int], tuple[int, int]] = {}
 
     def path(self, row: int) -> tuple[int, ...]:
-        """A queue and all above it, upwards."""
+        """A queue and its ancestors, upwards."""
         known = self._paths.get(row)
         if known is None:
             above = self.parent[row]
@@ -161,7 +161,7 @@ class QueueTable:
         return known
 
     def branches(self, one: int, other: int) -> tuple[int, int]:
-        """The two queues right under the lowest queue that has both below it."""
+        """The branches of two queues right below their lowest common ancestor."""
         known = self._branches.get((one, other))
         if known is None:
             left, right = one, other
@@ -172,7 +172,7 @@ class QueueTable:
         return known
 
     def with_children(self, own: Array) -> Array:
-        """Amounts of queues to which those of all queues below are added."""
+        """The amounts of queues including their descendants."""
         summed = own.copy()
         for level in self.levels[:0:-1]:
             summed[:, level.parents] += np.add.reduceat(summed[:, level.rows], level.starts, axis=1)
@@ -182,12 +182,12 @@ class QueueTable:
         nothing = (absent,) * len(self.dimensions)
         column = np.array([row if len(row) else nothing for row in rows], np.int64)
         column = column.reshape(len(rows), len(self.dimensions)).T
-        # All rows together must fit into 64 bits, whatever they say.
+        # The sum of all rows must fit into 64 bits, whatever queues state.
         most = min(LARGEST, UNLIMITED // max(len(rows), 1))
         below, most = (UNLIMITED, UNLIMITED) if unlimited else (0, most)
         return np.ascontiguousarray(np.where(column < 0, below, np.minimum(column, most)))
 
-    def _level(self, start: int, end: int) -> Level:
+    def _level(self, start: int, end: int) -> QueueLevel:
         parent = np.array(self.parent[start:end], np.intp)
         parents, starts, owner = np.unique(parent, return_index=True, return_inverse=True)
         priority = np.array([queue.priority for queue in self.queues[start:end]])
@@ -197,11 +197,11 @@ class QueueTable:
         pool = np.arange(len(self.dimensions))[:, None] * len(parents) + owner
         rank = np.tile(steps - steps[starts][owner], len(self.dimensions))
         unit = np.repeat(np.array([dimension.unit for dimension in self.dimensions], np.int64), end - start)
-        return Level(slice(start, end), parents, starts, owner, pool.ravel(), rank, unit)
+        return QueueLevel(slice(start, end), parents, starts, owner, pool.ravel(), rank, unit)
 
 
 def _in_order(queues: Sequence[QueueTerms]) -> tuple[list[QueueTerms], list[tuple[int, int]]]:
-    """Queues level by level, and where each level starts and ends."""
+    """Queues level by level, and the bounds of each level."""
     children: dict[str, list[QueueTerms]] = {}
     for queue in sorted(queues, key=lambda queue: (-queue.priority, queue.created, queue.name)):
         children.setdefault(queue.parent, []).append(queue)

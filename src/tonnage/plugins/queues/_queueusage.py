@@ -1,7 +1,7 @@
-"""Where queues stand while a session places and evicts: what they may have and what they hold, kept up to date.
+"""Queue usage in a session: what KAI queues may have and what they hold, kept current.
 
-What a queue may have does not change within a session, because its jobs ask for the same whether they run or wait; so
-a placement only changes what is held by the queue and by those above it.
+What a queue may have is fixed within a session, because its jobs request the same whether they run or wait; a placement
+only changes the holdings of the queue and its ancestors.
 """
 
 from copy import copy
@@ -18,7 +18,7 @@ LastResort = tuple[tuple[int, ...], str, str]
 
 
 class QueueUsage:
-    """All queues by row: amounts per resource as plain numbers, which are quickest for one queue at a time."""
+    """All queues by row: amounts per resource as plain integers, the fastest form for one queue at a time."""
 
     def __init__(self, table: QueueTable, shares: Array, total: Amounts) -> None:
         self.table = table
@@ -28,34 +28,34 @@ class QueueUsage:
         self.limit: list[list[int]] = table.limit.T.tolist()
         allocatable = np.minimum(table.limit, np.maximum(table.deserved, shares))
         self.allocatable: list[list[int]] = allocatable.T.tolist()
-        """Its share or what it deserves, up to its limit."""
+        """The fair share or what it deserves, up to its limit."""
         measure = np.where(allocatable >= UNLIMITED, whole_cluster(total), allocatable)
         self.measure: list[list[int]] = measure.T.tolist()
-        """The same, with the whole cluster for unlimited: what use is a share of."""
+        """The same, with the whole cluster for unlimited: the base of shares in use."""
         self.rank = [-terms.priority for terms in table.queues]
-        """The lower, the more important."""
+        """The lower, the higher the priority."""
         self.last_resort: list[LastResort] = [
             (tuple(most), terms.created, terms.name) for most, terms in zip(self.allocatable, table.queues, strict=True)
         ]
-        """What decides between queues that are otherwise equal: who may have less, then the older, then by name."""
+        """The tie-breaker of equal queues: the queue that may have less, then the older, then by name."""
         self.allocated: list[list[int]] = table.allocated.T.tolist()
         self.fixed: list[list[int]] = table.fixed.T.tolist()
 
     def apart(self) -> Self:
-        """The same, which may be charged without a trace here."""
+        """A copy that may be charged separately."""
         other = copy(self)
         other.allocated, other.fixed = list(self.allocated), list(self.fixed)
         return other
 
     def charge(self, queue: int, amounts: Amounts, *, fixed: bool = False) -> None:
-        """A job of the queue gets something, or gives it up if that is below 0; it counts for all queues above too."""
+        """Charge a queue and its ancestors for a job that gets resources, or gives them up if amounts are negative."""
         for row in self.table.path(queue):
             self.allocated[row] = plus(self.allocated[row], amounts)
             if fixed:
                 self.fixed[row] = plus(self.fixed[row], amounts)
 
     def why_over_limit(self, queue: int, request: Amounts) -> Reason | None:
-        """Why a queue or one above it must not get that much."""
+        """Why that much would exceed the limit of the queue or an ancestor."""
         for row in self.table.path(queue):
             place = first_above(plus(self.allocated[row], request), self.limit[row], request)
             if place is not None:
@@ -68,7 +68,7 @@ class QueueUsage:
         return None
 
     def why_over_quota(self, queue: int, request: Amounts) -> Reason | None:
-        """Why a job that must not be stopped cannot get that much: such jobs stay within what each queue deserves."""
+        """Why a non-preemptible job cannot get that much: such jobs stay within what each queue deserves."""
         for row in self.table.path(queue):
             place = first_above(plus(self.fixed[row], request), self.deserved[row], request)
             if place is not None:
@@ -86,12 +86,12 @@ class QueueUsage:
         return self.table.queues[row].name
 
     def show(self, place: int, amount: int) -> str:
-        """An amount of a resource for people."""
+        """An amount of a resource as text."""
         return self.dimensions[place].show(amount)
 
 
 def first_above(amounts: Amounts, bounds: Amounts, wanted: Amounts | None = None) -> int | None:
-    """The first resource of which there is more than the bound; only such that are wanted, if that is given."""
+    """The first resource that exceeds its bound; with `wanted`, only among the wanted ones."""
     if not any(map(gt, amounts, bounds)):
         return None
     for place, (amount, bound) in enumerate(zip(amounts, bounds, strict=True)):

@@ -1,4 +1,4 @@
-"""Volcano's rules for queues in `proportion`: they stand side by side and deserve the cluster by weight."""
+"""Volcano's queue rules of `proportion`: flat queues that deserve the cluster by weight."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -28,19 +28,19 @@ class VolcanoQueues:
         self._keys: dict[int, Key] = {}
 
     def apart(self) -> Self:
-        """The same rules about what queues hold now."""
+        """A copy that may be charged separately."""
         other = copy(self)
         other.allocated, other._keys = list(self.allocated), {}
         return other
 
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
-        """A job of the queue gets something, or gives it up if the amounts are below 0."""
+        """Charge a queue for a job that gets resources, or gives them up if the amounts are negative."""
         for above in self.table.path(row):
             self.allocated[above] = plus(self.allocated[above], amounts)
         self.forget(row)
 
     def forget(self, row: int) -> None:
-        """The queue has changed."""
+        """Drop the sort keys of a queue that changed."""
         for above in self.table.path(row):
             self._keys.pop(above, None)
 
@@ -59,7 +59,7 @@ class VolcanoQueues:
         return -self.table.queues[row].priority, share_of(self.allocated[row], self.deserved[row])
 
     def why_overused(self, row: int) -> Reason | None:
-        """Why a queue has had its share."""
+        """Why a queue is overused."""
         return why_overused(self.table, row, self.allocated[row], self.deserved[row])
 
     def why_not_allocatable(self, row: int, amounts: Amounts, *, fixed: bool) -> Reason | None:
@@ -67,12 +67,12 @@ class VolcanoQueues:
         return why_not_allocatable(self.table, row, amounts, self.allocated[row], self.deserved[row])
 
     def why_not_reclaimer(self, row: int, request: Amounts, *, fixed: bool) -> Reason | None:
-        """Why a queue must not take back what a job asks for: it has its share, or would have more with the job."""
+        """Why a queue must not reclaim what a job asks for: it is overused, or would be with the job."""
         held, deserved = self.allocated[row], self.deserved[row]
         return self.why_overused(row) or why_not_allocatable(self.table, row, request, held, deserved, "job")
 
     def reclaimable(self, row: int, request: Amounts, losses: Sequence[Loss]) -> list[bool]:
-        """For each loss whether it may be taken for a job of the queue."""
+        """For each loss whether the queue may take it for a job."""
         left: dict[int, list[int]] = {}
         allowed = []
         for victim, lost in losses:
@@ -83,12 +83,12 @@ class VolcanoQueues:
             allowed.append(may)
         return allowed
 
-    def may_enqueue(self, row: int, request: Amounts, promised: Mapping[int, Amounts]) -> bool | None:
-        """Whether the queue could have what a job starts with, beside what it holds and what was promised."""
+    def may_enqueue(self, row: int, request: Amounts, inqueue: Mapping[int, Amounts]) -> bool | None:
+        """Whether the queue could have a job's `minResources` beside its holdings and inqueue resources."""
         for above in self.table.path(row):
             amounts = plus(self.allocated[above], request)
-            if above in promised:
-                amounts = plus(amounts, promised[above])
+            if above in inqueue:
+                amounts = plus(amounts, inqueue[above])
             if too_much(amounts, self.most[above], request) is not None:
                 return False
         return True

@@ -1,11 +1,10 @@
-"""Volcano's proportion: what queues deserve by weight, as water fills vessels of different width and height.
+"""Volcano's proportion: what queues deserve by weight, computed by water-filling.
 
-    deserved += remaining × weight ÷ Σ weights      over the queues that are not content yet
+    deserved += remaining × weight ÷ Σ weights      over the queues that want more
 
-no more than the queue can have at most and than it asks for, no less than its guarantee, each resource by itself, and
-again with what is left until nothing is. Guarantees lift a queue in the first round only; what the rounds after it come
-to in the end is the level of the water, which is found at once. Numbers are floats as in Volcano, and amounts that
-differ by less than a tenth are equal.
+for each resource separately, at most what the queue can have and requests, at least its guarantee, repeated with the
+rest until nothing is left. Guarantees raise a queue in the first round only; the result of the later rounds is a water
+level, which is computed directly. Numbers are floats as in Volcano, and amounts that differ by less than 0.1 are equal.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ TOLERANCE = 0.1
 
 
 def most_possible(table: QueueTable, total: Amounts) -> Array:
-    """What every queue could have at most: the cluster without what is kept for others, up to its capability."""
+    """What every queue could have at most: the cluster without others' guarantees, up to its capability."""
     whole = whole_cluster(total).astype(np.float64)
     free = np.maximum(whole - table.guarantee.sum(axis=1, keepdims=True), 0)
     most: Array = np.minimum(free + table.guarantee, np.where(table.limit >= UNLIMITED, np.inf, table.limit))
@@ -28,7 +27,7 @@ def most_possible(table: QueueTable, total: Amounts) -> Array:
 
 
 def deserved_by_weight(table: QueueTable, total: Amounts) -> Array:
-    """What every queue deserves: resources × queues. A queue's weight is that of its first resource."""
+    """What every queue deserves, as resources × queues. A queue's weight is that of its first resource."""
     most = most_possible(table, total)
     wanted = np.minimum(most, table.request)
     weight = (table.weight[0] if len(table.dimensions) else np.zeros(len(table.queues))).astype(np.float64)
@@ -40,14 +39,14 @@ def deserved_by_weight(table: QueueTable, total: Amounts) -> Array:
 
 
 def _fill(room: Array, weight: Array, amount: Array) -> Array:
-    """What each vessel takes of an amount that is poured into all of them until it or all room is gone."""
+    """How much each vessel takes of an amount poured into all of them, until it or all room is gone."""
     room = np.where(weight > 0, room, 0)
     height = room / np.maximum(weight, 1)
     order = np.argsort(height, axis=1, kind="stable")
     height, widths = np.take_along_axis(height, order, axis=1), weight[order]
     full = np.cumsum(np.take_along_axis(room, order, axis=1), axis=1)
     open_widths = weight.sum() - np.cumsum(widths, axis=1)
-    # What all hold together when the water stands as high as each vessel, the lowest first.
+    # The total when the water stands as high as each vessel, the lowest first.
     held = full + height * open_widths
     rising = held < amount
     below = np.where(rising, full, 0).max(axis=1, initial=0, keepdims=True)
@@ -59,7 +58,7 @@ def _fill(room: Array, weight: Array, amount: Array) -> Array:
 
 
 def too_much(amounts: Sequence[float], bounds: Sequence[float], asked: Sequence[float] | None = None) -> int | None:
-    """The first resource of which there is too much, among those asked for; nothing if all fits."""
+    """The first resource that exceeds its bound, among those asked for; nothing if all fit."""
     for place, (amount, bound) in enumerate(zip(amounts, bounds, strict=True)):
         if amount >= bound + TOLERANCE and (asked is None or asked[place] > 0):
             return place
@@ -71,8 +70,8 @@ def may_lose(
 ) -> bool:
     """Whether a queue may lose a pod to a job of another queue.
 
-    The pod must give something that the job asks for, of which the queue holds more than it deserves. One that gives
-    nothing of what the queue deserves is held on sufferance. What is guaranteed to the queue stays in any case.
+    The pod must give up a resource that the job asks for and of which the queue holds more than it deserves. A pod that
+    holds nothing of what the queue deserves may go. The queue always keeps its guarantee.
     """
     helps = is_above = is_due = False
     for place, less in enumerate(lost):
@@ -88,13 +87,13 @@ def may_lose(
 
 
 def share_of(allocated: Sequence[float], deserved: Sequence[float]) -> float:
-    """The largest share that a queue holds of what it deserves; something of which it deserves nothing counts whole."""
+    """The largest share that a queue holds of what it deserves; any use of an undeserved resource counts as 1."""
     shares = [held / right if right else float(held > 0) for held, right in zip(allocated, deserved, strict=True)]
     return max(shares, default=0.0)
 
 
 def why_overused(table: QueueTable, queue: int, allocated: Sequence[float], deserved: Sequence[float]) -> Reason | None:
-    """Why a queue has had its share: it holds what it deserves of everything."""
+    """Why a queue is overused: it holds everything that it deserves."""
     if too_much(deserved, allocated) is not None:
         return None
     return Reason("QueueOverused", f"queue {_name(table, queue)} holds all that it deserves: {_show(table, deserved)}")
@@ -108,8 +107,8 @@ def why_not_allocatable(
     deserved: Sequence[float],
     who: str = "pod",
 ) -> Reason | None:
-    """Why a queue must not get what a pod or job asks for: with it the queue would hold more than it deserves."""
-    place = too_much([held + wish for held, wish in zip(allocated, request, strict=True)], deserved, request)
+    """Why a queue must not get what a pod or job asks for: it would exceed what it deserves."""
+    place = too_much([held + asked for held, asked in zip(allocated, request, strict=True)], deserved, request)
     if place is None:
         return None
     show = table.dimensions[place].show

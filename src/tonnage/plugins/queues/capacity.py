@@ -1,7 +1,7 @@
-"""Capacity: queues have a right to what they say they deserve, of each resource by itself, as in Volcano.
+"""Volcano's capacity: queues are entitled to what they state as deserved, per resource.
 
-They may hold more up to their capability as long as others leave it idle, and give it back to those that ask for what
-they deserve. With `enableHierarchy` queues are parts of others, and a queue holds what those below it hold.
+Queues may hold more, up to their capability, as long as others leave it idle, and others reclaim it up to what they
+deserve. With `enableHierarchy` queues form a tree, and a queue holds what its descendants hold.
 """
 
 from tonnage.plugins.queues._capacityqueues import CapacityQueues
@@ -10,14 +10,14 @@ from tonnage.plugins.queues._queueshares import QueueShares
 HIERARCHY = "enableHierarchy"
 
 
-class Capacity(QueueShares):
-    """Queues deserve what they say, no more than they could have, no less than their guarantee."""
+class Capacity(QueueShares, trusted=True):
+    """Queues deserve what they state, at most what they could have, at least their guarantee."""
 
     name = "capacity"
     switches = frozenset((HIERARCHY,))
 
     def make_rules(self, by_kai: bool) -> CapacityQueues:
-        """Rules for a tree of queues, or for queues side by side."""
+        """The rules of a tree of queues, or of flat ones."""
         groups = self._session.cluster.groups
-        parents = groups.hierarchy().parents if HIERARCHY in self.switched_on else {}
+        parents = groups.hierarchy().parents if HIERARCHY in self.options.switched_on else {}
         return CapacityQueues(self.table(parents), self._counts.total)

@@ -1,33 +1,33 @@
-"""Drf: jobs of a queue share the cluster evenly by their dominant share, as in Volcano.
+"""Volcano's drf: jobs of a queue share the cluster evenly by dominant share.
 
-The one with the smaller share is served first, and may take pods of one that has no less than it even then.
+The job with the smaller share is served first, and may preempt pods of a job whose share stays at least as large.
 """
 
 from collections.abc import Iterable, Sequence
 
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._dominantshare import drf_share
 from tonnage.plugins.queues._queuetable import Amounts, plus
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 TOLERANCE = 1e-6
-"""Shares that differ by no more are equal when pods are stopped."""
+"""Shares within this tolerance are equal for preemption."""
 
 
-class Drf(Plugin):
-    """A job's share is the largest part that its pods hold of any resource; plain pods that wait hold nothing."""
+class Drf(Plugin, trusted=True):
+    """A job's share is the largest part of any resource that its pods hold; waiting single pods hold nothing."""
 
     name = "drf"
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
-        self._counts: Counts | None = None
+        self._counts: QueueCounts | None = None
         self._shares: dict[str, float] = {}
         self._holdings: dict[str, Amounts] = {}
-        """What jobs hold, until one of their pods is placed or stopped."""
+        """The holdings of jobs, until one of their pods is placed or evicted."""
         session.add_job_order(self.order)
         session.add_preemptable(self.from_larger)
         session.add_event_handler(self._forget, self._forget)
@@ -40,7 +40,7 @@ class Drf(Plugin):
         return (mine > others) - (mine < others)
 
     def from_larger(self, job: Job, victims: Sequence[Task]) -> list[Task]:
-        """Pods of jobs that have no smaller share without them than the job has with what it asks for."""
+        """Victims of jobs whose share, without them, is no smaller than the job's share with its request."""
         counts = self._open_counts()
         mine = drf_share(plus(self._held(job), self._sum(job.asking())), counts.total)
         held: dict[str, Amounts] = {}
@@ -65,7 +65,9 @@ class Drf(Plugin):
     def _held(self, job: Job) -> Amounts:
         known = self._holdings.get(job.key)
         if known is None:
-            known = self._holdings[job.key] = self._sum(job.tasks_that(RUNNING, PLACED, PIPELINED))
+            known = self._holdings[job.key] = self._sum(
+                job.tasks_that(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED)
+            )
         return known
 
     def _sum(self, tasks: Iterable[Task]) -> Amounts:
@@ -75,9 +77,9 @@ class Drf(Plugin):
             amounts = plus(amounts, counts.of_task(task))
         return amounts
 
-    def _open_counts(self) -> Counts:
+    def _open_counts(self) -> QueueCounts:
         if self._counts is None:
-            self._counts = Counts(self._session.cluster, by_kai=False)
+            self._counts = QueueCounts(self._session.cluster, by_kai=False)
         return self._counts
 
     def _forget(self, task: Task) -> None:

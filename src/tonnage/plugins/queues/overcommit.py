@@ -1,6 +1,6 @@
-"""Overcommit: groups are let in while what they start with fits into a little more than the cluster has, as in Volcano.
+"""Volcano's overcommit: groups are enqueued while their `minResources` fit into a multiple of the cluster.
 
-let in before + minResources ≤ factor × total − used      of every resource that `minResources` names
+inqueue + minResources ≤ factor × total − used      of every resource that `minResources` names
 """
 
 from collections.abc import Callable, Mapping
@@ -11,25 +11,25 @@ import msgspec
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.helpers.queuecounts import Counts
 from tonnage.plugins.queues._inqueue import InqueueResources
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._waterfill import too_much
+from tonnage.plugins.queues.queuecounts import QueueCounts
 
 FACTOR = "overcommit-factor"
 DEFAULT = 1.2
 
 
-class Overcommit(Plugin):
-    """Lets groups in beyond what is free, up to a factor of the cluster, so that some wait ready for what frees up."""
+class Overcommit(Plugin, trusted=True):
+    """Enqueues groups beyond what is free, up to a factor of the cluster, so that some are ready for what frees up."""
 
     name = "overcommit"
 
     class Arguments(PluginArguments):
-        """The factors; in a configuration `overcommit-factor`, and `overcommit-factor.<resource>` for one resource."""
+        """The factors: `overcommit-factor`, and `overcommit-factor.<resource>` for a single resource."""
 
         factor: float = msgspec.field(default=DEFAULT, name=FACTOR)
-        """How many times the cluster's resources groups may start with, from 1 up."""
+        """The multiple of the cluster's resources that groups may start with, at least 1."""
         resources: dict[str, float] = msgspec.field(default_factory=dict)
         """The same for single resources."""
 
@@ -54,22 +54,22 @@ class Overcommit(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
-        self._promises: InqueueResources | None = None
+        self._inqueue: InqueueResources | None = None
         self._room: list[float] = []
         session.add_job_enqueueable(self.may_enqueue)
 
     def may_enqueue(self, job: Job) -> bool | None:
-        """Whether there is room for what the job starts with, beside what was promised to others."""
-        if self._promises is None:
-            counts = Counts(self._session.cluster, by_kai=False)
-            self._promises = InqueueResources(self._session, counts)
+        """Whether the job's `minResources` fit beside the inqueue resources of others."""
+        if self._inqueue is None:
+            counts = QueueCounts(self._session.cluster, by_kai=False)
+            self._inqueue = InqueueResources(self._session, counts)
             self._room = self._free(counts)
-        start = wanted = self._promises.start_of(job)
-        for lacking in self._promises.lacking().values():
+        start = wanted = self._inqueue.start_of(job)
+        for lacking in self._inqueue.lacking().values():
             wanted = plus(wanted, lacking)
         return too_much(wanted, self._room, start) is None
 
-    def _free(self, counts: Counts) -> list[float]:
+    def _free(self, counts: QueueCounts) -> list[float]:
         cluster, factors = self._session.cluster, self.args.resources
         used: Amounts = [0] * len(counts.dimensions)
         for task in (*cluster.running.values(), *cluster.reserved.values()):

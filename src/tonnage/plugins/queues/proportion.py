@@ -1,4 +1,4 @@
-"""Proportion: queues get their share of the cluster, by KAI's rules if a queue of KAI's is given, else by Volcano's."""
+"""Proportion: queues share the cluster by KAI's rules if there are KAI queues, else by Volcano's."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,20 +17,20 @@ MULTIPLIER = "reclaimerSaturationMultiplier"
 AS_KAI_SPELLS_IT = "relcaimerSaturationMultiplier"
 
 
-class Proportion(QueueShares):
-    """Queues deserve what they are given and a part of the rest by weight."""
+class Proportion(QueueShares, trusted=True):
+    """Queues deserve what they state, and a part of the rest by weight."""
 
     name = "proportion"
 
     class Arguments(PluginArguments):
-        """What is left to say beyond the queues."""
+        """The settings beyond the queues themselves."""
 
         saturation_multiplier: float = msgspec.field(default=1.0, name=MULTIPLIER)
-        """By KAI's rules: how far a queue beyond its fair share must stay behind those it takes from, from 1 up."""
+        """KAI's saturation multiplier: how far a queue over its fair share stays behind its victims', at least 1."""
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
-        """Also by the name that KAI has for it, and as a text, which it demands."""
+        """The arguments, also under KAI's name for the multiplier and as text, which KAI requires."""
         names = [name for name in (AS_KAI_SPELLS_IT, MULTIPLIER) if name in given]
         if len(names) == 2:
             raise ArgumentError(AS_KAI_SPELLS_IT, f"is KAI's spelling of {MULTIPLIER}, which is given too; keep one")
@@ -43,7 +43,7 @@ class Proportion(QueueShares):
         return super().read_arguments(arguments, warn)
 
     def make_rules(self, by_kai: bool) -> QueueRules:
-        """KAI's rules for a tree of queues, or Volcano's for queues side by side."""
+        """KAI's rules of a tree of queues, or Volcano's of flat ones."""
         if by_kai:
             table = self.table(self._session.cluster.groups.hierarchy().parents)
             return KaiQueues(table, self._counts, self._session.next_jobs, self.args.saturation_multiplier)

@@ -1,1 +1,1 @@
-"""Plugins that say how good a node is for a pod."""
+"""Scoring plugins: how good each node is for a pod."""

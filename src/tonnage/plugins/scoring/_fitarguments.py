@@ -1,4 +1,4 @@
-"""The arguments of `noderesourcesfit`: those of Kubernetes' NodeResourcesFitArgs that concern scores.
+"""Arguments of `noderesourcesfit`: the part of Kubernetes' NodeResourcesFitArgs that concerns scores.
 
 Defaults, limits and errors are Kubernetes'. The strategy ResourceBinPacking is an addition; it can also be read from
 the Policy document in which the Resource Bin Packing priority function was proposed.
@@ -30,18 +30,18 @@ Warn = Callable[[str, str], None]
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something written in a configuration."""
+    """A section of the configuration."""
 
 
 class ScoredResource(_Part, frozen=True):
-    """A resource that is scored, and how much it counts."""
+    """A scored resource and its weight."""
 
     name: str
     weight: int = 1
 
 
 class ShapePoint(_Part, frozen=True):
-    """Where a shape is known: the percentage in use, and the score from 0 to 10."""
+    """A point of a shape: utilization in percent, and the score from 0 to 10."""
 
     utilization: int = 0
     score: int = 0
@@ -57,7 +57,7 @@ CPU_AND_MEMORY = (ScoredResource(CPU), ScoredResource(MEMORY))
 
 
 class ScoringStrategy(_Part, frozen=True, rename="camel"):
-    """How nodes are scored, and by which resources."""
+    """The scoring strategy and its resources."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio", "ResourceBinPacking"]
     resources: tuple[ScoredResource, ...] = CPU_AND_MEMORY
@@ -92,13 +92,13 @@ class FitArguments(PluginArguments, rename="camel"):
 
 
 def is_scored(name: str, strategy: str) -> bool:
-    """Whether a strategy ever looks at a resource: Kubernetes' do not at `pods` and names without a domain."""
+    """Whether a strategy ever scores a resource: Kubernetes' skip `pods` and names without a domain."""
     known = (CPU, MEMORY, STORAGE)
     return strategy == BIN_PACKING or name in known or "/" in name or name.startswith(_SCALARS_WITHOUT_DOMAIN)
 
 
 def read(given: Mapping[str, Any], warn: Warn) -> FitArguments:
-    """Arguments as Kubernetes takes them: what is empty or 0 gets its default before it is checked."""
+    """Arguments as Kubernetes reads them: empty and zero values get their defaults before validation."""
     document = _without_nulls(given)
     _check_header(document)
     if isinstance(document.get(_STRATEGY), Mapping):
@@ -117,7 +117,7 @@ def read(given: Mapping[str, Any], warn: Warn) -> FitArguments:
 
 
 def from_policy(document: Mapping[str, Any]) -> FitArguments:
-    """The arguments that a scheduler Policy's Resource Bin Packing priority stands for."""
+    """The arguments equivalent to the Resource Bin Packing priority of a scheduler Policy."""
     policy = _converted(dict(document), _Policy)
     if policy.kind not in (None, "Policy"):
         raise ArgumentError("kind", f"expects Policy, not {policy.kind}")
@@ -143,7 +143,7 @@ def from_policy(document: Mapping[str, Any]) -> FitArguments:
 
 
 class _Weighted(_Part, frozen=True):
-    """A resource in a Policy; `name` is how Kubernetes came to call what was proposed as `resource`."""
+    """A resource in a Policy; Kubernetes renamed the proposal's `resource` to `name`."""
 
     weight: int
     resource: str = ""
@@ -165,7 +165,7 @@ class _Priority(msgspec.Struct, frozen=True):
 
 
 class _Policy(msgspec.Struct, frozen=True):
-    """As much of a scheduler Policy as is read here."""
+    """The part of a scheduler Policy that is read here."""
 
     kind: str | None = None
     priorities: tuple[_Priority, ...] = ()
@@ -183,7 +183,7 @@ def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_header(document: dict[str, Any]) -> None:
-    """Kubernetes' documents may say what they are; that is taken away here."""
+    """The arguments without `apiVersion` and `kind`, which Kubernetes' documents may have."""
     kind, version = document.pop("kind", KIND), document.pop("apiVersion", _GROUP)
     if kind != KIND:
         raise ArgumentError("kind", f"expects {KIND}, not {kind!r}")
@@ -192,7 +192,7 @@ def _check_header(document: dict[str, Any]) -> None:
 
 
 def _defaulted(strategy: ScoringStrategy, warn: Warn) -> tuple[ScoredResource, ...]:
-    """The strategy's resources: processors and memory if there are none, and 1 for a weight of 0."""
+    """The strategy's resources: CPU and memory by default; a weight of 0 means 1."""
     result: list[ScoredResource] = []
     for number, resource in enumerate(strategy.resources):
         key = f"{_STRATEGY}.resources[{number}]"

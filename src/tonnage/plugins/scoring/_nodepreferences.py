@@ -1,6 +1,7 @@
-"""What a pod wishes of nodes without insisting: preferred node affinity, and taints that say PreferNoSchedule.
+"""Node preferences of a pod: preferred node affinity, and PreferNoSchedule taints.
 
-Both count something for every node and are then fitted to the highest count among the nodes that the pod fits on.
+Both scores count something for every node and are then normalized to the highest count among the nodes that the pod
+fits on.
 """
 
 from collections.abc import Iterator
@@ -18,13 +19,13 @@ from tonnage.plugins.helpers.nodeterms import meeting_any
 
 HIGHEST = 100
 _LARGEST_WEIGHT = 100
-"""Of a preferred term; Kubernetes takes no others."""
+"""The largest weight of a preferred term; Kubernetes rejects larger ones."""
 _PREFER = "PreferNoSchedule"
 _FIELD = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeAffinityScore:
-    """The weights of the preferred terms that a node meets."""
+    """NodeAffinity: the weights of the preferred terms that a node matches."""
 
     def __init__(self, session: Session, weight: int) -> None:
         self._session = session
@@ -41,7 +42,7 @@ class NodeAffinityScore:
         return fitted(counts, fits) * self._weight
 
     def _terms(self, task: Task) -> Iterator[PreferredTerm]:
-        """The terms that count; one without meaning counts nothing, and that is said."""
+        """The valid terms; an invalid one is reported and counts nothing."""
         affinity = task.pod.spec.affinity
         node_affinity = affinity.nodeAffinity if affinity is not None else None
         terms = node_affinity.preferredDuringSchedulingIgnoredDuringExecution if node_affinity is not None else None
@@ -59,13 +60,13 @@ class NodeAffinityScore:
 
 
 class TaintScore:
-    """How many taints a node has that the pod had better stay away from, turned around."""
+    """TaintToleration: the fewer PreferNoSchedule taints a node has that the pod does not tolerate, the better."""
 
     def __init__(self, cluster: Cluster, weight: int) -> None:
         self._cluster = cluster
         self._weight = float(weight)
         self.without_taints = HIGHEST * self._weight
-        """What every node scores if there are no such taints."""
+        """The score of every node if there are no such taints."""
         self._known: Memo[bytes, tuple[int, Array | None]] = Memo()
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
@@ -76,7 +77,7 @@ class TaintScore:
         return (HIGHEST - fitted(counts, fits)) * self._weight
 
     def _counts(self, task: Task) -> Array | None:
-        """For each set of taints that occurs how many of them the pod does not tolerate; nothing if that is none."""
+        """The untolerated PreferNoSchedule taints of each set of taints; nothing if there are none."""
         sets = self._cluster.labels.taint_sets
         known = self._known.get(task.selection)
         if known is not None and known[0] == len(sets):
@@ -89,7 +90,7 @@ class TaintScore:
 
 
 def fitted(counts: Array, fits: Array) -> Array:
-    """Counts as whole percents of the highest among the nodes that the pod fits on."""
+    """Counts as integer percentages of the highest among the nodes that the pod fits on."""
     highest = np.maximum(counts[fits].max(initial=0), 1)
     result: Array = np.minimum(counts, highest) * HIGHEST // highest
     return result

@@ -1,7 +1,7 @@
-"""How good nodes are for the pods that are already there: preferred pod affinity and wished-for spread.
+"""Pod preferences: preferred pod affinity, and topology spread with ScheduleAnyway.
 
-Both parts work as in Kubernetes and end in whole numbers from 0 to 100 over the nodes that the pod fits on. A plugin
-registers one with its weight:
+Both scores work as in Kubernetes and are integers from 0 to 100 over the nodes that the pod fits on. A plugin registers
+one with its weight:
 
     add_part(session, PodAffinityScore(session.cluster), weight=2.0)
 """
@@ -13,12 +13,12 @@ import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.podindex import Meant
+from tonnage.cluster.podindex import SelectedPods
 from tonnage.cluster.podrules import HOSTNAME, Spread
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
-from tonnage.plugins.filters._topologyspread import counted_nodes
 from tonnage.plugins.helpers.labeldomains import LabelDomains
+from tonnage.plugins.helpers.nodeterms import counted_nodes
 
 HIGHEST = np.float64(100.0)
 
@@ -27,17 +27,17 @@ class ScorePart(Protocol):
     """A score that depends on the pods of all nodes."""
 
     def key(self, task: Task) -> Hashable:
-        """Everything about a pod that the scores depend on."""
+        """The key of a pod: everything that the scores depend on."""
 
     def applies(self, task: Task) -> bool:
-        """Whether nodes can be told apart for this pod."""
+        """Whether the score distinguishes nodes for this pod."""
 
     def scores(self, task: Task, fits: Array) -> Array:
-        """From 0 to 100 for each node, given which of them the pod fits on; what others get does not matter."""
+        """Scores from 0 to 100, given the nodes that the pod fits on; the scores of other nodes do not matter."""
 
 
 def add_part(session: Session, part: ScorePart, weight: float) -> None:
-    """Let a part count with its weight."""
+    """Register a score with its weight."""
 
     def evaluate(task: Task, nodes: Nodes) -> Array | None:
         return np.zeros(len(nodes)) if part.applies(task) else None
@@ -49,26 +49,26 @@ def add_part(session: Session, part: ScorePart, weight: float) -> None:
 
 
 class PodAffinityScore:
-    """Preferred affinity and anti-affinity to pods that have a node, and theirs to the pod."""
+    """Preferred affinity and anti-affinity of the pod to placed pods, and of placed pods to it."""
 
     def __init__(self, cluster: Cluster, own_only: bool = False) -> None:
         self._cluster = cluster
         self._own_only = own_only
-        """Whether pods without wishes of their own are left alone, whatever other pods wish."""
+        """Whether pods without preferences are not scored, whatever placed pods prefer."""
 
     def key(self, task: Task) -> Hashable:
         rules = task.rules
-        if rules is not None and rules.wishes:
+        if rules is not None and rules.preferred:
             return rules.key
-        drawing = self._cluster.placed.drawing
+        drawing = self._cluster.placed.preferences
         return drawing.about(task).numbers if drawing.carried and not self._own_only else ()
 
     def applies(self, task: Task) -> bool:
         rules = task.rules
-        if rules is not None and rules.wishes:
+        if rules is not None and rules.preferred:
             return True
-        drawing = self._cluster.placed.drawing
-        return not self._own_only and bool(drawing.carried) and bool(drawing.about(task).rules)
+        drawing = self._cluster.placed.preferences
+        return not self._own_only and bool(drawing.carried) and bool(drawing.about(task).terms)
 
     def scores(self, task: Task, fits: Array) -> Array:
         sums = self.sums(task)
@@ -79,18 +79,23 @@ class PodAffinityScore:
         return np.trunc(HIGHEST * ((sums - lowest) / (highest - lowest)))
 
     def sums(self, task: Task) -> Array:
-        """For each node the weights of all pods in its domains that are wished for, or that wish for this one."""
+        """For each node the summed weights of the preferences of the pod, and of placed pods for it, in its domains."""
         placed = self._cluster.placed
         counted = (
-            [(wish, placed.counts(Meant((wish.term.selector,)))) for wish in task.rules.wishes] if task.rules else []
+            [
+                (preference, placed.counts(SelectedPods((preference.term.selector,))))
+                for preference in task.rules.preferred
+            ]
+            if task.rules
+            else []
         )
-        counted += placed.drawing.about(task).rules
+        counted += placed.preferences.about(task).terms
         by_topology: dict[str, Array] = {}
-        for wish, counts in counted:
+        for preference, counts in counted:
             if counts:
-                part = placed.column(counts) * np.int64(wish.weight)
-                before = by_topology.get(wish.term.topology)
-                by_topology[wish.term.topology] = part if before is None else before + part
+                part = placed.column(counts) * np.int64(preference.weight)
+                before = by_topology.get(preference.term.topology)
+                by_topology[preference.term.topology] = part if before is None else before + part
         sums = np.zeros(self._cluster.columns.size)
         for topology, column in by_topology.items():
             sums += LabelDomains(self._cluster, topology).spread_out(column)
@@ -98,7 +103,7 @@ class PodAffinityScore:
 
 
 class SpreadScore:
-    """Spread constraints that need not be met: the fewer pods like this one in a node's domains, the better."""
+    """ScheduleAnyway constraints: the fewer matching pods in a node's domains, the better."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -128,9 +133,9 @@ class SpreadScore:
         return np.where(scored, np.floor(HIGHEST * (highest + lowest - total) / highest), 0.0)
 
     def _costs(self, task: Task, constraint: Spread, domains: LabelDomains, complete: Array, scored: Array) -> Array:
-        """What one constraint says against each node."""
+        """The cost of each node under one constraint."""
         placed = self._cluster.placed
-        pods = placed.column(placed.counts(Meant((constraint.selector,), staying=True)))
+        pods = placed.column(placed.counts(SelectedPods((constraint.selector,), staying=True)))
         if constraint.topology == HOSTNAME:
             size = int(np.count_nonzero(scored))
         else:

@@ -1,7 +1,6 @@
-"""Keeping scarce resources for those who need them: nodes that have them are avoided, and what goes with them is kept.
+"""Scarce resources in `resource-strategy-fit`: avoidance of nodes that have them, and reserves for them.
 
-Both parts belong to `resource-strategy-fit`. A node has what it states an amount of; one that does not state
-processors, memory, storage or pod places has them.
+A node has a resource if it states an amount of it; CPU, memory, storage and pod slots count as present if it does not.
 """
 
 from collections.abc import Callable
@@ -24,29 +23,29 @@ _GB = 10**9
 _NOTHING = np.float64(-np.inf)
 
 
-class _Looked(NamedTuple):
-    """What is looked at for a pod: scarce resources first, then those it requests."""
+class _ScarceRequest(NamedTuple):
+    """The resources that a pod is scored by: scarce ones first, then those it requests."""
 
     rows: Array
     limits: Array
-    """Amounts from which on a node is taken not to have it."""
+    """Amounts from which on a node counts as lacking the resource."""
     weights: Array
     lost: bool
-    """Whether the pod requests something that no node knows."""
+    """Whether the pod requests a resource that no node knows."""
 
 
 class Avoidance:
-    """Scores a node by the scarce resources that it does not have, and 0 if it lacks something that the pod needs."""
+    """Scores nodes by the scarce resources that they lack; 0 if they lack something that the pod requests."""
 
     def __init__(self, cluster: Cluster, args: ScarceAvoidance) -> None:
         self._cluster = cluster
         self._weights = args.weights
         self._weight_sum = sum(self._weights.values())
         self._factor = float(_MOST * args.weight)
-        self._known: Memo[Requests, _Looked] = Memo()
+        self._known: Memo[Requests, _ScarceRequest] = Memo()
 
     def score(self, task: Task, nodes: Nodes) -> Array:
-        """100 × the weight × the share of weights of what the node does not have."""
+        """100 × the weight × the weighted share of scarce resources that the node lacks."""
         looked = self._looked(task.requests)
         offered = nodes.allocatable.take(looked.rows, axis=0)
         has = (offered > 0) & (offered < looked.limits)
@@ -56,7 +55,7 @@ class Avoidance:
         score[~has[scarce:].all(axis=0) | looked.lost] = 0
         return score
 
-    def _looked(self, requests: Requests) -> _Looked:
+    def _looked(self, requests: Requests) -> _ScarceRequest:
         memo = self._known.at(self._cluster.columns.layout)
         known = memo.get(requests)
         if known is None:
@@ -68,29 +67,29 @@ class Avoidance:
             weights = np.array([float(self._weights[name]) for name in scarce])
             rows = np.array([resources[name] for name in names], np.intp)
             lost = len(asked) < len(requests)
-            known = memo.keep(requests, _Looked(rows, limits[:, None], weights[:, None], lost))
+            known = memo.keep(requests, _ScarceRequest(rows, limits[:, None], weights[:, None], lost))
         return known
 
 
-class _Kept(NamedTuple):
-    """What is kept for the idle ones of some resources, as columns: their rows, and milli processors and bytes each."""
+class _Reserved(NamedTuple):
+    """What is reserved for idle scarce resources, as columns: their rows, and millicores and bytes for each."""
 
     rows: Array
     each: Array
 
 
 class Reserve:
-    """Turns down nodes on which too few processors or too little memory would be left for what is scarce there."""
+    """Rejects nodes that would have too little CPU or memory left for their idle scarce resources."""
 
     def __init__(self, cluster: Cluster, args: Proportional) -> None:
         self._cluster = cluster
         self._names = names_in(args.resources)
         self._each = {name: (args.needed(name, CPU) * _MILLI, args.needed(name, MEMORY) * _GB) for name in self._names}
         self._secondary = np.array([cluster.columns.resources[name] for name in (CPU, MEMORY)], np.intp)
-        self._kept: Memo[None, _Kept] = Memo()
+        self._kept: Memo[None, _Reserved] = Memo()
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
-        """1 where too little would be left; pods that ask for one of the scarce resources are not looked at."""
+        """1 where too little would be left; pods that request a scarce resource are not checked."""
         if any(name in self._each for name, _ in task.requests):
             return None
         reserved = self._reserved(nodes)
@@ -102,7 +101,7 @@ class Reserve:
         return short.view(np.uint8)
 
     def detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
-        """What a sentence about one node needs."""
+        """The message about one node."""
         columns = self._cluster.columns
         node, free = self._cluster.states[row].name, columns.free[:, row].copy()
         wants, resources = dict(task.requests), columns.resources
@@ -126,14 +125,14 @@ class Reserve:
         return render
 
     def _reserved(self, nodes: Nodes) -> Array | None:
-        """Milli processors and bytes that must be left on each node; minus infinity where nothing is kept."""
+        """Millicores and bytes that must stay free on each node; minus infinity where nothing is reserved."""
         columns = self._cluster.columns
         memo = self._kept.at(columns.layout)
         kept = memo.get(None)
         if kept is None:
             known = [name for name in self._names if name in columns.resources]
             each = np.array([self._each[name] for name in known]).reshape(len(known), 2)
-            kept = memo.keep(None, _Kept(np.array([columns.resources[name] for name in known], np.intp), each))
+            kept = memo.keep(None, _Reserved(np.array([columns.resources[name] for name in known], np.intp), each))
         if not len(kept.rows):
             return None
         idle = nodes.free.take(kept.rows, axis=0)

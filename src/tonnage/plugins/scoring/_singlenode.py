@@ -1,7 +1,7 @@
-"""Scores of one node in plain numbers, for when few nodes have changed: an array of three numbers takes longer.
+"""Resource scores of a single node in plain Python, faster than arrays when few nodes changed.
 
-What the scores are is said where they are computed for all nodes at once; tests compare both, digit by digit. A node is
-a list with, for each resource, what is free, used, counted and offered.
+The array versions define the scores, and tests compare both digit by digit. A node is a list of (free, used, counted,
+offered) per resource.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from math import sqrt
 
 Node = Sequence[Sequence[int]]
 Parts = Sequence[tuple[int, int, int]]
-"""Row, amount and weight of each resource that is scored."""
+"""Row, amount and weight of each scored resource."""
 
 
 def binpack(node: Node, parts: Sequence[tuple[int, int, float]], weight_sum: float) -> float:
-    """The weighted share that would be in use; 0 where one of the resources would overflow."""
+    """Volcano's binpack: the weighted share that would be in use; 0 if a resource would overflow."""
     total = 0.0
     for row, amount, weight in parts:
         _, used, _, offered = node[row]

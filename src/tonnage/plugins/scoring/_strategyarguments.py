@@ -1,7 +1,7 @@
-"""The arguments of `resource-strategy-fit`, as Volcano takes them.
+"""Arguments of `resource-strategy-fit`, in Volcano's form.
 
-Where Volcano falls back to a default it is applied, with a warning; a key that Volcano would not read, or a value of
-another type, is an error.
+Where Volcano falls back to a default, the default applies with a warning; a key that Volcano would not read, or a value
+of the wrong type, is an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,25 +27,25 @@ T = TypeVar("T")
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Something written in a configuration."""
+    """A section of the configuration."""
 
 
 class Strategy(_Part, frozen=True):
-    """How a resource is scored, and how much it counts."""
+    """How a resource is scored, and its weight."""
 
     type: str = LEAST
     weight: int = 1
 
 
 class ScarceAvoidance(_Part, frozen=True):
-    """Keeps pods off nodes that have what they do not need; `resources` are names with commas between."""
+    """Scarce resource avoidance; `resources` is a comma-separated list of names."""
 
     enable: bool = False
     resources: str = ""
     weight: int = 0
-    """Multiplies the score; at 0 there is none."""
+    """The factor of the score; 0 switches it off."""
     resource_weight: dict[str, int] = {}
-    """How scarce each of the resources is; 1 if nothing is said."""
+    """The weight of each resource, 1 by default."""
 
     @property
     def weights(self) -> dict[str, int]:
@@ -54,30 +54,30 @@ class ScarceAvoidance(_Part, frozen=True):
 
 
 class Proportional(_Part, frozen=True):
-    """Keeps processors and memory for the idle ones of a node's `resources`, which are names with commas between."""
+    """CPU and memory reserved for a node's idle `resources`, a comma-separated list of names."""
 
     enable: bool = False
     resources: str = ""
     resource_proportion: dict[str, float] = {}
-    """By `<name>.cpu` and `<name>.memory`, how many processors and GB each one needs; 1 if nothing is said."""
+    """By `<name>.cpu` and `<name>.memory`, the CPUs and GB that each one needs, 1 by default."""
 
     def needed(self, name: str, of: str) -> float:
-        """How much of processors or memory each one of a resource needs."""
+        """The CPU or memory that each one of a resource needs."""
         return self.resource_proportion.get(f"{name}.{of}", 1.0)
 
 
 class StrategyArguments(PluginArguments, rename="camel"):
-    """How `resource-strategy-fit` scores nodes, and what it keeps free on them."""
+    """How `resource-strategy-fit` scores nodes, and what it reserves on them."""
 
     resource_strategy_fit_weight: int = _DEFAULT_WEIGHT
-    """Multiplies the score of the strategies; at 0 there is none."""
+    """The factor of the strategies' score; 0 switches it off."""
     resources: dict[str, Strategy] = msgspec.field(default_factory=lambda: {CPU: Strategy(), MEMORY: Strategy()})
-    """By name, which may end with `*`."""
+    """By resource name, which may end with `*`."""
     sra: ScarceAvoidance = ScarceAvoidance()
     proportional: Proportional = Proportional()
 
     def check(self) -> None:
-        """Raise an ArgumentError about what has no meaning."""
+        """Raise an ArgumentError for a value without meaning."""
         _check_range(WEIGHT_KEY, self.resource_strategy_fit_weight, 0)
         for name, strategy in self.resources.items():
             if strategy.type not in TYPES:
@@ -91,7 +91,7 @@ class StrategyArguments(PluginArguments, rename="camel"):
 
 
 def read(given: Mapping[str, Any], warn: Warn) -> StrategyArguments:
-    """Arguments as Volcano takes them."""
+    """Arguments as Volcano reads them."""
     document = dict(given)
     strategies = dict(_strategies(document, warn))
     _check_numbers(document, "sra", "resourceWeight", "an integer", int)
@@ -179,13 +179,13 @@ def _proportional(proportional: Proportional, document: Mapping[str, Any], warn:
 
 
 def _warn_unless_switched(document: Mapping[str, Any], key: str, warn: Warn) -> None:
-    """A part that is written without saying that it is off was meant to be on."""
+    """Warn about a section that is given but not enabled."""
     if document.get(key) and "enable" not in document[key]:
         warn(key, f"has no effect without {key}.enable: true")
 
 
 def _check_numbers(document: Mapping[str, Any], part: str, field: str, expected: str, *kinds: type) -> None:
-    """Refuse a map of numbers that holds something else, by the name of it."""
+    """Reject a map of numbers that holds other values."""
     outer = document.get(part)
     numbers = outer.get(field) if isinstance(outer, Mapping) else None
     for name, value in numbers.items() if isinstance(numbers, Mapping) else ():
@@ -208,7 +208,7 @@ def _converted(value: object, kind: type[T], key: str) -> T:
         path = f"{key}.{error.path}".strip(".") if error.path else key
         unknown = error.message.removeprefix("Object contains unknown field `")
         if key and unknown != error.message:
-            # The reader of configurations knows the fields of a struct, but not of those in a map.
+            # The configuration reader checks the fields of a struct, but not of structs in a map.
             takes = " and ".join(f"{key}.{name}" for name in kind.__struct_encode_fields__)  # type: ignore[attr-defined]
             message = f"is no argument of resource-strategy-fit, which takes {takes}"
             raise ArgumentError(f"{key}.{unknown.rstrip('`')}", message) from error

@@ -1,11 +1,11 @@
-"""Volcano's binpack: prefer nodes that are the fuller once the pod is there.
+"""Volcano's binpack: nodes that are fuller with the pod score higher.
 
 Over the resources that the pod requests and that have a weight, a node scores
 
     100 × binpack.weight × Σ weight × (requested + used) / allocatable ÷ Σ weight
 
-in 64-bit floats, without rounding. A node that lacks a resource gets nothing for it while its weight still counts; a
-node on which one of them would overflow scores 0 altogether; a resource of weight 0 is not looked at.
+in 64-bit floats, without rounding. A resource that the node lacks scores 0, but its weight still counts; a node on
+which a resource would overflow scores 0; a resource of weight 0 is ignored.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY
-from tonnage.plugins.helpers.unknownresources import Named, UnknownResources
+from tonnage.plugins.helpers.unknownresources import NamedResource, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, check_keys, integer, resource_weights, weight_in
 from tonnage.plugins.scoring import _singlenode
 
@@ -34,28 +34,28 @@ _OWN = {CPU: CPU_KEY, MEMORY: MEMORY_KEY}
 
 
 class BinpackRequest(NamedTuple):
-    """What of a pod's requests is scored."""
+    """The scored part of a pod's requests."""
 
     parts: list[tuple[int, int, float]]
     """Row, amount and weight of each resource that nodes know."""
     weight_sum: float
-    """Of all resources."""
+    """The sum over all resources."""
 
 
-class Binpack(Plugin):
-    """Orders nodes by the weighted share of them that would be in use."""
+class Binpack(Plugin, trusted=True):
+    """Orders nodes by their weighted share in use with the pod."""
 
     name = "binpack"
 
     class Arguments(PluginArguments):
-        """The weights; in a configuration they are called `binpack.weight`, `binpack.resources` and so on."""
+        """The weights, named `binpack.weight`, `binpack.resources` and so on in a configuration."""
 
         weight: int = 1
-        """Multiplies the score; below 0 it prefers emptier nodes, at 0 the plugin does nothing."""
+        """The factor of the score; a negative one prefers emptier nodes, 0 switches the plugin off."""
         cpu: int = 1
         memory: int = 1
         resources: dict[str, int] = msgspec.field(default_factory=dict)
-        """Further resources and their weights; `cpu` and `memory` in it do not count."""
+        """Further resources and their weights; `cpu` and `memory` are ignored here."""
 
     def __init__(self, args: PluginArguments | None = None) -> None:
         super().__init__(args)
@@ -67,7 +67,7 @@ class Binpack(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> Arguments:
-        """Volcano's keys; where Volcano falls back to a default it is applied, with a warning."""
+        """Volcano's keys; where Volcano falls back to a default, the default applies with a warning."""
         check_keys(cls.name, given, (WEIGHT_KEY, CPU_KEY, MEMORY_KEY, RESOURCES_KEY), RESOURCES_KEY)
         args = cls.Arguments(
             weight=integer(given, WEIGHT_KEY),
@@ -98,18 +98,20 @@ class Binpack(Plugin):
         self._cluster = session.cluster
         self._known: Memo[Requests, BinpackRequest | None] = Memo()
         effect = "its weight {} only lowers the score of pods that request it"
-        named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight]
-        self._unoffered = UnknownResources(session, self.name, named)
+        named = [
+            NamedResource(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight
+        ]
+        self._unknown_resources = UnknownResources(session, self.name, named)
         session.add_batch_node_order(self._score, key=requests_of)
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._unoffered.report()
+        self._unknown_resources.report()
         wanted = self._weighted(task.requests)
         if wanted is None:
             return None
         factor = float(_MOST * self.args.weight)
         few = nodes.each
-        # Below 0 the factor would leave a zero negative, which prints as -0.
+        # A negative factor would turn a zero into -0.
         if few is not None:
             return np.array([_singlenode.binpack(node, *wanted) * factor + 0.0 for node in few])
         return _shares(nodes, *wanted) * factor + 0.0
@@ -130,7 +132,7 @@ class Binpack(Plugin):
 
 
 def _shares(nodes: Nodes, parts: list[tuple[int, int, float]], weight_sum: float) -> Array:
-    """The weighted share of each node that would be in use; 0 where one of the resources would overflow."""
+    """The weighted share of each node in use with the pod; 0 where a resource would overflow."""
     total, over = np.zeros(len(nodes)), np.zeros(len(nodes), np.bool_)
     for row, amount, weight in parts:
         offered = nodes.amounts[OFFERED, row]

@@ -2,24 +2,25 @@
 
 | argument | nodes are better | default |
 |---|---|---|
-| leastrequested.weight | the less of their processors and memory is requested | 1 |
+| leastrequested.weight | the less of their CPU and memory is requested | 1 |
 | mostrequested.weight | the more of it | 0 |
-| balancedresource.weight | the evener processors, memory and GPUs are requested with the pod there | 1 |
-| nodeaffinity.weight | the more of the pod's preferred node affinity they meet | 2 |
-| podaffinity.weight | the nearer they are to pods that the pod wants near | 2 |
+| balancedresource.weight | the more evenly CPU, memory and GPUs are requested with the pod there | 1 |
+| nodeaffinity.weight | the more of the pod's preferred node affinity they match | 2 |
+| podaffinity.weight | the more preferred pods, and the fewer avoided ones, run in their domains | 2 |
 | tainttoleration.weight | the fewer PreferNoSchedule taints they have that the pod does not tolerate | 3 |
 | imagelocality.weight | the more of the pod's images they have | 1 |
-| podtopologyspread.weight | the fewer pods like it there are in their domains | 2 |
+| podtopologyspread.weight | the fewer matching pods there are in their domains | 2 |
 
-Every part goes from 0 to 100 in whole numbers, as Kubernetes computes it, and is multiplied by its weight. Volcano does
-not fit preferred node affinity to the highest sum of weights; Kubernetes does, and so does this.
+Every score is an integer from 0 to 100, as Kubernetes computes it, and is multiplied by its weight. Volcano does not
+normalize preferred node affinity to the highest sum of weights; Kubernetes does, and so does this plugin.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import COUNTED, OFFERED, USED, Array, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, counted_of, selection_of
@@ -27,11 +28,9 @@ from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pul
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY, Additions
 from tonnage.plugins.scoring import _singlenode
-from tonnage.plugins.scoring._balancedallocation import balanced_allocation
-from tonnage.plugins.scoring._fitscoring import least_allocated, most_allocated
-from tonnage.plugins.scoring._imagelocality import ImageScore
 from tonnage.plugins.scoring._nodepreferences import NodeAffinityScore, TaintScore
 from tonnage.plugins.scoring._podpreferences import PodAffinityScore, SpreadScore, add_part
+from tonnage.plugins.scoring._resourcescores import balanced_allocation, least_allocated, most_allocated
 
 GPU = "nvidia.com/gpu"
 _LARGEST_WEIGHT = 2**31 - 1
@@ -46,28 +45,31 @@ _KEYS = {
     "pod_topology_spread": "podtopologyspread.weight",
 }
 _CPU_AND_MEMORY = slice(0, 2)
-"""Where they are among the resources: they come first."""
+"""The rows of CPU and memory, which come first."""
 _EQUALLY = np.array([[1], [1]])
+_MIB = 1024 * 1024
+_SMALLEST_IMAGES, _LARGEST_IMAGES = 23 * _MIB, 1000 * _MIB
+_HIGHEST = 100
 
 
 class OrderRequest(NamedTuple):
-    """What of a pod the scores of resources look at."""
+    """The part of a pod that the resource scores depend on."""
 
     counted: list[tuple[int, int, int]]
-    """Row, amount and weight of processors and memory, as Kubernetes counts them."""
+    """Row, amount and weight of CPU and memory, as Kubernetes counts them."""
     balanced: list[int]
-    """The rows of the resources that are to be evenly in use; empty if the pod requests none of them."""
+    """The rows of the balanced resources; empty if the pod requests none of them."""
     requested: list[int]
-    """What the pod requests of those."""
+    """The pod's requests of those."""
 
 
-class NodeOrder(Plugin):
+class NodeOrder(Plugin, trusted=True):
     """Orders nodes as Kubernetes does."""
 
     name = "nodeorder"
 
     class Arguments(PluginArguments, rename=_KEYS):
-        """The weight of each part; 0 leaves it out."""
+        """The weight of each score; 0 switches it off."""
 
         least_requested: int = 1
         most_requested: int = 0
@@ -86,7 +88,7 @@ class NodeOrder(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
-        """Volcano's keys; a weight below 0 turns a part around, as in Volcano."""
+        """Volcano's keys; a negative weight inverts the score, as in Volcano."""
         args = super().read_arguments(given, warn)
         weights = cls(args).written_arguments()
         for key, weight in weights.items():
@@ -125,7 +127,7 @@ class NodeOrder(Plugin):
             add_part(session, SpreadScore(cluster), float(args.pod_topology_spread))
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        """The parts that depend on a node's resources."""
+        """The scores that depend on a node's resources."""
         wanted = self._wanted(task)
         even = self.args.balanced_resource if wanted.balanced else 0
         weights = (self.args.least_requested, self.args.most_requested, even)
@@ -174,3 +176,39 @@ def _score_all(nodes: Nodes, wanted: OrderRequest, least: int, most: int, even: 
         used, capacity = nodes.amounts[USED, wanted.balanced], nodes.amounts[OFFERED, wanted.balanced]
         score += balanced_allocation(used, np.array(wanted.requested)[:, None], capacity) * even
     return score
+
+
+class ImageScore:
+    """Kubernetes' ImageLocality: nodes that have more of a pod's images score higher.
+
+    An image counts its size times the share of nodes that have it, so that not all pods go to the first node that
+    pulled it. Sums go from 23 MiB to 1000 MiB for each container.
+    """
+
+    def __init__(self, cluster: Cluster, weight: int) -> None:
+        self._cluster = cluster
+        self._weight = np.array(weight)
+
+    def key(self, task: Task) -> Hashable:
+        """The pod's images with the number of nodes that have each: a change rescores all nodes."""
+        spread = self._cluster.rows.images.spread
+        if not spread:
+            return ()
+        known = [(name, spread[name]) for name in task.images if name in spread]
+        return (len(task.kinds), *known) if known else ()
+
+    def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
+        spread, total = self._cluster.rows.images.spread, self._cluster.columns.size
+        known = [name for name in task.images if name in spread]
+        if not known:
+            return None
+        parts = [nodes.pick(self._cluster.rows.image(name)) * (spread[name] / total) for name in known]
+        found = np.array(parts).astype(np.int64).sum(axis=0)
+        most = _LARGEST_IMAGES * len(task.kinds)
+        scores: Array = (
+            _HIGHEST
+            * (np.minimum(np.maximum(found, _SMALLEST_IMAGES), most) - _SMALLEST_IMAGES)
+            // (most - _SMALLEST_IMAGES)
+        )
+        scores *= self._weight
+        return scores

@@ -1,9 +1,8 @@
-"""HAMi's node policy: pack pods onto nodes whose cards are already used, or spread them over idle ones.
+"""HAMi's node policy: binpack onto nodes whose cards are in use, or spread over idle ones.
 
-A node's score is 10 × (slots + cores + memory in use, each as a share of what the node has), before the pod is placed
+A node's score is 10 × (slots + cores + memory in use, each as a share of the node's total), before the pod is placed
 and over all its cards, in 32-bit floats as HAMi computes it. `binpack` prefers the highest, `spread` the lowest (its
-scores are negative). Vendors may add what they know of the links of a node's cards. Pods that ask for no cards are not
-scored.
+scores are negative). Vendors may add a score for the links between a node's cards. Pods without cards are not scored.
 """
 
 from collections.abc import Hashable
@@ -25,13 +24,13 @@ _WEIGHT = np.float32(10)
 _NO_CARDS = "no cards asked for"
 
 
-class NodePolicy(Plugin):
-    """Orders nodes by how much of their cards is in use; a pod's annotation overrules the default."""
+class NodePolicy(Plugin, trusted=True):
+    """Orders nodes by how much of their cards is in use; a pod's annotation overrides the default."""
 
     name = "nodepolicy"
 
     class Arguments(PluginArguments):
-        """Defaults for pods that say nothing."""
+        """The policy of pods without the annotation."""
 
         policy: Literal["binpack", "spread"] = "binpack"
 
@@ -44,7 +43,7 @@ class NodePolicy(Plugin):
         session.add_batch_node_order(self._score, key=self._key)
 
     def _check(self, task: Task, job: Job) -> None:
-        """An unknown policy in a pod's annotation means binpack, as in HAMi; but it is said."""
+        """Report an unknown policy in the pod's annotation; it means binpack, as in HAMi."""
         wanted = task.annotations.get(ANNOTATION)
         if wanted is not None and wanted not in POLICIES:
             message = f"{wanted!r} is no node policy; {BINPACK} is used"
@@ -56,7 +55,7 @@ class NodePolicy(Plugin):
         return (self._policy(task), tuple(counts.items())) if counts else self._policy(task)
 
     def _counts(self, task: Task) -> dict[str, int]:
-        """How many cards the pod asks for of each vendor that has an opinion about nodes."""
+        """The number of cards that the pod asks of each vendor that scores nodes."""
         counts: dict[str, int] = {}
         for demand in task.demands:
             for request in demand.requests:
@@ -87,7 +86,7 @@ class NodePolicy(Plugin):
         return np.float32(0) - score if policy == SPREAD else score
 
     def _of_vendor(self, name: str, count: int, spreads: bool, nodes: Nodes) -> Array:
-        """What a vendor adds to the score of nodes that have its cards."""
+        """The score that a vendor adds to nodes with its cards."""
         number = self._cluster.vendor_numbers[name]
         vendor, states = self._cluster.vendors[number], self._cluster.states
         owned = nodes.pick(self._columns.vendor_cards[number]).tolist()

@@ -1,4 +1,4 @@
-"""Kubernetes' scores of NodeResourcesFit, and the Resource Bin Packing priority function that came before them.
+"""Kubernetes' NodeResourcesFit scores, and the Resource Bin Packing priority function that preceded them.
 
 | type | a resource's score | not counted | mean | range |
 |---|---|---|---|---|
@@ -7,13 +7,13 @@
 | RequestedToCapacityRatio | the shape at the whole percents in use | the same, and what scores 0 | rounded | 0–100 |
 | ResourceBinPacking | (requested + used) / available | nothing | not rounded | 0–10 |
 
-Kubernetes' three count a container that does not say what it needs as 100 milli of a processor and 200 MiB, and leave
-out extended resources that the pod does not request; ResourceBinPacking takes requests and resources as they are.
+Kubernetes' three strategies count a container without requests as 100 millicores and 200 MiB, and skip extended
+resources that the pod does not request; ResourceBinPacking uses requests and resources as they are.
 
-The last two rows differ. With weights foo 5, memory 1, cpu 3, a node at 3/4, 512/1024 and 3/8 gets 5.97 from the
-function and one at 4/8, 768/1024 and 8/8 gets 6.94, so 6 and 7 as its proposal says. RequestedToCapacityRatio with the
-shape 0→0, 100→10 gives 60 and 69: it cuts 37.5 % off to 37. Its first version with weights had scores from 0 to 10 and
-gave 5 and 7, cutting 7.5 off to 7.
+The last two rows differ. With weights foo 5, memory 1, cpu 3, the function gives 5.97 to a node at 3/4, 512/1024 and
+3/8 and 6.94 to one at 4/8, 768/1024 and 8/8, so 6 and 7 as its proposal says. RequestedToCapacityRatio with the shape
+0→0, 100→10 gives 60 and 69, because it truncates 37.5 % to 37. Its first version with weights scored from 0 to 10 and
+gave 5 and 7, truncating 7.5 to 7.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ from tonnage.plugins.scoring._fitarguments import (
     is_scored,
     read,
 )
-from tonnage.plugins.scoring._fitscoring import (
+from tonnage.plugins.scoring._resourcescores import (
     least_allocated,
     most_allocated,
     requested_to_capacity_ratio,
@@ -49,7 +49,7 @@ from tonnage.plugins.scoring._fitscoring import (
     shape_table,
 )
 
-__all__ = ["NodeResourcesFit", "from_policy"]
+__all__ = ["RATIO", "FitArguments", "NodeResourcesFit", "from_policy"]
 
 _ALWAYS = (CPU, MEMORY, STORAGE)
 """Resources that count even for pods that do not request them."""
@@ -60,7 +60,7 @@ _FOR_ONE = {LEAST: _singlenode.least_allocated, MOST: _singlenode.most_allocated
 
 
 class FitRequest(NamedTuple):
-    """What of a pod is scored: row, amount and weight of each resource; and the same as columns."""
+    """The scored part of a pod: row, amount and weight of each resource, also as columns."""
 
     parts: list[tuple[int, int, int]]
     rows: list[int]
@@ -68,8 +68,8 @@ class FitRequest(NamedTuple):
     weights: Array
 
 
-class NodeResourcesFit(Plugin):
-    """Orders nodes by how much of their resources would be in use."""
+class NodeResourcesFit(Plugin, trusted=True):
+    """Orders nodes by the utilization of their resources with the pod."""
 
     name = "noderesourcesfit"
     Arguments = FitArguments
@@ -87,7 +87,7 @@ class NodeResourcesFit(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> FitArguments:
-        """Kubernetes' NodeResourcesFitArgs, with the strategy ResourceBinPacking and a `weight` beside them."""
+        """Kubernetes' NodeResourcesFitArgs, extended by the strategy ResourceBinPacking and a `weight`."""
         return read(given, warn)
 
     def pull(self) -> Pull | None:

@@ -1,4 +1,4 @@
-"""KAI's nominated node: a pod goes to the node that `status.nominatedNodeName` names, if it fits there."""
+"""KAI's nominated node: a pod goes to the node in `status.nominatedNodeName`, if it fits there."""
 
 from collections.abc import Hashable
 
@@ -12,8 +12,8 @@ from tonnage.framework.session import Session
 BONUS = 10_000_000.0
 
 
-class NominatedNode(Plugin):
-    """Prefers the node that was made free for a pod, or that somebody wishes it to go to."""
+class NominatedNode(Plugin, trusted=True):
+    """Prefers the node that evictions or a user nominated for the pod."""
 
     name = "nominatednode"
 

@@ -1,4 +1,4 @@
-"""KAI's podaffinity: what a pod prefers about its neighbours counts more than almost anything else."""
+"""KAI's podaffinity: preferred pod affinity outweighs almost every other score."""
 
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -8,7 +8,7 @@ WEIGHT = 1_000_000.0
 """KAI keeps its scores apart by powers of ten."""
 
 
-class PreferredPodAffinity(Plugin):
+class PreferredPodAffinity(Plugin, trusted=True):
     """Orders nodes by the preferred pod affinity and anti-affinity of pods that have any."""
 
     name = "podaffinity"

@@ -1,14 +1,14 @@
-"""Volcano's resource-strategy-fit: pack by some resources, spread by others.
+"""Volcano's resource-strategy-fit: binpack by some resources, spread by others.
 
 Over the resources that the pod requests and that have a strategy, a node scores
 
     100 × resourceStrategyFitWeight × Σ weight × share ÷ Σ weight
 
-in 64-bit floats, where the share is what would be in use (MostAllocated) or free (LeastAllocated) of what the node has.
-A node that lacks a resource gets nothing for it while its weight still counts; a node on which one of them would
-overflow scores 0 altogether. A pod may choose its own type and weights by annotations; then no others count.
+in 64-bit floats, where the share is the part of the node that would be in use (MostAllocated) or free (LeastAllocated).
+A resource that the node lacks scores 0, but its weight still counts; a node on which a resource would overflow scores
+0. A pod's annotations may replace type and weights.
 
-`sra` (scarce resource avoidance) and `proportional` are in `scarcity`.
+`_scarcity` holds `sra` (scarce resource avoidance) and `proportional`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from tonnage.framework.plugin import Plugin, PluginArguments, Pull
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.wire import WireError, decode
-from tonnage.plugins.helpers.unknownresources import ANY, Named, UnknownResources
+from tonnage.plugins.helpers.unknownresources import ANY, NamedResource, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, names_in
 from tonnage.plugins.scoring._scarcity import REASONS, Avoidance, Reserve
 from tonnage.plugins.scoring._strategyarguments import (
@@ -44,7 +44,7 @@ _Key = tuple[Requests, str | None, str | None]
 
 
 class StrategyRequest(NamedTuple):
-    """What of a pod's requests is scored: rows of resources that nodes know, as columns; and the sum of all weights."""
+    """The scored part of a pod's requests: rows of known resources, as columns, and the sum of all weights."""
 
     rows: Array
     amounts: Array
@@ -53,8 +53,8 @@ class StrategyRequest(NamedTuple):
     weight_sum: int
 
 
-class ResourceStrategyFit(Plugin):
-    """Orders nodes by a strategy for each resource; may avoid scarce resources, or keep what goes with them."""
+class ResourceStrategyFit(Plugin, trusted=True):
+    """Orders nodes by a strategy for each resource; optionally avoids scarce resources or keeps reserves for them."""
 
     name = "resource-strategy-fit"
     Arguments = StrategyArguments
@@ -65,11 +65,11 @@ class ResourceStrategyFit(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> StrategyArguments:
-        """Volcano's keys; where Volcano falls back to a default it is applied, with a warning."""
+        """Volcano's keys; where Volcano falls back to a default, the default applies with a warning."""
         return read(given, warn)
 
     def pull(self) -> Pull | None:
-        """Only where one type is meant for all resources: otherwise it pulls both ways."""
+        """The pull of the strategies if all resources have one type; otherwise they pull both ways."""
         weight, strategies = self.args.resource_strategy_fit_weight, self.args.resources
         kinds = {strategy.type for strategy in strategies.values()}
         if len(kinds) != 1:
@@ -83,7 +83,7 @@ class ResourceStrategyFit(Plugin):
         self._session = session
         self._cluster = session.cluster
         self._known: Memo[_Key, StrategyRequest] = Memo()
-        self._unoffered = UnknownResources(session, self.name, self._named())
+        self._unknown_resources = UnknownResources(session, self.name, self._named())
         args = self.args
         if args.proportional.enable and names_in(args.proportional.resources):
             reserve = Reserve(session.cluster, args.proportional)
@@ -98,26 +98,26 @@ class ResourceStrategyFit(Plugin):
         if args.resource_strategy_fit_weight or self._avoidance is not None:
             session.add_batch_node_order(self._score, key=self._key)
 
-    def _named(self) -> Iterator[Named]:
+    def _named(self) -> Iterator[NamedResource]:
         """The resources that the arguments name."""
         args = self.args
         if args.resource_strategy_fit_weight:
             for name, strategy in args.resources.items():
                 effect = f"its weight {strategy.weight} only lowers the score of pods that request it"
-                yield Named(f"resources.{name}", name, effect)
+                yield NamedResource(f"resources.{name}", name, effect)
         if args.sra.enable:
             for name, weight in args.sra.weights.items():
-                yield Named("sra.resources", name, f"its weight {weight} only raises the score of all nodes")
+                yield NamedResource("sra.resources", name, f"its weight {weight} only raises the score of all nodes")
         if args.proportional.enable:
             for name in names_in(args.proportional.resources):
-                yield Named("proportional.resources", name, "nothing is kept for it")
+                yield NamedResource("proportional.resources", name, "nothing is kept for it")
 
     def _key(self, task: Task) -> _Key:
         annotations = task.annotations
         return task.requests, annotations.get(TYPE_ANNOTATION), annotations.get(WEIGHT_ANNOTATION)
 
     def _check(self, task: Task, job: Job) -> None:
-        """Say what in a pod's annotations does not do what one might think."""
+        """Report annotations of a pod that have no effect."""
         _, wanted, text = self._key(task)
         if wanted is None and text is None:
             return
@@ -136,7 +136,7 @@ class ResourceStrategyFit(Plugin):
         self._session.report(Problem(f"Pod/{task.key}", annotation_field(field), "", expected, message))
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._unoffered.report()
+        self._unknown_resources.report()
         score = self._by_strategy(task, nodes) if self.args.resource_strategy_fit_weight else None
         if self._avoidance is None:
             return score
@@ -152,7 +152,7 @@ class ResourceStrategyFit(Plugin):
         missing = (offered == 0) | (offered >= UNLIMITED)
         counted = np.where(wanted.least, left, offered - left)
         shares = counted * wanted.weights / np.where(missing, np.inf, offered)
-        # A running sum adds in the same order for one node as for thousands, so that the last digit is the same too.
+        # A running sum adds in the same order for one node as for thousands, so that the last digit agrees.
         score: Array = np.add.accumulate(shares, axis=0)[-1] / wanted.weight_sum
         score[((left < 0) & ~missing).any(axis=0)] = 0
         score *= float(_MOST * self.args.resource_strategy_fit_weight)
@@ -178,7 +178,7 @@ class ResourceStrategyFit(Plugin):
         return known
 
     def _strategy(self, name: str, wanted: str, own: Mapping[str, int] | None) -> Strategy | None:
-        """A resource's strategy: the pod's own, or by its name, or by the longest beginning of it that is named."""
+        """A resource's strategy: the pod's own, or by name, or by the longest matching prefix."""
         if own is not None:
             return Strategy(wanted, own[name]) if name in own else None
         named: dict[str, Strategy] = self.args.resources
@@ -189,7 +189,7 @@ class ResourceStrategyFit(Plugin):
 
 
 def _own_weights(text: str) -> dict[str, int] | None:
-    """The weights in a pod's annotation; nothing if they cannot be read."""
+    """The weights in a pod's annotation; nothing if they are malformed."""
     try:
         weights = decode(text.encode(), dict[str, int])
     except (WireError, UnicodeError):

@@ -1,4 +1,4 @@
-"""KAI's resource type: pods without cards go to nodes without cards, if they can."""
+"""KAI's resource type: pods without cards prefer nodes without cards."""
 
 from collections.abc import Hashable
 
@@ -13,8 +13,8 @@ from tonnage.plugins.helpers.cardcounts import MIG_RESOURCES, wants_cards
 BONUS = 10.0
 
 
-class ResourceType(Plugin):
-    """Prefers nodes that neither have cards nor offer any, for pods that ask for none."""
+class ResourceType(Plugin, trusted=True):
+    """Prefers nodes without registered cards or card resources, for pods that ask for none."""
 
     name = "resourcetype"
 

@@ -1,1 +1,1 @@
-"""Plugins that keep the pods of a job close together."""
+"""Topology plugins: the pods of a job go to one domain."""

@@ -1,6 +1,6 @@
-"""Domains: groups of nodes, such as racks or what is below one switch, and how full each of them is as a whole.
+"""Domain usage: what groups of nodes, such as racks or HyperNodes, offer and have in use in total.
 
-A node may be in several domains. What a node does not state of a resource counts nothing for its domains.
+A node may be in several domains. A resource that a node does not state counts nothing for its domains.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,17 +11,17 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import UNLIMITED, Array
 
 _FEW = 32
-"""Up to so many changed rows are added one by one; for more it is faster to count everything."""
+"""Up to so many changed rows are added one by one; beyond that recounting everything is faster."""
 
 
 class DomainUsage:
-    """Membership as (domains, nodes), and sums over the members as (resources, domains), kept current row by row.
+    """Membership as (domains, nodes), and sums over members as (resources, domains), kept current by row.
 
-    Good for one layout of the columns and one membership.
+    An instance is valid for one layout of the columns and one membership.
     """
 
     def __init__(self, cluster: Cluster, nodes: Mapping[str, Collection[str]]) -> None:
-        """The domains by name, in that order, and the names of their nodes; nodes that are not known are left out."""
+        """`nodes` holds the node names of each domain, in order; unknown nodes are skipped."""
         cluster.settle()
         self._columns = columns = cluster.columns
         self.names = tuple(nodes)
@@ -32,18 +32,18 @@ class DomainUsage:
         self._of_node = np.ascontiguousarray(self.member.T).astype(np.int64)
         self._clock = -1
         self._counted = np.zeros((2, len(columns.resources), columns.size), np.int64)
-        """What of each node is in the sums: offered and in use."""
+        """The part of each node in the sums: offered and in use."""
         self._sums = np.zeros((2, len(columns.resources), len(self.names)), np.int64)
 
     @property
     def offered(self) -> Array:
-        """What the nodes of each domain offer together."""
+        """What the nodes of each domain offer in total."""
         offered: Array = self._current()[0]
         return offered
 
     @property
     def used(self) -> Array:
-        """How much of it is in use."""
+        """How much of that is in use."""
         used: Array = self._current()[1]
         return used
 
@@ -63,6 +63,6 @@ class DomainUsage:
         return self._sums
 
     def _stated(self, rows: Array) -> Array:
-        """What nodes offer and what of it is in use; nothing where they do not say."""
+        """What nodes offer and have in use; 0 for resources that they do not state."""
         offered, free = (column.take(rows, axis=-1) for column in (self._columns.allocatable, self._columns.free))
         return np.where(offered < UNLIMITED, np.stack([offered, offered - free]), 0)

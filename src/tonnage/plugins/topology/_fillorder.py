@@ -1,4 +1,4 @@
-"""In which order the parts of a set of nodes are filled, so that a job that needs several of them needs few."""
+"""The fill order of domains: a job that needs several of them should need few."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,13 +7,13 @@ import numpy as np
 from tonnage.cluster.columns import Array
 
 _STEP = 100_000.0
-"""How much a part is ahead of the next one: more than other scores differ."""
+"""The score distance between domains: more than other scores differ by."""
 
 
 def filling_order(parts: Iterable[int], capacity: Sequence[float], inside: Sequence[float], needed: int) -> list[int]:
-    """Parts in the order in which they are filled: those with pods of the job, then the roomier, then by number.
+    """Domains in fill order: with pods of the job, then by free capacity, then by number.
 
-    The part that is to hold the rest is the tightest that does.
+    The domain that holds the rest is the tightest one that fits it.
     """
     order = sorted(parts, key=lambda part: (-inside[part], -capacity[part], part))
     left = float(needed)
@@ -29,9 +29,9 @@ def filling_order(parts: Iterable[int], capacity: Sequence[float], inside: Seque
 
 
 def filling_scores(layers: Iterable[tuple[Array, Sequence[int]]]) -> Array | None:
-    """A score for each node by the parts that it is in; of several layers the first counts most.
+    """A score for each node by its domains; the first of several layers counts most.
 
-    A layer is the number of each node's part, and the parts in their order; others come last.
+    A layer is the domain number of each node, and the domains in fill order; others come last.
     """
     result: Array | None = None
     for numbers, order in layers:

@@ -1,8 +1,8 @@
-"""Which HyperNodes are tried for a job that is to be within one of them, as Volcano does it.
+"""The search for HyperNodes that may hold a job, as Volcano does it.
 
-The tiers are tried from the lowest up to the highest that is allowed, in each the best HyperNode first that may hold
-the job; a job that only prefers it takes any nodes in the end. Pods that have places pin a job to the HyperNodes
-around all of them. Where a job has to be spread over several HyperNodes of lower tiers, few of them are filled.
+Tiers are tried from the lowest to the highest allowed, in each the best HyperNode first; a job that only prefers a
+HyperNode falls back to all nodes. Pods that have a node pin a job to the HyperNodes that contain them all. If a job
+must span several HyperNodes of lower tiers, few of them are filled.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,18 +21,18 @@ from tonnage.plugins.topology._fillorder import filling_order, filling_scores
 from tonnage.plugins.topology._jobroom import JobRoom
 
 
-class Tiers(NamedTuple):
-    """HyperNodes by name, with that above all others last; their tiers, and which nodes are in them."""
+class HyperNodeTiers(NamedTuple):
+    """HyperNodes by name, the root last; their tiers, and which nodes they contain."""
 
     names: Sequence[str]
     tiers: Sequence[int]
     member: Array
     around: Mapping[int, Array]
-    """By tier, the place of the HyperNode that each node is in; one beyond all if it is in none."""
+    """By tier, the index of the HyperNode that each node is in; one past the last if it is in none."""
 
 
 def highest_tier(said: HyperNodeConstraint, hypernodes: Mapping[str, HyperNode]) -> int | str | None:
-    """The highest tier that will do, nothing if any does; or what is wrong."""
+    """The highest allowed tier, nothing if any is allowed; or what is wrong."""
     if not said.tier_name:
         return said.tier
     tiers = [one.spec.tier for one in hypernodes.values() if one.spec.tierName == said.tier_name]
@@ -40,16 +40,18 @@ def highest_tier(said: HyperNodeConstraint, hypernodes: Mapping[str, HyperNode])
 
 
 class HyperNodeSearch:
-    """Looks for HyperNodes that may hold some pods of one job."""
+    """The search for HyperNodes that may hold some pods of one job."""
 
-    def __init__(self, session: Session, tiers: Tiers, scores: Mapping[str, float], job: Job, room: JobRoom) -> None:
-        """`scores` say how good each HyperNode is for the job."""
+    def __init__(
+        self, session: Session, tiers: HyperNodeTiers, scores: Mapping[str, float], job: Job, room: JobRoom
+    ) -> None:
+        """`scores` rates each HyperNode for the job."""
         self._tiers = tiers
         self._scores = scores
         self._job = job
         self._room = room
         self._held = np.zeros(tiers.member.shape[1])
-        """How many pods of the job each node has."""
+        """The number of the job's pods on each node."""
         for task in job.tasks_that(*HAVE_PLACES):
             state = session.cluster.nodes.get(session.cluster.holders.get(task.key, ""))
             if state is not None:
@@ -72,7 +74,7 @@ class HyperNodeSearch:
         return NodeSets(self._sets(order), self._why_none(allowed, highest))
 
     def _around_all(self) -> list[int]:
-        """The HyperNodes in which all pods of the job are that have places."""
+        """The HyperNodes that contain all pods of the job that have a node."""
         has_all = self._inside >= self._held.sum()
         return [int(place) for place in has_all.nonzero()[0]]
 
@@ -83,7 +85,7 @@ class HyperNodeSearch:
             yield NodeSet(self._tiers.names[place], self._tiers.member[place], enough, scores)
 
     def _filling(self, place: int) -> Array | None:
-        """What fills few of the HyperNodes within one."""
+        """Scores that fill few of the HyperNodes within one."""
         tiers, layers = self._tiers, list[tuple[Array, list[int]]]()
         capacity, inside = self._capacity.tolist(), self._inside.tolist()
         for tier in sorted((tier for tier in tiers.around if tier < tiers.tiers[place]), reverse=True):

@@ -1,8 +1,8 @@
-"""How much of a job nodes have room for, as columns that can be summed up over groups of nodes.
+"""Job room: how many pods of a job fit on each node, as columns that can be summed over groups of nodes.
 
-Pods that differ in nothing that matters are of one kind, and for each kind it is counted how many fit on each node. The
-count may be too high, never too low: pods of several containers compete for cards, and kinds compete with each other.
-What of a resource pods want together is compared with what is free as well. Pods that are leaving count as gone.
+Pods of one class form a kind, and each kind is counted by node. The count may be too high, never too low: pods of
+several containers compete for cards, and kinds compete with each other. The total request of each resource is compared
+with what is free as well. Terminating pods count as gone.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,46 +18,46 @@ from tonnage.model.resources import PODS, show
 from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
 
 Totals = Callable[[Array], Array]
-"""Sums a column of nodes up over groups of nodes."""
+"""Sums a column of nodes over groups of nodes."""
 _MOST = 2**31 - 1
 _MOST_REMEMBERED = 2**16
 
 
 class _Kind(NamedTuple):
-    """Pods that are alike: how many there are, and how many of them fit on each node."""
+    """Pods of one class: their number, and how many of them fit on each node."""
 
     pods: int
     fits: Array
 
 
-class _Stock(NamedTuple):
-    """A resource: what the pods want of it together, and what is free of it on each node."""
+class _ResourceNeed(NamedTuple):
+    """A resource: what the pods request in total, and what is free of it on each node."""
 
     resource: str
     wanted: int
     free: Array
 
 
-class Fit(NamedTuple):
-    """How a job fits into groups of nodes."""
+class RoomFit(NamedTuple):
+    """The fit of a job into groups of nodes."""
 
     holds: Array
-    """How many of the pods each group has room for, by their number alone."""
+    """How many of the pods each group holds, by their number alone."""
     enough: Array
-    """Whether each group may have room for all that must be there."""
+    """Whether each group may hold all pods that the job needs."""
     tightness: Array
-    """How much of the room would be taken, 1 being all of it."""
+    """The part of the room that would be taken; 1 is all of it."""
 
 
-class Kinds:
-    """Tells pods apart by their classes, which are remembered, because a job that grows asks for one pod at a time."""
+class PodKinds:
+    """Pods by class; classes are remembered, because a growing job asks for one pod at a time."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[str, tuple[Task, Hashable]] = {}
 
     def sort(self, tasks: Sequence[Task]) -> list[list[Task]]:
-        """The pods by kind, in their order."""
+        """The pods by kind, in order."""
         if len(self._known) > _MOST_REMEMBERED:
             self._known.clear()
         alike: dict[Hashable, list[Task]] = {}
@@ -70,24 +70,26 @@ class Kinds:
 
 
 class JobRoom:
-    """What there is room for, of the pods that a job asks places for."""
+    """The room for the pods that a job asks for."""
 
-    def __init__(self, session: Session, kinds: Kinds, job: Job, tasks: Sequence[Task]) -> None:
-        """`tasks` are those that wait, the ones that the job needs to start in front."""
-        self.needed = min(max(job.minimum - job.promised(), 1), len(tasks))
-        """How many of the pods must get places."""
+    def __init__(self, session: Session, kinds: PodKinds, job: Job, tasks: Sequence[Task]) -> None:
+        """`tasks` are the waiting pods, those that the job needs to start first."""
+        self.needed = min(max(job.minimum - job.with_place(), 1), len(tasks))
+        """How many of the pods must be placed."""
         self._cluster = session.cluster
         if session.cluster.leaving:
             with session.looking_ahead():
-                self._kinds, self._stocks = self._look(session, kinds.sort(tasks))
+                self._kinds, self._needs = self._look(session, kinds.sort(tasks))
         else:
-            self._kinds, self._stocks = self._look(session, kinds.sort(tasks))
+            self._kinds, self._needs = self._look(session, kinds.sort(tasks))
 
-    def _look(self, session: Session, sorted_tasks: Sequence[Sequence[Task]]) -> tuple[list[_Kind], list[_Stock]]:
+    def _look(
+        self, session: Session, sorted_tasks: Sequence[Sequence[Task]]
+    ) -> tuple[list[_Kind], list[_ResourceNeed]]:
         kinds = [_Kind(len(alike), self._count(session, alike[0])) for alike in sorted_tasks]
         tasks = [task for alike in sorted_tasks for task in alike]
         if len(kinds) == 1 or len(tasks) > self.needed:
-            # Counting is enough for pods of one kind; and of pods that are too many nobody knows which will get places.
+            # Counting is enough for one kind; and if not all pods are needed, it is open which will be placed.
             return kinds, []
         usable = np.logical_or.reduce([kind.fits > 0 for kind in kinds])
         return kinds, list(self._compare(tasks, usable))
@@ -104,13 +106,13 @@ class JobRoom:
                 ask = CardAsk(request, task, self._cluster.vendors[number], number)
                 count = np.minimum(count, self._count_cards(ask) // max(request.count, 1))
         if task.rules is None:
-            # What a pod demands of other pods may come true with the first pods of its own job.
+            # The first pods of the job itself may meet a pod's affinity.
             count = np.where(session.fitting(task), count, 0)
         result: Array = np.clip(count, 0, _MOST)
         return result
 
     def _count_cards(self, ask: CardAsk) -> Array:
-        """How often a request for one card can be met on each node."""
+        """How often each node can serve a request for one card."""
         columns = self._cluster.columns
         cards = Nodes(columns).cards
         fits = ask.codes(cards, columns) == CARD_FITS
@@ -128,49 +130,49 @@ class JobRoom:
             count = np.minimum(count, np.maximum(owned - columns.foreign[ask.number], 0))
         return count
 
-    def _compare(self, tasks: Sequence[Task], usable: Array) -> list[_Stock]:
+    def _compare(self, tasks: Sequence[Task], usable: Array) -> list[_ResourceNeed]:
         columns, wanted = self._cluster.columns, dict[str, int]()
         for task in tasks:
             for name, value in task.requests:
                 wanted[name] = wanted.get(name, 0) + value
-        stocks = []
+        needs = []
         for name, value in sorted(wanted.items()):
             place = columns.resources.get(name)
             if place is not None and value:
                 free, offered = columns.free[place], columns.allocatable[place]
                 free = np.where(offered < UNLIMITED, np.clip(free, 0, LARGEST), LARGEST)
-                stocks.append(_Stock(name, value, np.where(usable, free, 0)))
-        return stocks
+                needs.append(_ResourceNeed(name, value, np.where(usable, free, 0)))
+        return needs
 
-    def fit(self, totals: Totals) -> Fit:
-        """How the job fits into the groups of nodes over which `totals` sums."""
+    def fit(self, totals: Totals) -> RoomFit:
+        """The fit of the job into the groups of nodes that `totals` sums over."""
         fitting = [totals(kind.fits) for kind in self._kinds]
         holds = np.add.reduce([np.minimum(fits, kind.pods) for kind, fits in zip(self._kinds, fitting, strict=True)])
         enough = holds >= self.needed
         tightness = self.needed / np.maximum(np.add.reduce(fitting), 1)
-        shares = [stock.wanted / np.maximum(totals(stock.free), 1) for stock in self._stocks]
+        shares = [need.wanted / np.maximum(totals(need.free), 1) for need in self._needs]
         if shares:
             tightness = np.maximum.reduce(shares)
             enough &= tightness <= 1
-        return Fit(holds, enough, tightness)
+        return RoomFit(holds, enough, tightness)
 
     def capacity(self, totals: Totals) -> Array:
-        """How many of the pods each group of nodes has room for; more than there are, if pods are of one kind."""
+        """How many of the pods each group holds; beyond the job's own number if all are of one kind."""
         if len(self._kinds) == 1:
             return totals(self._kinds[0].fits)
         return self.fit(totals).holds
 
-    def nearest(self, fit: Fit, groups: Sequence[int]) -> int:
-        """The group of nodes that holds the most pods, then the one that lacks the least, then the first."""
+    def nearest(self, fit: RoomFit, groups: Sequence[int]) -> int:
+        """The group that holds the most pods, then the one that lacks the least, then the first."""
         return min(groups, key=lambda group: (-fit.holds[group], fit.tightness[group], group))
 
-    def shortage(self, totals: Totals, fit: Fit, group: int) -> str:
-        """What a group of nodes lacks, with numbers."""
+    def shortage(self, totals: Totals, fit: RoomFit, group: int) -> str:
+        """What a group lacks, with numbers."""
         holds = int(fit.holds[group])
         if holds < self.needed:
             return f"holds {holds}"
         lacking = []
-        for name, wanted, column in self._stocks:
+        for name, wanted, column in self._needs:
             free = int(totals(column)[group])
             if free < wanted and name != PODS:
                 lacking.append(f"{name}: {show(name, free)} of {show(name, wanted)} are free")

@@ -1,4 +1,4 @@
-"""Domains within domains: nodes that share the values of several labels, from the widest label to the narrowest."""
+"""Topology levels: nested domains of nodes that share the values of several labels, the widest first."""
 
 from collections.abc import Sequence
 
@@ -9,19 +9,19 @@ from tonnage.cluster.columns import Array
 from tonnage.plugins.topology._jobroom import Totals
 
 
-class Levels:
-    """The domains of each label, numbered in the order of their names; 0 stands for nodes that lack a label.
+class TopologyLevels:
+    """The domains of each label, numbered by name; 0 stands for nodes without the label.
 
-    A domain's nodes share the label's value and those of all labels before it, so that domains lie within each other.
+    The nodes of a domain share the label's value and those of all labels before it, so that domains nest.
     """
 
     def __init__(self, cluster: Cluster, labels: Sequence[str]) -> None:
         cluster.settle()
         self.labels = tuple(labels)
         self.numbers: list[Array] = []
-        """By level, the number of each node's domain."""
+        """By level, the domain number of each node."""
         self.names: list[list[str]] = []
-        """By level and number, the values that a domain's nodes share; the first one stands for no domain."""
+        """By level and number, the values that a domain's nodes share; the first stands for no domain."""
         for label in self.labels:
             self._add(cluster, label)
 
@@ -29,7 +29,7 @@ class Levels:
         column = cluster.label(label)
         values = sorted(column.numbers)
         places = np.zeros(len(values) + 1, np.int64)
-        # The last one is found for nodes without the label, whose number is -1.
+        # Nodes without the label have number -1 and find the last entry.
         places[[column.numbers[value] for value in values]] = np.arange(1, len(values) + 1)
         place = places.take(column.ids, mode="wrap") if len(values) else np.zeros(len(column.ids), np.int64)
         above = self.numbers[-1] if self.numbers else np.ones(len(place), np.int64)
@@ -44,16 +44,16 @@ class Levels:
         self.names.append(names)
 
     def count(self, level: int) -> int:
-        """How many domains there are."""
+        """The number of domains."""
         return len(self.names[level]) - 1
 
     def totals(self, level: int) -> Totals:
-        """What sums a column of nodes up over the domains of a level, by their numbers."""
+        """A function that sums a column of nodes over the domains of a level, by domain number."""
         numbers, size = self.numbers[level], len(self.names[level])
         return lambda column: np.bincount(numbers, column, minlength=size)
 
     def above(self, level: int, wider: int) -> Array:
-        """The number of the wider domain around each domain of a level."""
+        """The number of the wider domain that contains each domain of a level."""
         around = np.zeros(len(self.names[level]), np.int64)
         around[self.numbers[level]] = self.numbers[wider]
         around[0] = 0

@@ -1,17 +1,17 @@
-"""Volcano's network-topology-aware: fill one part of the network before the next.
+"""Volcano's network-topology-aware: fill one HyperNode before the next.
 
-A HyperNode's share in use, over the resources that are requested and have a weight, is
+A HyperNode's share in use, over the requested resources that have a weight, is
 
     Σ weight × (requested + used) / allocatable ÷ Σ weight
 
-with the sums of its nodes, and 0 if one of them would overflow. A pod's score for a node is 100 × the plugin's weight ×
-the mean of the shares of the HyperNodes around the node, one for each tier, where each tier counts `fading` times as
-much as the one below. A tier at which the node is in no HyperNode counts as full, so that nodes outside are taken
-first. Above all others there is one that holds every node.
+over the sums of its nodes, and 0 if a resource would overflow. A node's score is 100 × the plugin's weight × the mean
+of the shares of the HyperNodes that contain it, one for each tier, where each tier counts `fading` times as much as the
+one below. A tier at which the node is in no HyperNode counts as full, so that nodes outside are taken first. The root
+HyperNode contains every node.
 
-Because any placement changes the HyperNodes around it, all nodes are scored again whenever something has changed.
+Any placement changes the HyperNodes around it, so every change rescores all nodes.
 
-The pods of a job that is to be within one HyperNode are not scored so; `hypernodesets` says which HyperNodes are tried.
+Pods of a job that must be within one HyperNode are not scored this way; `_hypernodesets` holds the search for it.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -30,11 +30,11 @@ from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.model.resources import CPU, MEMORY
-from tonnage.plugins.helpers.unknownresources import Named, UnknownResources
+from tonnage.plugins.helpers.unknownresources import NamedResource, UnknownResources
 from tonnage.plugins.helpers.weights import Warn, check_keys, integer, resource_weights, weight_in
 from tonnage.plugins.topology._domainusage import DomainUsage
-from tonnage.plugins.topology._hypernodesets import HyperNodeSearch, Tiers, highest_tier
-from tonnage.plugins.topology._jobroom import JobRoom, Kinds
+from tonnage.plugins.topology._hypernodesets import HyperNodeSearch, HyperNodeTiers, highest_tier
+from tonnage.plugins.topology._jobroom import JobRoom, PodKinds
 
 WEIGHT_KEY = "weight"
 CPU_KEY = "hypernode.binpack.cpu"
@@ -44,7 +44,7 @@ ENABLE_KEY = "hypernode.binpack.normal-pod.enable"
 FADING_KEY = "hypernode.binpack.normal-pod.fading"
 EVICT_KEY = "hypernode.gradient.evict.max-hypernodes"
 ROOT = "<cluster-top-hypernode>"
-"""The HyperNode that holds every node, by Volcano's name."""
+"""Volcano's name for the HyperNode that contains every node."""
 _KEYS = (WEIGHT_KEY, CPU_KEY, MEMORY_KEY, RESOURCES_KEY, ENABLE_KEY, FADING_KEY, EVICT_KEY)
 _OWN = {CPU: CPU_KEY, MEMORY: MEMORY_KEY}
 _FADING = 0.8
@@ -52,8 +52,8 @@ _EVICT = 8
 _MOST = 100
 
 
-class _Weighted(NamedTuple):
-    """What of some requests is scored, as columns; and whether they ask for something that no node knows."""
+class _WeightedRequest(NamedTuple):
+    """The scored part of requests, as columns; and whether they contain a resource that no node knows."""
 
     rows: Array
     amounts: Array
@@ -62,41 +62,41 @@ class _Weighted(NamedTuple):
     lost: bool
 
 
-class _Around(NamedTuple):
-    """The HyperNodes around nodes: for each tier and each set of nodes in the same ones, the place of its domain."""
+class _HyperNodeMap(NamedTuple):
+    """The HyperNodes of nodes: for each tier and set of nodes in the same ones, the index of the domain."""
 
     domains: DomainUsage
     tiers: list[int]
     """The tier of each domain."""
     levels: list[int]
-    """The tiers that there are."""
+    """The distinct tiers."""
     places: Array
     sets: Array
-    """Which set each node is in."""
+    """The set of each node."""
     tier_weights: list[float]
-    """How much each tier counts."""
+    """The weight of each tier."""
     between: float
-    """How much tiers count that no HyperNode is of, although there are some above and below."""
+    """The weight of tiers between the lowest and highest that no HyperNode has."""
 
 
-class NetworkTopologyAware(Plugin):
-    """Orders nodes by how full the HyperNodes around them would be."""
+class NetworkTopologyAware(Plugin, trusted=True):
+    """Orders nodes by the share in use of the HyperNodes that contain them."""
 
     name = "network-topology-aware"
 
     class Arguments(PluginArguments):
-        """The weights; in a configuration they are called `weight`, `hypernode.binpack.cpu` and so on."""
+        """The weights, named `weight`, `hypernode.binpack.cpu` and so on in a configuration."""
 
         weight: int = 1
-        """Multiplies the score; at 0 there is none."""
+        """The factor of the score; 0 switches it off."""
         cpu: int = 1
         memory: int = 1
         resources: dict[str, int] = msgspec.field(default_factory=dict)
-        """Further resources and their weights; `cpu` and `memory` in it do not count."""
+        """Further resources and their weights; `cpu` and `memory` are ignored here."""
         normal_pods: bool = True
-        """Whether pods are scored that are in no job with a topology."""
+        """Whether pods of jobs without a topology are scored."""
         fading: float = _FADING
-        """How much a tier counts, compared with the one below."""
+        """The weight of a tier relative to the one below."""
         evict_max_hypernodes: int = _EVICT
         """Has no effect yet."""
 
@@ -111,7 +111,7 @@ class NetworkTopologyAware(Plugin):
 
     @classmethod
     def read_arguments(cls, given: Mapping[str, Any], warn: Warn) -> Arguments:
-        """Volcano's keys; where Volcano falls back to a default it is applied, with a warning."""
+        """Volcano's keys; where Volcano falls back to a default, the default applies with a warning."""
         check_keys(cls.name, given, _KEYS, RESOURCES_KEY)
         args = cls.Arguments(
             weight=weight_in(given, WEIGHT_KEY, warn),
@@ -142,13 +142,15 @@ class NetworkTopologyAware(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._kinds = Kinds(session)
-        self._known: Memo[Requests, _Weighted] = Memo()
-        self._around: tuple[tuple[int, int], _Around | None] = (-1, -1), None
+        self._kinds = PodKinds(session)
+        self._known: Memo[Requests, _WeightedRequest] = Memo()
+        self._around: tuple[tuple[int, int], _HyperNodeMap | None] = (-1, -1), None
         self._factor = float(_MOST * self.args.weight)
         effect = "its weight {} makes every HyperNode full for pods that request it"
-        named = [Named(_key_of(name), name, effect.format(weight)) for name, weight in self.args.resources.items()]
-        self._unoffered = UnknownResources(session, self.name, named)
+        named = [
+            NamedResource(_key_of(name), name, effect.format(weight)) for name, weight in self.args.resources.items()
+        ]
+        self._unknown_resources = UnknownResources(session, self.name, named)
         if self.args.weight and self.args.normal_pods:
             session.add_batch_node_order(self._score, key=self._key, fresh=True)
         if self.args.weight:
@@ -158,12 +160,12 @@ class NetworkTopologyAware(Plugin):
         return None if self._is_in_network(task) else task.requests
 
     def _is_in_network(self, task: Task) -> bool:
-        """Whether the pod is of a job that is to be within one HyperNode."""
+        """Whether the pod's job must be within one HyperNode."""
         job = self._cluster.groups.of_pod.get(task.key)
         return job is not None and job.group is not None and job.group.network is not None
 
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
-        """The HyperNodes of which one is to hold a job that says so."""
+        """The candidate HyperNodes of a job with a network topology."""
         said = job.group.network if job.group is not None else None
         if said is None or job.constraint is not None:
             return None
@@ -174,7 +176,7 @@ class NetworkTopologyAware(Plugin):
             message = f"{fault}; {'the pods wait' if said.hard else 'nothing is preferred'}"
             self._session.report(Problem(f"PodGroup/{job.key}", "spec.networkTopology", "", "HyperNodes", message))
             return NodeSets((), Reason("InvalidTopology", f"{job.key}: {fault}")) if said.hard else None
-        tiers = Tiers(
+        tiers = HyperNodeTiers(
             around.domains.names,
             around.tiers,
             around.domains.member,
@@ -188,9 +190,9 @@ class NetworkTopologyAware(Plugin):
     def hypernode_scores(
         self, tasks: Sequence[Task], among: Iterable[str] | None = None, placed: Sequence[Task] = ()
     ) -> dict[str, float]:
-        """How good each HyperNode is for pods of a job as a whole; if several are best, where more of it is already.
+        """The score of each HyperNode for pods of a job together; ties go to the one with more of the job's pods.
 
-        Without `among` all are scored, the one above all others included. `placed` are pods that have places.
+        Without `among` all HyperNodes are scored, the root included. `placed` are the job's pods that have a node.
         """
         around = self._hypernodes()
         if around is None:
@@ -214,7 +216,7 @@ class NetworkTopologyAware(Plugin):
         return {name: share * self._factor for name, share in shares.items()}
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        self._unoffered.report()
+        self._unknown_resources.report()
         if self._is_in_network(task):
             return None
         around = self._hypernodes()
@@ -224,7 +226,7 @@ class NetworkTopologyAware(Plugin):
         shares = self._shares(around.domains, task.requests)
         full = np.append(shares, 1.0)
         score = np.full(around.places.shape[1], around.between)
-        # Tier by tier instead of by matrix, whose last digit would depend on where a node stands.
+        # Tier by tier instead of a matrix product, whose last digit would depend on a node's position.
         for counts, places in zip(around.tier_weights, around.places, strict=True):
             score += full.take(places) * counts
         score *= self._factor / (sum(around.tier_weights) + around.between)
@@ -235,7 +237,7 @@ class NetworkTopologyAware(Plugin):
         self._session.report(Problem(f"Plugin/{self.name}", "hypernodes", "", "HyperNode objects", message))
 
     def _shares(self, domains: DomainUsage, requests: Requests) -> Array:
-        """The share of each domain that would be in use; 0 where something would overflow."""
+        """The share of each domain that would be in use; 0 where a resource would overflow."""
         wanted = self._weighted(requests)
         if wanted.lost or not wanted.weight_sum:
             return np.zeros(len(domains.names))
@@ -246,7 +248,7 @@ class NetworkTopologyAware(Plugin):
         result[(after > offered).any(axis=0)] = 0
         return result
 
-    def _weighted(self, requests: Requests) -> _Weighted:
+    def _weighted(self, requests: Requests) -> _WeightedRequest:
         memo = self._known.at(self._cluster.columns.layout)
         known = memo.get(requests)
         if known is None:
@@ -258,39 +260,39 @@ class NetworkTopologyAware(Plugin):
             amounts = self._cluster.vector(requests).take(rows)
             weight_sum = sum(self.weights[name] for name in asked)
             lost = len(scored) < len(asked)
-            known = memo.keep(requests, _Weighted(rows, amounts[:, None], weights[:, None], weight_sum, lost))
+            known = memo.keep(requests, _WeightedRequest(rows, amounts[:, None], weights[:, None], weight_sum, lost))
         return known
 
-    def _hypernodes(self) -> _Around | None:
-        """The HyperNodes as they are now; nothing if there are none."""
+    def _hypernodes(self) -> _HyperNodeMap | None:
+        """The current HyperNodes; nothing if there are none."""
         cluster = self._cluster
         if not cluster.hypernodes:
             return None
         version, around = self._around
-        current = cluster.columns.layout, cluster.topology_version
+        current = cluster.columns.layout, cluster.topology.version
         if version != current or around is None:
-            around = self._look_around()
-            self._around = (cluster.columns.layout, cluster.topology_version), around
+            around = self._map_hypernodes()
+            self._around = (cluster.columns.layout, cluster.topology.version), around
         return around
 
-    def _look_around(self) -> _Around:
+    def _map_hypernodes(self) -> _HyperNodeMap:
         hypernodes = self._cluster.hypernodes
-        nodes = dict(self._cluster.membership().nodes) | {ROOT: frozenset(self._cluster.nodes)}
+        nodes = dict(self._cluster.topology.membership().nodes) | {ROOT: frozenset(self._cluster.nodes)}
         domains = DomainUsage(self._cluster, nodes)
         tiers = [hypernodes[name].spec.tier for name in domains.names[:-1]]
         tiers.append(max(tiers) + 1)
         levels = sorted(set(tiers))
         places = np.full((len(levels), domains.member.shape[1]), len(tiers))
-        # From the last name on, so that of several around a node at one tier the first by name counts.
+        # From the last name on, so that the first by name wins if several of one tier contain a node.
         for place in range(len(tiers) - 1, -1, -1):
             places[levels.index(tiers[place]), domains.member[place]] = place
         distinct, sets = np.unique(places, axis=1, return_inverse=True)
         tier_weights, between = _tier_weights(levels, self.args.fading)
-        return _Around(domains, tiers, levels, distinct, sets.reshape(-1), tier_weights, between)
+        return _HyperNodeMap(domains, tiers, levels, distinct, sets.reshape(-1), tier_weights, between)
 
 
 def _tier_weights(levels: Sequence[int], fading: float) -> tuple[list[float], float]:
-    """How much each of the tiers counts, and how much those between that are not there; the largest is 1."""
+    """The weight of each tier, and of the missing tiers between; the largest is 1."""
     lowest, highest = levels[0], levels[-1]
     step, start = (fading, lowest) if fading <= 1 else (1 / fading, highest)
     weights = [step ** abs(tier - start) for tier in levels]
@@ -304,7 +306,7 @@ def _key_of(name: str) -> str:
 
 
 def _switch(given: Mapping[str, Any], key: str) -> bool:
-    """True or false, in quotes too, as Volcano takes it."""
+    """A boolean, also in quotes, as Volcano accepts it."""
     value = given.get(key, True)
     if value in ("true", "false"):
         return bool(value == "true")

@@ -1,9 +1,9 @@
-"""Topology: all pods of a job within one domain, such as a rack or a zone; required, or preferred, as KAI does it.
+"""KAI's topology: all pods of a job in one domain, such as a rack or a zone, required or preferred.
 
-A domain is the nodes that share the value of a label, and of the labels of all wider levels. Domains are tried from the
-preferred level up to the required one, at each level the tightest first that may hold the job; without a required
-level all nodes come last. Where a job has to be spread over several domains of the preferred level, as few of them are
-filled as will do. Pods that have places pin a job to their domain of the required level.
+A domain is the nodes that share the value of a label and of the labels of all wider levels. Domains are tried from the
+preferred level up to the required one, at each level the tightest first that may hold the job; without a required level
+all nodes come last. If a job must span several domains of the preferred level, as few as possible are filled. Pods that
+have a node pin a job to their domain of the required level.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,33 +23,33 @@ from tonnage.framework.points import NODE_SETS
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.plugins.topology._fillorder import filling_order, filling_scores
-from tonnage.plugins.topology._jobroom import JobRoom, Kinds
-from tonnage.plugins.topology._levels import Levels
+from tonnage.plugins.topology._jobroom import JobRoom, PodKinds
+from tonnage.plugins.topology._levels import TopologyLevels
 
 NETWORK = "network-topology-aware"
 _EVERYWHERE = "all nodes"
 
 
 class _Plan(NamedTuple):
-    """Between which levels a job is to find a domain; without a widest one any nodes will do in the end."""
+    """The levels between which a job searches for a domain; without a widest one any nodes do in the end."""
 
-    levels: Levels
+    levels: TopologyLevels
     narrowest: int
     widest: int | None
     prefers: bool
-    """Whether the narrowest is only preferred, so that wider domains are filled by those of it."""
+    """Whether the narrowest level is only preferred, so that wider domains are filled by its domains."""
 
 
-class JobTopology(Plugin):
-    """Keeps the pods of a job together, by labels of nodes."""
+class JobTopology(Plugin, trusted=True):
+    """Keeps the pods of a job together, by node labels."""
 
     name = "topology"
 
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._cluster = session.cluster
-        self._kinds = Kinds(session)
-        self._known: Memo[tuple[int, tuple[str, ...]], Levels] = Memo()
+        self._kinds = PodKinds(session)
+        self._known: Memo[tuple[int, tuple[str, ...]], TopologyLevels] = Memo()
         session.add_node_sets(self._node_sets)
 
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
@@ -66,7 +66,7 @@ class JobTopology(Plugin):
         return _Search(self._session, plan, job, JobRoom(self._session, self._kinds, job, tasks)).node_sets()
 
     def _tell_of_network(self, job: Job, constraint: LabelConstraint | None) -> None:
-        """Say so if nobody looks at what a group says about HyperNodes."""
+        """Report a group's network topology that no plugin reads."""
         if constraint is not None:
             message = f"has no effect beside {constraint.field}"
         elif (NETWORK, NODE_SETS.name) not in self._session.registered:
@@ -75,10 +75,10 @@ class JobTopology(Plugin):
             return
         self._session.report(Problem(f"PodGroup/{job.key}", "spec.networkTopology", "", "", message))
 
-    # -- what a job asks for
+    # -- constraints
 
     def _plan(self, job: Job, said: LabelConstraint) -> _Plan | Reason | None:
-        """The levels that a job means; a reason if the required one means nothing, nothing if only the preferred."""
+        """The levels of a constraint; a reason if the required one is invalid, nothing if only the preferred is."""
         labels = self._labels(said)
         if isinstance(labels, str):
             return self._refuse(job, said, labels)
@@ -106,7 +106,7 @@ class JobTopology(Plugin):
         return _Plan(levels, narrowest, widest, bool(preferred))
 
     def _labels(self, said: LabelConstraint) -> tuple[str, ...] | str:
-        """All labels by which domains are told apart, the widest first; or what is wrong."""
+        """The labels of the levels, the widest first; or what is wrong."""
         if said.topology is None:
             return tuple(dict.fromkeys(label for label in (said.required, said.preferred) if label))
         if not said.topology:
@@ -114,11 +114,11 @@ class JobTopology(Plugin):
         known = self._cluster.topologies.get(said.topology)
         return f"there is no Topology {said.topology}" if known is None else known.labels
 
-    def _levels(self, labels: tuple[str, ...]) -> Levels:
+    def _levels(self, labels: tuple[str, ...]) -> TopologyLevels:
         self._cluster.settle()
-        memo, key = self._known.at(self._cluster.columns.layout), (self._cluster.topology_version, labels)
+        memo, key = self._known.at(self._cluster.columns.layout), (self._cluster.topology.version, labels)
         known = memo.get(key)
-        return memo.keep(key, Levels(self._cluster, labels)) if known is None else known
+        return memo.keep(key, TopologyLevels(self._cluster, labels)) if known is None else known
 
     def _refuse(self, job: Job, said: LabelConstraint, fault: str) -> Reason | None:
         if not said.required:
@@ -134,7 +134,7 @@ class JobTopology(Plugin):
 
 
 class _Search:
-    """Looks for domains that may hold some pods of one job."""
+    """The search for domains that may hold some pods of one job."""
 
     def __init__(self, session: Session, plan: _Plan, job: Job, room: JobRoom) -> None:
         self._plan = plan
@@ -142,7 +142,7 @@ class _Search:
         self._job = job
         self._room = room
         self._held = np.zeros(session.cluster.columns.size)
-        """How many pods of the job each node has."""
+        """The number of the job's pods on each node."""
         for task in job.tasks_that(*HAVE_PLACES):
             state = session.cluster.nodes.get(session.cluster.holders.get(task.key, ""))
             if state is not None:
@@ -150,7 +150,7 @@ class _Search:
         self._counted: dict[int, tuple[list[float], list[float]]] = {}
 
     def node_sets(self) -> NodeSets:
-        """The domains, and why the job waits if it fits into none."""
+        """The candidate domains, and why the job waits if it fits into none."""
         plan = self._plan
         sets = [one for level in range(plan.narrowest, (plan.widest or 0) - 1, -1) for one in self._at(level)]
         if plan.widest is not None:
@@ -161,7 +161,7 @@ class _Search:
         return NodeSets(sets, Reason("TopologyNotMet", message))
 
     def _at(self, level: int) -> Iterator[NodeSet]:
-        """The domains of a level that may hold the job, then the others; where more of it is, the tighter, by name."""
+        """The domains of a level that may hold the job, then the others; more of its pods, the tighter, by name."""
         levels, fit = self._levels, self._room.fit(self._levels.totals(level))
         inside = levels.totals(level)(self._held).tolist()
         enough, tightness, holds = fit.enough.tolist(), fit.tightness.tolist(), fit.holds.tolist()
@@ -176,7 +176,7 @@ class _Search:
             yield NodeSet(levels.names[level][domain], mask, enough[domain], scores)
 
     def _allowed(self, level: int) -> list[int]:
-        """The domains of a level; if the job has places, those within the same domains of the required level."""
+        """The domains of a level; if the job has pods with a node, those in the same required domains."""
         widest, domains = self._plan.widest, range(1, len(self._levels.names[level]))
         if widest is None or not self._held.any():
             return list(domains)
@@ -185,7 +185,7 @@ class _Search:
         return [domain for domain in domains if around[domain]]
 
     def _scores(self, level: int, mask: Array | None) -> Array | None:
-        """What fills few of the preferred domains within one of a wider level; of all of them without a mask."""
+        """Scores that fill few of the preferred domains within a wider one, or of all without a mask."""
         if not self._plan.prefers:
             return None
         layers: list[tuple[Array, list[int]]] = []
@@ -204,7 +204,7 @@ class _Search:
         return self._counted[level]
 
     def _why_none(self, level: int) -> Reason:
-        """What the job needs, and what the domain lacks that is the nearest to holding it."""
+        """What the job needs, and what the domain nearest to holding it lacks."""
         totals = self._levels.totals(level)
         fit, names = self._room.fit(totals), self._levels.names[level]
         message = f"{self._job.key} needs {self._room.needed} pods in one domain of {self._levels.labels[level]}"

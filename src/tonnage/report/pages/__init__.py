@@ -1,1 +1,1 @@
-"""What every page is made of: its frame, colours and style, numbers in words, plots and maps drawn as SVG."""
+"""Building blocks of a page: frame, colours and style, formatted numbers, plots and maps as SVG."""

@@ -1,4 +1,4 @@
-"""A map of many columns of cells as SVG, one path per colour so that thousands of cells stay small."""
+"""Heat maps: columns of cells as SVG, one path per colour so that thousands of cells stay small."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from tonnage.report.pages.palette import HEAT_STEPS, heat
 from tonnage.report.pages.svg import element
 
 CELL = 6
-"""Width and height of a cell, the line between cells included."""
+"""Width and height of a cell, including the gap."""
 _WIDEST = 80
-"""Columns beside each other before a new row begins."""
+"""Columns per row."""
 _APART = 4
-"""Between the cells of a column and the one that is set apart below them."""
+"""The gap between the cells of a column and the separate one below them."""
 _BETWEEN = 6
-"""Between rows of columns."""
+"""The gap between rows of columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of shares from 0 to 1, from the top down, and one that is set apart below."""
+    """A column of shares from 0 to 1, from the top down, and a separate one below."""
 
     cells: Sequence[float]
     below: float
 
 
 def heat_map(described: str, columns: Sequence[Column], titles: Sequence[str] = (), zoom: int = 1) -> Markup:
-    """The columns in rows of equal length; with titles each column says its own when pointed at."""
+    """The columns in rows of equal length; with titles each column shows its own on hover."""
     width = min(len(columns), _WIDEST)
     depth = max(len(column.cells) for column in columns)
     pitch = depth * CELL + _APART + CELL + _BETWEEN
@@ -53,7 +53,7 @@ def heat_map(described: str, columns: Sequence[Column], titles: Sequence[str] = 
 
 
 def _runs(row: Sequence[int | None], top: int, steps: list[list[str]]) -> None:
-    """Cells of the same colour side by side as one piece of path: a dash for each of them."""
+    """Adjacent cells of one colour as one piece of path, a dash for each."""
     column = 0
     for step, cells in groupby(row):
         length = len(list(cells))

@@ -1,7 +1,7 @@
-"""The colours of every page, each for light and for dark, and the looks of lines in plots.
+"""The palette of pages: colours for light and dark mode, and the styles of lines in plots.
 
-Lines have the hues of Okabe and Ito, which people who see few colours can tell apart, changed in lightness where they
-would not stand out from the page. From the seventh line on colours come again with another dash.
+Lines use the hues of Okabe and Ito, which people with colour vision deficiency can distinguish, with adjusted lightness
+where the contrast to the page is low. From the seventh line on, colours repeat with another dash.
 """
 
 COLOURS: dict[str, tuple[str, str]] = {
@@ -30,12 +30,12 @@ DASHES = (None, "7 3", "2 3", "9 3 2 3")
 
 
 def variables(scheme: int) -> str:
-    """The colours as CSS variables, for light (0) or dark (1)."""
+    """The CSS variables for light (0) or dark (1) mode."""
     return "".join(f"--{name}:{pair[scheme]};" for name, pair in COLOURS.items())
 
 
 def both() -> str:
-    """The colours as CSS variables that follow the page's colour scheme."""
+    """The CSS variables, following the page's colour scheme."""
     return "".join(f"--{name}:light-dark({light},{dark});" for name, (light, dark) in COLOURS.items())
 
 
@@ -45,12 +45,12 @@ def line_colour(number: int) -> str:
 
 
 def line_dash(number: int) -> str | None:
-    """The dash of a plot's line; nothing for a solid one."""
+    """The dash of a plot's line; empty for a solid one."""
     return DASHES[number // LINE_COLOURS % len(DASHES)]
 
 
 def heat(share: float) -> int:
-    """The step on the scale from nothing (0) over parts to all; only nothing and all have a step of their own."""
+    """The step on the scale from 0 to 1; only exactly 0 and exactly 1 have steps of their own."""
     if share <= 0.0005:
         return 0
     if share >= 0.9995:

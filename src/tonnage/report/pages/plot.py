@@ -1,4 +1,4 @@
-"""Line plots as SVG: axes, lines with their names at the end, a band for the spread, a mark for the pointer."""
+"""Line plots as SVG: axes, named lines, bands for the spread, and a marker for the pointer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from tonnage.report.pages.svg import element, polyline
 
 Point = tuple[float, float]
 _LETTER = 7.6
-"""Width of a letter of a label, on average."""
+"""The average width of a letter of a label."""
 _LABEL_GAP = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """What one plot shows of one series."""
+    """One series of a plot."""
 
     name: str
     look: int
-    """The same number has the same colour and dash in all plots."""
+    """The index of the colour and dash, the same in all plots."""
     points: Sequence[Point]
     spread: Sequence[float] = ()
-    """How far up and down of each point a band reaches."""
+    """The half-width of the band at each point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A plot's size, and the room inside it that is left for lines."""
+    """A plot's size, and the area inside it for lines."""
 
     width: float
     height: float
@@ -48,14 +48,14 @@ class Frame:
 
 
 def room_for(names: Sequence[str]) -> float:
-    """How much room on the right the names of lines need."""
+    """The space on the right that the names of lines need."""
     return 26 + _LETTER * max(map(len, names), default=0)
 
 
 def line_plot(
     name: str, described: str, lines: Sequence[PlotLine], x: Axis, y: Axis, frame: Frame, bound: PlotLine | None = None
 ) -> Markup:
-    """A plot; with room on its right the lines are named there."""
+    """A plot; with space on its right the lines are named there."""
     view = Markup("").join(
         [
             _grid(x, y, frame),
@@ -156,12 +156,12 @@ def _names(lines: Sequence[PlotLine], bound: PlotLine | None, x: Axis, y: Axis, 
 
 
 def readable(colour: str) -> str:
-    """A line's colour with enough contrast for letters."""
+    """A line's colour with enough contrast for text."""
     return f"color-mix(in srgb, {colour} 60%, var(--ink))"
 
 
 def spread_out(rows: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
-    """Heights near the given ones, in their order, at least `gap` apart and inside as long as there is room."""
+    """Heights near the given ones, in order, at least `gap` apart and inside while there is space."""
     order = sorted(range(len(rows)), key=lambda i: rows[i])
     placed: list[float] = []
     for i in order:

@@ -1,4 +1,4 @@
-"""Axes: which part of the numbers is shown, where ticks are, and what is written at them."""
+"""Axes: their range, ticks and tick labels."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _MOST_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of numbers with ticks."""
+    """A range of numbers with ticks."""
 
     label: str
     low: float
@@ -21,12 +21,12 @@ class Axis:
     labels: tuple[str, ...]
 
     def place(self, value: float, start: float, end: float) -> float:
-        """Where on a line from `start` to `end` a value belongs."""
+        """The position of a value on a line from `start` to `end`."""
         return start + (value - self.low) / (self.high - self.low) * (end - start)
 
 
 def number_axis(label: str, low: float, high: float, ticks: int = 5, unit: str = "") -> Axis:
-    """An axis, tight around its numbers, with about so many round ticks."""
+    """An axis tight around its numbers, with about so many round ticks."""
     low, high = _apart(low, high)
     step = _round_step((high - low) / ticks)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -56,7 +56,7 @@ def _round_step(wanted: float) -> float:
 
 
 def around(values: Sequence[float], margin: float = 0.04) -> tuple[float, float]:
-    """The lowest and the highest with a little room, on the same side of nothing."""
+    """The lowest and highest value with a margin, on the same side of 0."""
     low, high = min(values), max(values)
     room = (high - low) * margin
     return (max(low - room, 0.0) if low >= 0 else low - room), high + room

@@ -1,4 +1,4 @@
-"""Elements of SVG with everything escaped."""
+"""SVG elements with escaped attributes and text."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from markupsafe import Markup, escape
 
 
 def element(name: str, *children: str, **attributes: object) -> Markup:
-    """An element; `class_` and `stroke_width` stand for `class` and `stroke-width`, and None leaves one out."""
+    """An element; `class_` and `stroke_width` stand for `class` and `stroke-width`, and None omits one."""
     written = Markup("").join(
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _value(value))
         for key, value in attributes.items()

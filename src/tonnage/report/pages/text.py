@@ -1,4 +1,4 @@
-"""Numbers, times and lists as people write them."""
+"""Texts of numbers, durations and lists."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 
 
 def number(value: float, digits: int = 0) -> str:
-    """1234.5 as 1,234.5; never minus nothing."""
+    """1234.5 as 1,234.5; never -0."""
     text = f"{value:,.{digits}f}"
     return text.lstrip("-") if not text.strip("-0.,") else text.replace("-", MINUS)
 
 
 def signed(value: float, digits: int = 0) -> str:
-    """A difference, with plus or minus unless it rounds to nothing."""
+    """A difference with its sign, unless it rounds to 0."""
     text = number(value, digits)
     return f"+{text}" if value > 0 and text.strip("0.,") else text
 
@@ -24,7 +24,7 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the largest unit of which there is at least one: 45 s, 1.5 h."""
+    """A duration in the largest unit of which there is at least one: 45 s, 1.5 h."""
     for unit, length in UNITS:
         if seconds >= length:
             return f"{seconds / length:.1f}".removesuffix(".0") + NARROW + unit

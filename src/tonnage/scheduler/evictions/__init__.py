@@ -1,1 +1,1 @@
-"""Evictions on a cluster: plans, nominated nodes, budgets, and the writes."""
+"""Evictions: plans, nominated nodes, PodDisruptionBudgets and the writes."""

@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets: whether several pods may be evicted at once.
+"""PodDisruptionBudgets: whether several pods may be evicted together.
 
-The API server decides about each eviction by itself. Before the first of several that only help together, it is asked
-how many the budgets allow, so that nobody is stopped for a job whose other victims must stay.
+The API server decides about each eviction on its own. Before the first of several evictions that only help together,
+the evictor reads how many the budgets allow, so that no pod is evicted for a job whose other victims must stay.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ _RUNNING = "Running"
 
 
 class BudgetSpec(msgspec.Struct, frozen=True):
-    """Whose pods a budget is about."""
+    """Which pods a budget covers."""
 
     selector: LabelSelector | None = None
 
 
 class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a budget has left."""
+    """How many disruptions a budget has left."""
 
     disruptions_allowed: int = 0
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True):
-    """As much of a PodDisruptionBudget as is needed."""
+    """The part of a PodDisruptionBudget that is needed."""
 
     metadata: ObjectMeta
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
 
     def covers(self, victim: Victim) -> bool:
-        """Whether evicting a pod counts for it; pods that do not run yet may always go."""
+        """Whether the budget counts the eviction of a pod; pods that do not run yet may always be evicted."""
         selector, pod = self.spec.selector, victim.task.pod
         if selector is None or pod.status.phase != _RUNNING:
             return False
@@ -54,7 +54,7 @@ class BudgetList(msgspec.Struct, frozen=True):
 
 
 def exceeded(budgets: Sequence[DisruptionBudget], victims: Sequence[Victim]) -> tuple[str, list[Victim]]:
-    """Which of these pods of one namespace must not all go, and why not; nothing if all may."""
+    """Why these pods of one namespace may not all be evicted, and which of them; empty if they may."""
     for budget in budgets:
         covered = [victim for victim in victims if budget.covers(victim)]
         allowed = budget.status.disruptions_allowed

@@ -1,8 +1,7 @@
-"""Evictions on their way: for every plan first the nominated nodes of its pods, then its victims, a few at once.
+"""Evictor: carries out eviction plans; it writes the nominated nodes of a plan first, then evicts the victims.
 
-Before each write plan and victim are looked at again: the plan must still stand, and the victim must still be needed.
-Who may not be evicted yet, because of a PodDisruptionBudget, is asked again for a while; then the plan is given up, and
-who has not been evicted for it stays.
+Before each write it checks that the plan still stands and the victim is still needed. An eviction that a
+PodDisruptionBudget refuses is repeated for 30 seconds; then the plan is given up, and the victims that are left stay.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 8
 PATIENCE = 30.0
-"""Seconds for which what is refused is tried again."""
+"""Seconds for which a refused write is repeated."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _LATE_SECONDS = 10.0
 """How long a write without an answer may still take effect."""
@@ -27,17 +26,17 @@ EVICTED, GONE, NOT_NEEDED, REFUSED = "evicted", "gone", "spared", "refused"
 
 
 class EvictionOutcomes(Protocol):
-    """Told what became of evictions."""
+    """Receives the outcome of each eviction."""
 
     def evicted(self, victim: Victim, outcome: str) -> None: ...
 
-    def held_up(self, plan: EvictionPlan) -> None:
-        """Somebody may not be evicted yet."""
+    def postponed(self, plan: EvictionPlan) -> None:
+        """A victim may not be evicted yet."""
         ...
 
 
 GiveUp = Callable[[EvictionPlan, str, Sequence[Victim]], None]
-"""Ends a plan: why, and who could not be evicted."""
+"""Ends a plan: why, and which victims could not be evicted."""
 
 
 class Evictor:
@@ -49,7 +48,7 @@ class Evictor:
         nominations: Nominations,
         outcomes: EvictionOutcomes,
         give_up: GiveUp,
-        look_again: Callable[[], None],
+        retry_all: Callable[[], None],
         clock: Callable[[], float],
         patience: float = PATIENCE,
     ) -> None:
@@ -57,28 +56,28 @@ class Evictor:
         self._nominations = nominations
         self._outcomes = outcomes
         self._give_up = give_up
-        self._look_again = look_again
-        """Called when somebody stays on whose going others may have counted."""
+        self._retry_all = retry_all
+        """Called when a victim stays after all: other pods may have counted on its room."""
         self._clock = clock
         self._patience = patience
         self._free = asyncio.Semaphore(AT_ONCE)
         self._background: set[asyncio.Task[None]] = set()
         self._clearing: dict[str, asyncio.Task[None]] = {}
-        """Pods whose nominated node was just taken off them: the watch may still show it."""
+        """Pods whose nominated node is being cleared: the watch may still show it."""
 
     def __len__(self) -> int:
-        """How much has not come to its end."""
+        """How many writes and plans are in progress."""
         return len(self._background)
 
     def add(self, plans: Sequence[EvictionPlan]) -> None:
-        """Carry out new plans, and say on pods what has changed for them."""
-        for plan, decision in self._nominations.promised():
+        """Carry out new plans, and write the nominated nodes that have changed."""
+        for plan, decision in self._nominations.nominated():
             if decision.task.key in self._clearing:
                 plan.nominated[decision.task.key] = ""
         for plan in plans:
             self._later(self._carry_out(plan))
         for plan in self._nominations.plans:
-            if plan not in plans and self._unsaid(plan):
+            if plan not in plans and self._unwritten(plan):
                 self._later(self._once(self._nominate(plan)))
         for task in self._nominations.take_lost():
             self._clearing[task.key] = self._later(self._once(self._writer.nominate(task, "")))
@@ -104,18 +103,18 @@ class Evictor:
         try:
             await work
         except Exception:
-            # A mistake of ours about one plan must not end all others.
+            # A bug that one plan meets must not end all others.
             log.exception("an eviction failed")
 
     # -- one plan
 
     async def _carry_out(self, plan: EvictionPlan) -> None:
-        """Nobody is evicted before it is written down for whom."""
-        if not plan.decisions or await self._insist(plan, lambda: self._prepare(plan), lambda: not plan.is_over):
+        """Write the nominated nodes, then evict: after a crash, the nominations tell for whom pods were evicted."""
+        if not plan.decisions or await self._retry(plan, lambda: self._prepare(plan), lambda: not plan.is_over):
             await asyncio.gather(*[self._evict(plan, victim) for victim in plan.victims])
         for victim in plan.victims:
             if victim.state == SPARED:
-                self._tell(victim, NOT_NEEDED)
+                self._settle(victim, NOT_NEEDED)
 
     async def _prepare(self, plan: EvictionPlan) -> None:
         if len(plan.victims) > 1:
@@ -123,17 +122,17 @@ class Evictor:
         await self._nominate(plan)
 
     async def _evict(self, plan: EvictionPlan, victim: Victim) -> None:
-        await self._insist(plan, lambda: self._write(victim), lambda: not plan.is_over and self._is_open(victim))
+        await self._retry(plan, lambda: self._write(victim), lambda: not plan.is_over and self._is_open(victim))
         if victim.state == ASKED:
-            # Nobody needs it to go any more; whether it does will have shown by then.
+            # The plan ended while the outcome was unknown; after 10 seconds the watch has shown it.
             await asyncio.sleep(_LATE_SECONDS)
             self._nominations.let_stay(victim)
-            self._look_again()
+            self._retry_all()
 
     async def _write(self, victim: Victim) -> None:
         if not self._is_due(victim):
             victim.state = LEAVES
-            self._tell(victim, GONE)
+            self._settle(victim, GONE)
             return
         victim.state = ASKED
         try:
@@ -143,23 +142,23 @@ class Evictor:
                 victim.state = STAYS
             raise
         victim.state = LEAVES
-        self._tell(victim, EVICTED if was_there else GONE)
+        self._settle(victim, EVICTED if was_there else GONE)
 
     @staticmethod
     def _is_open(victim: Victim) -> bool:
         return victim.state in (STAYS, ASKED)
 
     def _is_due(self, victim: Victim) -> bool:
-        return self._is_open(victim) and self._nominations.is_there(victim)
+        return self._is_open(victim) and self._nominations.is_running(victim)
 
-    async def _insist(
+    async def _retry(
         self, plan: EvictionPlan, attempt: Callable[[], Awaitable[None]], is_wanted: Callable[[], bool]
     ) -> bool:
-        """Try until it is done or not wanted any more; a plan for which something is refused too long is given up."""
+        """Repeat until it succeeds or is not wanted any more; a plan that is refused for too long is given up."""
         end, pause = self._clock() + self._patience, _FIRST_PAUSE
         while is_wanted():
             async with self._free:
-                # Meanwhile a cycle may have decided otherwise.
+                # A cycle may have changed the plan meanwhile.
                 if is_wanted() and self._nominations.stands(plan):
                     try:
                         await attempt()
@@ -170,25 +169,25 @@ class Evictor:
                             self._refused(plan, error)
                             return False
                         plan.against = str(error)
-                        self._outcomes.held_up(plan)
+                        self._outcomes.postponed(plan)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         return False
 
-    def _tell(self, victim: Victim, outcome: str) -> None:
+    def _settle(self, victim: Victim, outcome: str) -> None:
         if not victim.outcome:
             victim.outcome = outcome
             self._outcomes.evicted(victim, outcome)
 
     def _refused(self, plan: EvictionPlan, error: EvictionError) -> None:
         for victim in error.refused:
-            self._tell(victim, REFUSED)
+            self._settle(victim, REFUSED)
         self._give_up(plan, str(error), error.refused)
 
     # -- nominated nodes
 
-    def _unsaid(self, plan: EvictionPlan) -> list[tuple[Task, str]]:
-        """Pods that name another node than the one that is made free for them."""
+    def _unwritten(self, plan: EvictionPlan) -> list[tuple[Task, str]]:
+        """Pods whose nominated node in the API server is not the one of the plan."""
         return [
             (decision.task, decision.node)
             for key, decision in plan.decisions.items()
@@ -196,8 +195,8 @@ class Evictor:
         ]
 
     async def _nominate(self, plan: EvictionPlan) -> None:
-        """Say on all pods of a plan which node is made free for them."""
-        for task, node in self._unsaid(plan):
+        """Write the nominated node of each pod of a plan."""
+        for task, node in self._unwritten(plan):
             clearing = self._clearing.pop(task.key, None)
             if clearing is not None:
                 await asyncio.wait([clearing])
@@ -206,7 +205,7 @@ class Evictor:
 
     @staticmethod
     async def _once(writing: Coroutine[Any, Any, None]) -> None:
-        """Write what nothing waits for."""
+        """Write without repeating: nothing depends on it."""
         try:
             await writing
         except EvictionError as error:

@@ -1,4 +1,4 @@
-"""Plans: pods that have to go, and the pods that get the places which become free."""
+"""EvictionPlan and Victim: the pods to evict for a job, and the places that its pods get then."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision, Eviction
 
 STAYS, ASKED, LEAVES, SPARED = "stays", "asked", "leaves", "spared"
-"""How far a victim has come: nothing was written; whether it goes is not known; it goes or is gone; it may stay."""
+"""States of a victim: nothing was written; the outcome of the write is unknown; it terminates or is gone; it stays."""
 
 
 class Victim:
-    """A pod that has to go."""
+    """A pod to evict."""
 
     __slots__ = ("eviction", "job", "outcome", "state", "task")
 
@@ -18,10 +18,10 @@ class Victim:
         self.eviction = eviction
         self.task = task
         self.job = job
-        """The job that it belongs to."""
+        """The victim's own job."""
         self.state = STAYS
         self.outcome = ""
-        """What became of it, as it was told."""
+        """The outcome as it was recorded; empty until then."""
 
     @property
     def key(self) -> str:
@@ -29,7 +29,7 @@ class Victim:
 
 
 class EvictionPlan:
-    """Victims for one job. A plan without promised places is for the sake of the victims' own job."""
+    """The victims for one job. A plan without nominated places is for the sake of the victims' own job."""
 
     __slots__ = ("against", "decisions", "is_over", "known", "nominated", "number", "seen", "victims")
 
@@ -39,37 +39,37 @@ class EvictionPlan:
         self.number = number
         self.victims = victims
         self.decisions = {decision.task.key: decision for decision in decisions}
-        """The promised places, by pod."""
+        """The nominated places, by pod."""
         self.nominated = {
             key: decision.task.pod.status.nominatedNodeName or "" for key, decision in self.decisions.items()
         }
-        """The node that each pod names as the one that is made free for it."""
+        """The nominated node of each pod in the API server."""
         self.known = known
-        """Jobs that waited when it was made: it was decided with them in view, so they do not take it over."""
+        """Jobs that were pending when the plan was made: the plan was decided in view of them and is not theirs."""
         self.is_over = False
-        """Whether nobody is to be stopped for it any more."""
+        """Whether no more victims are evicted for it."""
         self.seen: object = None
-        """What its pods and their nodes looked like when the places were found."""
+        """The state of its pods and their nodes when the places were found."""
         self.against = ""
-        """Why somebody could not be stopped so far."""
+        """Why a victim could not be evicted so far."""
 
     @property
     def priority(self) -> int:
         return max((decision.job.priority for decision in self.decisions.values()), default=0)
 
     def why_not(self, decision: Decision) -> str:
-        """Why a pod of it waits."""
+        """Why a pod of the plan is pending."""
         return f"{decision.why_not()}; {self.against}" if self.against else decision.why_not()
 
     def spareable(self) -> list[list[Victim]]:
-        """Victims that could stay, by job: of a job that has lost a pod already nobody is spared."""
+        """Victims that could stay, by job; a job that has lost a pod already is not spared."""
         jobs: dict[str, list[Victim]] = {}
         for victim in self.victims:
             jobs.setdefault(victim.job, []).append(victim)
         return [victims for victims in jobs.values() if all(victim.state == STAYS for victim in victims)]
 
     def end(self) -> list[Victim]:
-        """Nobody is stopped for it from here on; those who stay for that reason."""
+        """Evict no more victims; the victims that are spared by that."""
         self.is_over = True
         spared = [victim for victim in self.victims if victim.state == STAYS]
         for victim in spared:

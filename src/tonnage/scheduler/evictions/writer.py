@@ -1,7 +1,7 @@
-"""What is written so that a pod gets another one's place: its nominated node, and evictions.
+"""EvictionWriter: the writes for an eviction plan, nominated nodes and Evictions.
 
-The Eviction API respects PodDisruptionBudgets, gives the pod its own grace period and says in its conditions that it
-was disrupted. The pod's UID is given as a condition, so that a pod of the same name that came later is never meant.
+The Eviction API respects PodDisruptionBudgets, gives the pod its own grace period and sets its DisruptionTarget
+condition. The pod's UID is a precondition, so that a later pod of the same name is never evicted.
 """
 
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ _OVERLOADED, _INTERNAL = 429, 500
 
 
 class EvictionError(Exception):
-    """Why something was not written."""
+    """Why a write failed."""
 
     def __init__(
         self, message: str, *, lasting: bool = False, known: bool = True, refused: Sequence[Victim] = ()
     ) -> None:
         super().__init__(message)
         self.lasting = lasting
-        """Whether trying again makes no sense."""
+        """Whether it makes no sense to repeat the write."""
         self.known = known
         """Whether it is certain that nothing was written."""
         self.refused = refused
-        """Who must not be evicted now."""
+        """Victims that may not be evicted now."""
 
 
 class EvictionWriter:
@@ -42,7 +42,7 @@ class EvictionWriter:
         self._fence = fence
 
     async def evict(self, victim: Victim) -> bool:
-        """Evict a pod, or find that it is gone; EvictionError if it stays, or that is not known."""
+        """Evict a pod; False if it was gone already. EvictionError if it stays or the outcome is unknown."""
         task = victim.task
         body = {
             "apiVersion": "policy/v1",
@@ -65,7 +65,7 @@ class EvictionWriter:
             raise EvictionError(f"whether {task.key} is evicted is not known: {error}", known=False) from error
 
     async def check_budgets(self, victims: Sequence[Victim]) -> None:
-        """EvictionError if budgets do not allow that all of them go."""
+        """EvictionError if budgets do not allow to evict all of them."""
         namespaces: dict[str, list[Victim]] = {}
         for victim in victims:
             namespaces.setdefault(victim.task.namespace, []).append(victim)
@@ -79,7 +79,7 @@ class EvictionWriter:
                 raise EvictionError(why, refused=refused)
 
     async def nominate(self, task: Task, node: str) -> None:
-        """Say on a pod which node is made free for it, or with no node that none is; EvictionError if that fails."""
+        """Write a pod's nominated node, or clear it if `node` is empty; EvictionError if that fails."""
         body = {"metadata": {"uid": task.uid}, "status": {"nominatedNodeName": node or None}}
         path = f"{pod_path(task.namespace, task.name)}/status"
         try:

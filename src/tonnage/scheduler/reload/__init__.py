@@ -1,1 +1,1 @@
-"""Configurations that change while the scheduler runs."""
+"""Reload: configurations that change while the scheduler runs."""

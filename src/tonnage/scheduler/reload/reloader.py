@@ -1,7 +1,7 @@
-"""The configuration in force, and those that come after it while the scheduler runs.
+"""Reloader: the configuration in force, and its replacement while the scheduler runs.
 
-A new one is tried out on the picture as it is; if it cannot be used, the one in force stays, and that is told: by an
-Event, in metrics and in the log, once for each content.
+A new configuration is opened on the cluster as it is. If it cannot be used, the one in force stays, and an Event, a
+metric and the log say so, once for each content.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from tonnage.config.notes import SettingsError
+from tonnage.config.notes import ConfigError
 from tonnage.framework.action import Action
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import SessionError
@@ -25,7 +25,7 @@ TAKEN, REFUSED = "taken", "refused"
 
 
 class Configuration(NamedTuple):
-    """What a scheduler goes by, and the text that says so."""
+    """A configuration: its text, and the plugins and actions made of it."""
 
     text: str
     plugins: Sequence[Plugin]
@@ -34,7 +34,7 @@ class Configuration(NamedTuple):
 
 
 class Reloader:
-    """Takes over new configurations while `run` runs; without a source there are none."""
+    """Applies new configurations while `run` runs; without a source there are none."""
 
     def __init__(
         self,
@@ -48,28 +48,28 @@ class Reloader:
         self.in_force = first
         self._source = source
         self._load = load
-        """From a text and how messages name it; SettingsError with all that is wrong."""
+        """Makes a configuration of a text and the name for messages; ConfigError with all that is wrong."""
         self._service = service
         self._metrics = metrics
         self._pod = pod
-        """The namespace and name of this process's own pod, if they are known."""
+        """The namespace and name of this process's own pod; empty if unknown."""
         self._seen = first.text, ""
-        """The last text, or why there was none."""
+        """The last text, and why there was none."""
         for outcome in (TAKEN, REFUSED):
             metrics.config_reloads.labels(outcome)
-        metrics.config_taken.set(time.time())
+        metrics.config_reloaded.set(time.time())
 
     async def run(self) -> None:
-        """Follow the source until cancelled, from when there is a picture on which to try out what it holds."""
+        """Follow the source until cancelled, once the cluster's state is complete."""
         if self._source is None:
             return
         await self._service.ready.wait()
         async with aclosing(self._source.contents()) as contents:
             async for content in contents:
-                self.look_at(content, self._source)
+                self.apply(content, self._source)
 
-    def look_at(self, content: Content, source: ConfigSource) -> None:
-        """Take over what the source holds now, if that is new and can be used."""
+    def apply(self, content: Content, source: ConfigSource) -> None:
+        """Apply the content of the source if it is new and can be used."""
         seen = (content, "") if isinstance(content, str) else ("", str(content))
         if seen == self._seen:
             return
@@ -78,22 +78,22 @@ class Reloader:
             log.info("%s holds the configuration in force again", source.name)
             return
         try:
-            if isinstance(content, SettingsError):
+            if isinstance(content, ConfigError):
                 raise content
             found = self._load(content, source.name)
             self._service.configure(found.plugins, found.actions)
-        except SettingsError as error:
+        except ConfigError as error:
             self._refuse(str(error), source)
         except SessionError as error:
             self._refuse(f"{source.name}: {error}", source)
         except Exception as error:
-            # Plugins of others may do anything while they are made.
+            # Plugins of others may raise anything while they are made.
             log.exception("%s: the configuration cannot be loaded", source.name)
             self._refuse(f"{source.name}: {type(error).__name__}: {error}", source)
         else:
             self.in_force = found
             self._metrics.config_reloads.labels(TAKEN).inc()
-            self._metrics.config_taken.set(time.time())
+            self._metrics.config_reloaded.set(time.time())
             for warning in found.warnings:
                 log.warning("%s", warning)
             log.info("%s: the new configuration is in force", source.name)
@@ -103,10 +103,10 @@ class Reloader:
         log.error("the new configuration is refused, the one in force stays: %s", why)
         about = source.about or self._own_pod()
         if about is not None:
-            self._service.events.tell(about, CONFIGURATION_REFUSED, f"the configuration in force stays: {why}")
+            self._service.events.record(about, CONFIGURATION_REFUSED, f"the configuration in force stays: {why}")
 
     def _own_pod(self) -> ObjectRef | None:
-        """The pod around this process, with its identity if it is in the picture."""
+        """The pod of this process, with its UID if the cluster has it."""
         if not self._pod:
             return None
         namespace, _, name = self._pod.partition("/")

@@ -1,6 +1,6 @@
-"""Where the configuration comes from: a file or a ConfigMap, each followed for as long as somebody listens.
+"""Sources of the configuration: a file or a ConfigMap, each followed while `contents` is iterated.
 
-A file is looked at every second, because a ConfigMap that is mounted as a volume changes by a link that is swapped. A
+A file is polled every second, because a ConfigMap that is mounted as a volume changes by swapping a symbolic link. A
 ConfigMap of the API server is watched.
 """
 
@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
 from tonnage.config.document import SCHEDULER
-from tonnage.config.notes import Note, SettingsError
+from tonnage.config.notes import ConfigError, Note
 from tonnage.config.source import text_of_file
 from tonnage.kube.client import Client
 from tonnage.kube.configmap import ConfigMap, one_config_map
@@ -23,25 +23,25 @@ from tonnage.observability.events import ObjectRef
 LOOK_SECONDS = 1.0
 PREFIX = "configmap:"
 
-Content = str | SettingsError
+Content = str | ConfigError
 """The text of a configuration, or why there is none."""
 
 
 class ConfigSource(Protocol):
-    """Something that holds a configuration."""
+    """A file or object that holds a configuration."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         ...
 
     @property
     def about(self) -> ObjectRef | None:
-        """The object that Events about it concern; nothing if it is none."""
+        """The object for Events about it; None if it is no object."""
         ...
 
     def contents(self) -> AsyncGenerator[Content, None]:
-        """What it holds, and again whenever that may have changed, without end."""
+        """Its content now and after each possible change, without end."""
         ...
 
 
@@ -55,7 +55,7 @@ class FileSource:
         self._seconds = seconds
 
     def read(self) -> str:
-        """The text; SettingsError if it cannot be read."""
+        """The text; ConfigError if it cannot be read."""
         return text_of_file(self.name)
 
     async def contents(self) -> AsyncGenerator[Content, None]:
@@ -64,7 +64,7 @@ class FileSource:
         while True:
             await asyncio.sleep(self._seconds)
             now = self._stamp()
-            # One that is being written is left alone until it has come to rest.
+            # A file that is being written is left alone until it has not changed for a second.
             if now == last and now != read:
                 read = now
                 yield self._content()
@@ -73,11 +73,11 @@ class FileSource:
     def _content(self) -> Content:
         try:
             return self.read()
-        except SettingsError as error:
+        except ConfigError as error:
             return error
 
     def _stamp(self) -> tuple[int, ...] | None:
-        """What is different after a change, seen without reading."""
+        """What differs after a change, known without reading the file."""
         try:
             found = os.stat(self.name)
         except OSError:
@@ -86,7 +86,7 @@ class FileSource:
 
 
 class MapName(NamedTuple):
-    """A ConfigMap as `--config` names it; without a key it holds the configuration under one of the usual ones."""
+    """A ConfigMap as `--config` names it; without a key the configuration is under one of the usual keys."""
 
     namespace: str
     map: str
@@ -97,7 +97,7 @@ class MapName(NamedTuple):
 
 
 def map_name(text: str) -> MapName | None:
-    """The ConfigMap that `configmap:NAMESPACE/NAME[/KEY]` names; nothing if it names a file; ValueError."""
+    """The ConfigMap that `configmap:NAMESPACE/NAME[/KEY]` names; None if it names a file; ValueError."""
     if not text.startswith(PREFIX):
         return None
     parts = text.removeprefix(PREFIX).split("/")
@@ -122,7 +122,7 @@ class ConfigMapSource:
         return ObjectRef(self._named.namespace, self._named.map, self._uid, "ConfigMap")
 
     async def read(self) -> str:
-        """The text; SettingsError if there is none, KubeError if that cannot be found out."""
+        """The text; ConfigError if there is none, KubeError if the API server cannot tell."""
         try:
             body = await self._client.get(f"{self._resource.path}/{self._named.map}")
             return self._text(decode_object(body, ConfigMap))
@@ -149,7 +149,7 @@ class ConfigMapSource:
     def _content(self, found: ConfigMap) -> Content:
         try:
             return self._text(found)
-        except SettingsError as error:
+        except ConfigError as error:
             return error
 
     def _text(self, found: ConfigMap) -> str:
@@ -168,5 +168,5 @@ class ConfigMapSource:
     def _missing(self) -> str:
         return f"there is no ConfigMap {self._named.map} in namespace {self._named.namespace}"
 
-    def _wrong(self, message: str) -> SettingsError:
-        return SettingsError(self.name, [Note(None, message)], [])
+    def _wrong(self, message: str) -> ConfigError:
+        return ConfigError(self.name, [Note(None, message)], [])

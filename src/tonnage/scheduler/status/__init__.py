@@ -1,1 +1,1 @@
-"""The status of PodGroups and Queues, kept as it should be."""
+"""The status of PodGroups and Queues, kept up to date."""

@@ -1,16 +1,17 @@
-"""What the status of a PodGroup should say, in the words of Volcano, KAI and the coscheduling plugin.
+"""The desired status of a PodGroup, in the terms of Volcano, KAI and the coscheduling plugin.
 
-Nothing here does I/O. A field that should stay as it is comes out as it went in; so does a condition of which only the
-time would be another.
+Nothing here does I/O. A field that needs no change comes out as it went in; so does a condition of which only the time
+would change.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tonnage.cluster.jobs.group import LET_IN
-from tonnage.cluster.jobs.job import PIPELINED, PLACED, RUNNING, WAITING, Job
+from tonnage.cluster.jobs.job import Job, PodStatus
+from tonnage.framework.reasons import known_reason
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
-from tonnage.observability.events import shortened
+from tonnage.observability.messages import shortened
 
 Status = dict[str, Any]
 
@@ -20,42 +21,34 @@ NODE_POOL, DEFAULT_POOL = "kai.scheduler/node-pool", "default"
 NOT_ENOUGH_RESOURCES = "NotEnoughResources"
 READY = "tasks in gang are ready to be scheduled"
 POD_ERRORS = "PodSchedulingErrors"
-_VOLCANO_REASONS = {"NotEnoughPods": "NotEnoughTasks", "NotEnoughPodsOfRole": "NotEnoughPodsOfTask"}
-_KAI_REASONS = {
-    "NonPreemptibleOverQuota": "NonPreemptibleOverQuota",
-    "QueueOverLimit": "OverLimit",
-    "PreemptionDelayNotElapsed": "PreemptionDelayNotElapsed",
-    "QueueNotFound": "QueueDoesNotExist",
-}
-"""Reasons for which the peers have a word of their own."""
 _STAMPS = ("transitionID", "lastTransitionTime")
 _COMPLETED = "Completed"
 _ENDED = ("Finished", "Failed")
 
 
 class Why(NamedTuple):
-    """Why a group waits."""
+    """Why a group is pending."""
 
     reason: str
     message: str
     cycle: str
-    """The cycle that found it."""
+    """The cycle that found the reason."""
 
 
 class Members(NamedTuple):
-    """How many pods of a group there are, by how far they have come."""
+    """The number of a group's pods, by state."""
 
     pods: int
-    """All but those that failed."""
+    """All pods but the failed ones."""
     bound: int
-    """Those with a node that have not done their work."""
+    """Pods with a node that have not finished."""
     running: int
     succeeded: int
     failed: int
 
 
 def members_of(job: Job | None, failed: int) -> Members:
-    """The pods of a group; those that failed are no part of its job any more."""
+    """Count the pods of a group; failed pods are no part of its job any more."""
     if job is None:
         return Members(0, 0, 0, 0, failed)
     pods = [task.pod for task in job.tasks.values()]
@@ -67,7 +60,7 @@ def members_of(job: Job | None, failed: int) -> Members:
 def status_of(
     thing: PodGroup, phase: str, job: Job | None, failed: int, why: Why | None, cycle: str, now: str
 ) -> Status:
-    """The fields of a group's status; `phase` as it was decided, `cycle` and `now` for conditions that change."""
+    """The fields of a group's status; `phase` is the decided one, `cycle` and `now` are for conditions that change."""
     members = members_of(job, failed)
     if isinstance(thing, KaiPodGroup):
         return _kai(thing, job, why, now)
@@ -77,13 +70,13 @@ def status_of(
 
 
 def seen_status(thing: PodGroup) -> Status:
-    """What the status of a group says, of the fields that are written here."""
+    """The status of a group in the API server, as far as it is written here."""
     status = thing.status
     return {name: getattr(status, name) for name in status.__struct_fields__}
 
 
 def without_stamps(value: Any) -> Any:
-    """What a field says, without when and in which cycle that was found."""
+    """A field without the time and the cycle of its conditions."""
     if not isinstance(value, list):
         return value
     return [
@@ -102,7 +95,7 @@ def _volcano(
     waits = why if lacks else None
     conditions = _conditions(thing.status.conditions)
     if waits is not None:
-        reason = _VOLCANO_REASONS.get(waits.reason, NOT_ENOUGH_RESOURCES)
+        reason = known_reason(waits.reason).volcano or NOT_ENOUGH_RESOURCES
         conditions = _only(conditions, UNSCHEDULABLE, reason, waits.message, waits.cycle, now)
     elif job is not None and not lacks:
         conditions = _only(conditions, SCHEDULED, READY, "", cycle, now)
@@ -117,7 +110,7 @@ def _volcano(
 
 
 def volcano_phase(minimum: int, phase: str, members: Members, is_unschedulable: bool) -> str:
-    """Volcano's rule."""
+    """The phase by Volcano's rule."""
     if members.running and is_unschedulable:
         return "Unknown"
     completed = members.succeeded + members.failed
@@ -125,13 +118,13 @@ def volcano_phase(minimum: int, phase: str, members: Members, is_unschedulable: 
     if scheduled and scheduled >= minimum:
         return _COMPLETED if scheduled == completed else "Running"
     if phase == _COMPLETED and not members.pods:
-        # Its pods were cleaned up. Volcano would begin again.
+        # Its pods were cleaned up; Volcano would set it to Pending again.
         return phase
     return phase if phase == LET_IN else "Pending"
 
 
 def _only(conditions: list[Any], kind: str, reason: str, message: str, cycle: str, now: str) -> list[Any]:
-    """The conditions with one of the two kinds that are ours; whoever asks only for the kind is not misled."""
+    """The conditions with exactly one of our two types, so that a reader who looks only at the type is not misled."""
     ours = {"type": kind, "status": "True", "reason": reason}
     if message:
         ours["message"] = shortened(message)
@@ -147,20 +140,20 @@ def _only(conditions: list[Any], kind: str, reason: str, message: str, cycle: st
 
 
 def _kai(thing: KaiPodGroup, job: Job | None, why: Why | None, now: str) -> Status:
-    """One condition for each node pool, the latest last; it goes when nobody waits or is on the way any more.
+    """One condition per node pool, the latest last, removed when no pod of the group is pending or being bound.
 
-    A group of which some pods have places is not spoken of.
+    The condition of a group of which some pods have places stays as it is.
     """
     given = thing.status.schedulingConditions
     conditions, pool = _conditions(given), thing.labels.get(NODE_POOL) or DEFAULT_POOL
     others = [one for one in conditions if _named(one, "nodePool") != pool]
     if job is None:
         found = conditions
-    elif job.count(WAITING):
-        holds = job.count(RUNNING, PLACED, PIPELINED)
+    elif job.count(PodStatus.WAITING):
+        holds = job.count(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED)
         found = conditions if holds or why is None else [*others, _on_node_pool(conditions, pool, why, now)]
     else:
-        found = conditions if job.count(PLACED, PIPELINED) else others
+        found = conditions if job.count(PodStatus.PLACED, PodStatus.PIPELINED) else others
     return {"schedulingConditions": found} if found or given else {}
 
 
@@ -171,7 +164,7 @@ def _on_node_pool(conditions: list[Any], pool: str, why: Why, now: str) -> dict[
         "nodePool": pool,
         "reason": UNSCHEDULABLE,
         "message": message,
-        "reasons": [{"reason": _KAI_REASONS.get(why.reason, POD_ERRORS), "message": message}],
+        "reasons": [{"reason": known_reason(why.reason).kai or POD_ERRORS, "message": message}],
         "status": "True",
     }
     if conditions and without_stamps(conditions[-1:]) == [ours]:
@@ -185,7 +178,7 @@ def _on_node_pool(conditions: list[Any], pool: str, why: Why, now: str) -> dict[
 
 
 def _coscheduling(thing: CoschedulingPodGroup, members: Members) -> Status:
-    """Up to Running; that a group has ended is its controller's to say."""
+    """The phase up to Running; its controller sets the end of a group."""
     said = thing.status.phase or ""
     minimum, scheduled = thing.spec.minMember, members.bound + members.succeeded + members.failed
     if said in _ENDED:
@@ -205,7 +198,7 @@ def _coscheduling(thing: CoschedulingPodGroup, members: Members) -> Status:
 
 
 def _conditions(given: Any) -> list[Any]:
-    """What is there, as a list; what is none was not written by a scheduler."""
+    """The conditions that are there; anything but a list of objects was not written by a scheduler."""
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 

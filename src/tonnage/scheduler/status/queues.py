@@ -1,7 +1,7 @@
-"""Keeps the status of Queues as it should be: what their pods hold and ask for, those of queues below included.
+"""QueueStatuses: keeps the status of Queues up to date: what the pods of a queue and its children hold and request.
 
-Pods are counted at most every few seconds, and only after something changed, in slices that keep nobody waiting. The
-same numbers are not written twice, so that a controller that knows better has the last word.
+Pods are counted at most every 5 seconds, only after a change, and in slices between which other tasks run. The same
+numbers are not written twice, so a controller that knows better has the last word.
 """
 
 import asyncio
@@ -15,66 +15,63 @@ from tonnage.cluster.jobs.group import link_of, queue_named
 from tonnage.cluster.jobs.queue import GPU
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
-from tonnage.kube.informer import PODS as POD_KIND
-from tonnage.kube.informer import FollowedKind
-from tonnage.kube.kinds import KAI_QUEUES, VOLCANO_GROUPS, VOLCANO_QUEUES
+from tonnage.kube.informer import ClusterInformer
+from tonnage.kube.kinds import KAI_QUEUES, POD_GROUPS, QUEUES, VOLCANO_QUEUES, WatchedKind
+from tonnage.kube.kinds import PODS as POD_KIND
 from tonnage.kube.resource import Change, Resource
-from tonnage.model.group import KaiQueue, VolcanoQueue
+from tonnage.model.group import QueueObject
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
 from tonnage.model.resources import CPU, PODS
-from tonnage.plugins.helpers.queuecounts import Counts
+from tonnage.plugins.queues.queuecounts import QueueCounts
 from tonnage.scheduler.status.writer import StatusWriter
 
 log = logging.getLogger(__name__)
 
 EVERY = 5.0
-"""Seconds between two countings at least."""
+"""The shortest time between two counts, in seconds."""
 SETTLING = 0.5
 SLICE = 256
-"""Pods counted in one go."""
+"""Pods that are counted in one go."""
 KAI_GPU = "nvidia.com/gpu"
-"""What KAI calls GPUs of whichever kind."""
-
-_COUNTED = {kind.resource.kind for kind in (POD_KIND, VOLCANO_GROUPS, VOLCANO_QUEUES)}
-"""Kinds of all schedulers that say who holds what in which queue."""
+"""KAI's name for GPUs of every vendor."""
 
 Amounts = Counter[str]
 Fields = dict[str, dict[str, str]]
 
 
 class QueueHolding(NamedTuple):
-    """What the pods of a queue come to, by resource."""
+    """What the pods of a queue hold and request, by resource."""
 
     allocated: Amounts
     fixed: Amounts
-    """The part of it that jobs hold which must not be stopped."""
+    """The part of `allocated` that non-preemptible jobs hold."""
     requested: Amounts
-    """What they hold and wait for."""
+    """What the pods hold, and what pending pods request."""
 
 
 class QueueStatuses:
-    """Writes while `run` runs."""
+    """Writes statuses while `run` runs."""
 
     def __init__(self, client: Client, cluster: Cluster, led: asyncio.Event, every: float = EVERY) -> None:
         self._cluster = cluster
         self._led = led
         self._every = every
         self._writer = StatusWriter(client)
-        self._things: dict[str, dict[str, VolcanoQueue | KaiQueue]] = {
-            kind.resource.path: {} for kind in (VOLCANO_QUEUES, KAI_QUEUES)
-        }
-        self._said: dict[tuple[str, str, str | None], Fields] = {}
+        self._objects: dict[str, dict[str, QueueObject]] = {kind.resource.path: {} for kind in QUEUES}
+        self._written: dict[tuple[str, str, str | None], Fields] = {}
         """What was written last, by kind, name and UID."""
         self._known: dict[tuple[str, str], object] = {}
-        """What was last heard of everything that counts, by kind and name."""
+        """The relevant part of each object that the watch showed last, by kind and name."""
         self._changed = asyncio.Event()
 
-    def seen(self, kind: FollowedKind, changes: Sequence[Change]) -> None:
+    def listen(self, informer: ClusterInformer) -> None:
+        """See every change of objects that say who holds what in which queue."""
+        informer.add_listener((POD_KIND, *POD_GROUPS, *QUEUES), self.seen)
+
+    def seen(self, kind: WatchedKind, changes: Sequence[Change]) -> None:
         """Take over what the API server shows, and note whether queues may hold something else now."""
-        if kind.resource.kind not in _COUNTED:
-            return
-        things = self._things.get(kind.resource.path)
+        things = self._objects.get(kind.resource.path)
         for change in changes:
             key = kind.resource.path, change.key
             if change.is_gone:
@@ -82,7 +79,7 @@ class QueueStatuses:
                 if things is not None:
                     things.pop(change.key, None)
             elif change.object is not None:
-                counts = _what_counts(change.object)
+                counts = _relevant(change.object)
                 is_news = self._known.get(key) != counts
                 self._known[key] = counts
                 if things is not None:
@@ -92,54 +89,54 @@ class QueueStatuses:
             if is_news:
                 self._changed.set()
 
-    def forget_said(self) -> None:
-        """Another one writes from now on or until now, so that nobody knows what was written last."""
-        self._said.clear()
+    def forget_written(self) -> None:
+        """Forget what was written last: another replica writes from now on, or did until now."""
+        self._written.clear()
         self._changed.set()
 
     async def run(self) -> None:
-        """Count and write what differs whenever this process leads, until cancelled."""
+        """Count and write fields that differ while this process leads, until cancelled."""
         while True:
             await self._changed.wait()
             await self._led.wait()
             await asyncio.sleep(SETTLING)
             self._changed.clear()
-            if any(self._things.values()):
+            if any(self._objects.values()):
                 try:
                     await self._bring_up_to_date()
                 except Exception:
-                    # A mistake of ours about queues must not end everything else.
+                    # A bug here must not end the scheduler.
                     log.exception("the status of queues could not be written")
             await asyncio.sleep(self._every - SETTLING)
 
     async def _bring_up_to_date(self) -> None:
         for kind, fields_of in ((VOLCANO_QUEUES, self._volcano), (KAI_QUEUES, self._kai)):
-            things = self._things[kind.resource.path]
+            things = self._objects[kind.resource.path]
             if things:
                 held = await self._count(by_kai=kind is KAI_QUEUES)
                 for name, thing in list(things.items()):
                     await self._write(kind.resource, name, thing, fields_of(held.get(name)))
         known = {
-            (path, name, one.metadata.uid) for path, things in self._things.items() for name, one in things.items()
+            (path, name, one.metadata.uid) for path, things in self._objects.items() for name, one in things.items()
         }
-        self._said = {key: fields for key, fields in self._said.items() if key in known}
+        self._written = {key: fields for key, fields in self._written.items() if key in known}
 
-    async def _write(self, resource: Resource, name: str, thing: VolcanoQueue | KaiQueue, wanted: Fields) -> None:
+    async def _write(self, resource: Resource, name: str, thing: QueueObject, wanted: Fields) -> None:
         key = resource.path, name, thing.metadata.uid
         seen = {field: getattr(thing.status, field) or {} for field in wanted}
-        if self._said.get(key, seen) == wanted or seen == wanted:
-            self._said[key] = wanted
+        if self._written.get(key, seen) == wanted or seen == wanted:
+            self._written[key] = wanted
             return
         fields = {field: _difference(seen[field], amounts) for field, amounts in wanted.items()}
-        self._said[key] = wanted
+        self._written[key] = wanted
         if await self._writer.status(resource, name, thing.metadata.uid, fields) is not None:
-            self._said.pop(key, None)
+            self._written.pop(key, None)
             self._changed.set()
 
     # -- counting
 
     async def _count(self, by_kai: bool) -> Mapping[str, QueueHolding]:
-        """What each queue holds, with what those below it hold."""
+        """What each queue and its children hold."""
         cluster = self._cluster
         of_task: Callable[[Task], Mapping[str, int]] = _kai_amounts(cluster) if by_kai else _plain_amounts
         own: dict[str, QueueHolding] = {}
@@ -187,8 +184,8 @@ class QueueStatuses:
         }
 
 
-def _what_counts(thing: Any) -> object:
-    """What of a pod, group or queue decides how much queues hold: no signs of life, no status."""
+def _relevant(thing: Any) -> object:
+    """The part of a pod, group or queue that decides how much queues hold, without status."""
     if isinstance(thing, Pod):
         return thing.metadata.uid, thing.node, thing.is_over, thing.is_leaving, queue_named(thing), link_of(thing)
     return thing.spec
@@ -204,7 +201,7 @@ def _plain_amounts(task: Task) -> Mapping[str, int]:
 
 def _kai_amounts(cluster: Cluster) -> Callable[[Task], Mapping[str, int]]:
     """GPUs in thousandths of a card, parts of cards included, processors and memory."""
-    counts = Counts(cluster, by_kai=True)
+    counts = QueueCounts(cluster, by_kai=True)
     names = [KAI_GPU if dimension.name == GPU else dimension.name for dimension in counts.dimensions]
     return lambda task: dict(zip(names, counts.of_task(task), strict=True))
 
@@ -215,7 +212,7 @@ def _plus(sums: Amounts, amounts: Mapping[str, int]) -> None:
 
 
 def _shown(amounts: Amounts, in_thousandths: Sequence[str]) -> dict[str, str]:
-    """Amounts as quantities; those of 0 are left out."""
+    """Amounts as quantities, without zeros."""
     return {
         name: format_milli(amount) if name in in_thousandths else str(amount)
         for name, amount in sorted(amounts.items())
@@ -224,6 +221,6 @@ def _shown(amounts: Amounts, in_thousandths: Sequence[str]) -> dict[str, str]:
 
 
 def _difference(seen: Any, wanted: dict[str, str]) -> dict[str, str | None]:
-    """What makes the one of the other where maps are merged: names that are not wanted any more are taken off."""
+    """The merge patch from one map to the other: names that are not wanted any more become null."""
     gone: Iterable[str] = seen.keys() - wanted.keys() if isinstance(seen, dict) else ()
     return {**dict.fromkeys(gone, None), **wanted}

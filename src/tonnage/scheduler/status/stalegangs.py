@@ -1,26 +1,23 @@
-"""Since when gangs have lacked pods, kept on their PodGroups: so they are stopped in time, also after a restart."""
+"""StaleGangs: the annotation on each PodGroup since when its gang lacks pods, so that a restart does not reset it."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.grouptimes import STALE_SINCE
+from tonnage.cluster.jobs.group import STALE_SINCE
 from tonnage.framework.decision import StaleGang
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
-from tonnage.kube.kinds import COSCHEDULING_GROUPS, KAI_GROUPS, VOLCANO_GROUPS
+from tonnage.kube.kinds import POD_GROUPS
 from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.model.timestamp import known_timestamp
 
 log = logging.getLogger(__name__)
 
-_KINDS = (VOLCANO_GROUPS, KAI_GROUPS, COSCHEDULING_GROUPS)
-"""In the order in which they count where several have a group of one name."""
-
 
 class StaleGangs:
-    """Writes annotations while `run` runs, and calls `wake` when the time of a gang has come."""
+    """Writes annotations while `run` runs, and calls `wake` when a gang's grace period ends."""
 
     def __init__(self, client: Client, cluster: Cluster, wake: Callable[[], None], fence: Fence = always) -> None:
         self._client = client
@@ -28,12 +25,12 @@ class StaleGangs:
         self._wake = wake
         self._fence = fence
         self._wanted: dict[str, str | None] = {}
-        """What is to be written on groups: since when, or that they lack nothing."""
+        """Annotations to write, by group: since when it lacks pods, or None to remove the annotation."""
         self._filled = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
 
-    def tell(self, stale: Sequence[StaleGang] | None, now: float) -> None:
-        """These gangs lack pods, and no others; nothing is known if nobody looks for them."""
+    def update(self, stale: Sequence[StaleGang] | None, now: float) -> None:
+        """Take over which gangs lack pods; None if no plugin looks for stale gangs."""
         if stale is None:
             return
         groups = self._cluster.groups.groups
@@ -57,7 +54,7 @@ class StaleGangs:
             self._alarm = asyncio.get_running_loop().call_later(min(waits) + 0.01, self._wake)
 
     async def run(self) -> None:
-        """Write what is told, until cancelled."""
+        """Write annotations until cancelled."""
         while True:
             await self._filled.wait()
             self._filled.clear()
@@ -65,13 +62,13 @@ class StaleGangs:
                 left, least = self._fence()
                 if left >= least:
                     await self._write(job, since, min(left, 10.0))
-                # What was not written is told again by the next cycle.
+                # The next cycle queues again what was not written.
                 if self._wanted.get(job) == since:
                     del self._wanted[job]
 
     async def _write(self, job: str, since: str | None, seconds: float) -> None:
         groups = self._cluster.groups
-        kind = next((kind for kind in _KINDS if job in groups.given(kind.resource.type)), None)
+        kind = next((kind for kind in POD_GROUPS if job in groups.given(kind.resource.type)), None)
         if kind is None:
             return
         body = {"metadata": {"annotations": {STALE_SINCE: since}}}

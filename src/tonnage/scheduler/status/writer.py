@@ -1,4 +1,4 @@
-"""Writes into the status of custom objects: what can go wrong with that is settled here."""
+"""StatusWriter: writes to the status of custom objects, with or without a status subresource."""
 
 import logging
 from typing import Any
@@ -11,23 +11,23 @@ log = logging.getLogger(__name__)
 
 NOT_FOUND, CONFLICT, OVERLOADED = 404, 409, 429
 REFUSED_PAUSE, FAILED_PAUSE = 60.0, 1.0
-"""Seconds until a write is tried again that was refused, or that came to nothing."""
+"""Seconds until a write is repeated that was refused, or that failed otherwise."""
 _SECONDS = 10.0
 
 
 class StatusWriter:
-    """Merges fields into objects; never fails, but says how long to wait if it is worth trying again."""
+    """Merges fields into objects; a failure is no exception but a pause after which to try again."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._without_status: set[str] = set()
-        """Paths of resources whose definition has no status of its own: it is a part of the object like any other."""
-        self._complained: set[tuple[str, int]] = set()
-        """What was logged, by resource and kind of refusal."""
+        """Paths of resources whose definition has no status subresource: their status is a plain field."""
+        self._logged: set[tuple[str, int]] = set()
+        """Failures that were logged, by resource and HTTP status."""
         self.written = 0
 
     async def status(self, resource: Resource, key: str, uid: str | None, fields: dict[str, Any]) -> float | None:
-        """Write fields of a status; the seconds until it is worth trying again, nothing if it is done or in vain."""
+        """Write fields of a status; the seconds until to try again, None if it is written or the object is gone."""
         body = {"metadata": {"uid": uid}, "status": fields}
         path = resource.path_of(key)
         if resource.path in self._without_status:
@@ -40,7 +40,7 @@ class StatusWriter:
                 return self._failed(resource, path, error)
         except KubeError as error:
             return self._failed(resource, path, error)
-        # Either the object is gone, or it has no status apart.
+        # Either the object is gone, or it has no status subresource.
         return await self._patch(resource, path, body, is_first=True)
 
     async def _patch(self, resource: Resource, path: str, body: dict[str, Any], is_first: bool = False) -> float | None:
@@ -59,10 +59,10 @@ class StatusWriter:
     def _failed(self, resource: Resource, path: str, error: KubeError) -> float | None:
         status = error.status if isinstance(error, StatusError) else 0
         if status in (NOT_FOUND, CONFLICT):
-            # It is gone, or another one of that name is there: the watch will show it.
+            # The object is gone, or another one has its name: the watch will show it.
             return None
         is_definite = isinstance(error, StatusError) and error.is_definite and status != OVERLOADED
-        if (resource.path, status) not in self._complained:
-            self._complained.add((resource.path, status))
+        if (resource.path, status) not in self._logged:
+            self._logged.add((resource.path, status))
             log.warning("%s: its status cannot be written, which is said once: %s", path, error)
         return REFUSED_PAUSE if is_definite else FAILED_PAUSE

@@ -1,1 +1,1 @@
-"""Many runs: their results, their cache, and the upper bound."""
+"""Studies of many runs: sweep, cache, results and the upper bound."""

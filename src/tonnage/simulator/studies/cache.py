@@ -1,4 +1,4 @@
-"""Runs that were made before, in a folder: one file per run, named after everything that its result depends on."""
+"""The cache of runs in a folder: one file per run, named by a hash of everything that the result depends on."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tonnage.simulator.run import Run
 
 
 class Cache:
-    """A folder of runs; an entry that cannot be read is told about and counts as missing."""
+    """A folder of runs; an unreadable entry is reported and counts as missing."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
         self._folder = folder
@@ -21,7 +21,7 @@ class Cache:
         folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, key: str) -> Run | None:
-        """The run of a key, if it was kept."""
+        """The cached run of a key."""
         path = self._path(key)
         try:
             return decode(path.read_bytes(), Run)
@@ -32,7 +32,7 @@ class Cache:
             return None
 
     def keep(self, key: str, run: Run) -> None:
-        """Keep a run; a reader sees the whole file or none."""
+        """Store a run atomically."""
         with NamedTemporaryFile(dir=self._folder, suffix=".part", delete=False) as file:
             file.write(encode(run))
         os.replace(file.name, self._path(key))
@@ -42,14 +42,14 @@ class Cache:
 
 
 def default_folder() -> Path:
-    """Where runs are kept unless another folder is given."""
+    """The default folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "tonnage" / "simulate"
 
 
 @cache
 def code_digest() -> str:
-    """A name for the code that runs: what was computed by other code may differ."""
+    """The hash of the running code, because other code may compute other results."""
     digest = sha256()
     root = Path(tonnage.__file__).parent
     for path in sorted(root.rglob("*.py")):

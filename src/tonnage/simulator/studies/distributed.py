@@ -1,6 +1,6 @@
-"""Running the tasks of a study on a Dask cluster instead of on this machine's processes.
+"""Runs of a study on a Dask cluster instead of local processes.
 
-Tasks are pure: when a worker dies, Dask runs what it had elsewhere, and the results are the same.
+Tasks are pure: if a worker dies, Dask reruns its tasks elsewhere, with the same results.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 PATIENCE = 10.0
-"""Seconds to wait for a scheduler to answer."""
+"""The timeout for the Dask scheduler to answer, in seconds."""
 
 
 class DaskError(Exception):
-    """The Dask cluster cannot be used, or lost a task."""
+    """The Dask cluster is unusable, or lost a task."""
 
 
 def run_on_dask(
@@ -28,17 +28,17 @@ def run_on_dask(
     arguments: Sequence[Argument],
     done: Callable[[int, Result], None],
 ) -> list[Result]:
-    """The function of what is shared and each argument, in their order; `done` is told of each as it comes.
+    """Apply a function to the shared value and each argument; `done` receives each result as it comes.
 
-    What is shared is sent once and is the same object for all tasks of a worker. The function must be importable on
-    the workers. What it raises is raised here, and the other tasks are given up.
+    The shared value is sent once and is the same object for all tasks of a worker. The function must be importable on
+    the workers. Its exceptions are raised here, and the other tasks are cancelled.
     """
     with _connected(address) as client:
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
-        # As a task of its own, what is shared is made again if all workers that had it die. Tasks are told apart by
-        # more than their arguments, so that equal ones are not one.
+        # As a task of its own, the shared value is recomputed if all workers that held it die. Tasks are impure to
+        # Dask, so that it does not merge tasks with equal arguments.
         sent = client.submit(_itself, shared, pure=False)
         futures = [client.submit(function, sent, argument, pure=False) for argument in arguments]
         numbers = {future.key: number for number, future in enumerate(futures)}

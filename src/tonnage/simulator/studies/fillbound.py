@@ -1,4 +1,4 @@
-"""The upper bound of a fill: of the pods that have arrived, how much no policy can allocate more than."""
+"""The upper bound of a fill: the most that any policy can allocate to the pods that have arrived."""
 
 import random
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from tonnage.simulator.scene import Scene, Shape
 from tonnage.simulator.studies.bound import EqualNodes, EqualPods, gpu_bound
 
 STEP = 10
-"""Percent of arrived demand between two checkpoints that have a bound."""
+"""Percent of arrived demand between checkpoints with a bound."""
 _MEBIBYTE = 2**20
 
 
 def fill_bound(scene: Scene, seeds: Sequence[int], demand: int) -> dict[str, float]:
     """Percent of all GPUs at every tenth checkpoint and the last, as the mean over seeds.
 
-    There is none if the cluster does not start empty.
+    Empty if the cluster does not start empty.
     """
     if scene.start.pods:
         return {}

@@ -1,9 +1,9 @@
-"""What came of a simulation, for people and programs: per policy, each measure at every checkpoint over all seeds."""
+"""The results of a simulation: per policy, each measure at every checkpoint over all seeds."""
 
 import msgspec
 
 Checkpoint = str
-"""Where on the axis something was measured: percent of arrived demand, or virtual seconds, as text."""
+"""The position of a measurement: percent of arrived demand, or virtual seconds, as text."""
 
 
 class SeedSpread(msgspec.Struct, frozen=True):
@@ -17,7 +17,7 @@ Curve = dict[Checkpoint, SeedSpread]
 
 
 class NodeFrame(msgspec.Struct, frozen=True):
-    """A node at one moment: how much of each card is in use, from 0 to 1."""
+    """A node at one moment: the used part of each card, from 0 to 1."""
 
     name: str
     model: str
@@ -33,20 +33,20 @@ class ClusterFrame(msgspec.Struct, frozen=True):
 
 
 class PolicyResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one policy made of the workload; percentages are of the whole cluster unless their name says otherwise."""
+    """The result of one policy; percentages are of the whole cluster unless their name says otherwise."""
 
     gpu_allocated: Curve
     fragmentation_of_all: Curve = {}
     fragmentation_of_free: Curve = {}
     pods_failed: Curve = {}
-    """Pods that were dropped so far."""
+    """Pods dropped so far."""
     pods_waiting: Curve = {}
     nodes_free: Curve = {}
-    """Nodes with cards of which none is in use."""
+    """Nodes whose cards are all idle."""
     gpus_free: Curve = {}
-    """Cards of which nothing is in use."""
+    """Idle cards."""
     cpu_stranded: Curve = {}
-    """Processors on nodes whose cards are full, in percent of all."""
+    """Free CPU on nodes whose cards are full, in percent of all CPU."""
     failures: dict[str, SeedSpread] = {}
     """Pods that failed or still wait at the end, by reason."""
     waiting_time: dict[str, SeedSpread] = {}
@@ -63,13 +63,13 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: str
     """fill or replay."""
     workload: str
-    """What was simulated, in a few words."""
+    """The scene in a few words."""
     command: str
-    """What to type to get the same again."""
+    """The command that reproduces the results."""
     versions: dict[str, str]
     seeds: list[int]
     nodes: int
     gpus: int
     pods: int
     bound: dict[Checkpoint, float] = {}
-    """Percent of GPUs that no policy can allocate more than."""
+    """Percent of GPUs, the upper bound of any policy."""

@@ -1,4 +1,4 @@
-"""From runs to results: per policy, each measure at every checkpoint as the mean over seeds, and how they spread."""
+"""The summary of runs: per policy, the mean and spread over seeds of each measure at every checkpoint."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _DIGITS = 4
 
 
 def versions() -> dict[str, str]:
-    """What the figures were made with."""
+    """The versions that produced the figures."""
     return {"tonnage": tonnage.__version__, "python": python_version(), "numpy": np.__version__}
 
 
@@ -28,7 +28,7 @@ def results_of(
     seeds: Sequence[int],
     bound: dict[str, float],
 ) -> Results:
-    """Runs by policy, one for each seed, in the form for people and programs."""
+    """The results of runs, given by policy with one run per seed."""
     first = next(iter(runs.values()))[0]
     return Results(
         policies={name: policy_result(made) for name, made in runs.items()},
@@ -45,7 +45,7 @@ def results_of(
 
 
 def policy_result(runs: Sequence[Run]) -> PolicyResult:
-    """What one policy made of it over all seeds."""
+    """The result of one policy over all seeds."""
     curves: dict[str, Any] = {name: _curve(runs, name) for name in runs[0].curves}
     return PolicyResult(
         **curves,
@@ -62,7 +62,7 @@ def _curve(runs: Sequence[Run], name: str) -> Curve:
 
 
 def _by_name(found: Sequence[Mapping[str, float]], missing: float | None = None) -> dict[str, SeedSpread]:
-    """Figures by name; one that a run lacks is left out of the mean, or counts as what is given."""
+    """Figures by name; a run that lacks one is left out of the mean, or counts as `missing`."""
     names = dict.fromkeys(name for figures in found for name in figures)
     result = {}
     for name in names:
@@ -72,7 +72,7 @@ def _by_name(found: Sequence[Mapping[str, float]], missing: float | None = None)
 
 
 def spread(values: Iterable[float]) -> SeedSpread:
-    """Mean and standard deviation of a sample."""
+    """The mean and standard deviation of a sample."""
     known = list(values)
     deviation = statistics.stdev(known) if len(known) > 1 else 0.0
     return SeedSpread(round(statistics.fmean(known), _DIGITS), round(deviation, _DIGITS))

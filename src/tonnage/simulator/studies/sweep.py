@@ -1,6 +1,6 @@
-"""Many runs: policies × sources × seeds, over processes of this machine, each run kept as soon as it is made.
+"""The sweep: runs of policies × sources × seeds over local processes, each cached as soon as it is done.
 
-A job is plain data and its result depends on nothing else, so that it may run anywhere and be looked up by its key.
+A job is plain data and its result depends on nothing else, so it may run anywhere and is cached by its key.
 """
 
 import signal
@@ -26,26 +26,26 @@ FILL, REPLAY = "fill", "replay"
 MODES = (FILL, REPLAY)
 
 
-class Manner(msgspec.Struct, frozen=True):
-    """How a source is run."""
+class RunOptions(msgspec.Struct, frozen=True):
+    """The options of a run."""
 
     mode: str = FILL
     demand: int = 130
-    """Percent of all GPUs that pods ask for in the end, when filling."""
+    """In a fill, the final demand in percent of all GPUs."""
     keep: bool = False
-    """Whether pods wait that do not fit, when filling."""
+    """In a fill, whether pods that do not fit wait."""
     picture: int = 100
-    """At which percent of arrived demand, or of the time, the cluster is shown."""
+    """The percent of arrived demand, or of the time, at which the picture of the cluster is taken."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True):
-    """One run that is to be made."""
+    """One run to be made."""
 
     source: int
-    """The number of the source."""
+    """The index of the source."""
     policy: Policy
     seed: int
-    manner: Manner
+    options: RunOptions
 
 
 class Sweep:
@@ -59,10 +59,10 @@ class Sweep:
         self._cache = cache
         self._processes = processes
         self._dask = dask
-        """The address of a Dask cluster that runs jobs instead of processes here."""
+        """The address of a Dask cluster that runs the jobs instead of local processes."""
 
     def run(self, jobs: Sequence[PlannedRun], progress: Callable[[int], None] = lambda done: None) -> list[Run]:
-        """The runs of all jobs, in their order; `progress` is told how many more are done."""
+        """The runs of all jobs, in order; `progress` receives the number of newly finished ones."""
         keys = [self._key(job) for job in jobs]
         found: dict[int, Run] = {}
         for number, key in enumerate(keys):
@@ -87,7 +87,7 @@ class Sweep:
         return [found[number] for number in range(len(jobs))]
 
     def _key(self, job: PlannedRun) -> str:
-        """A name for everything that the result depends on."""
+        """The hash of everything that the result depends on."""
         files = [sha256(Path(path).read_bytes()).hexdigest() for path in job.policy.plugin_files]
         content = [
             code_digest(),
@@ -96,12 +96,12 @@ class Sweep:
             job.policy.text,
             files,
             job.seed,
-            job.manner,
+            job.options,
         ]
         return sha256(encode(content)).hexdigest()
 
     def _runs(self, jobs: Sequence[PlannedRun]) -> Iterator[tuple[int, Run]]:
-        """The jobs' places and runs, as they are made."""
+        """The jobs' indexes and runs, as they finish."""
         if self._processes <= 1 or len(jobs) <= 1:
             for number, job in enumerate(jobs):
                 yield number, make_run(self._sources[job.source], job)
@@ -113,23 +113,23 @@ class Sweep:
                 for future in as_completed(numbers):
                     yield numbers[future], future.result()
             finally:
-                # After a failure or an interruption nothing more is begun; what was made is kept.
+                # After a failure or an interruption no further job starts; finished runs stay cached.
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
 def make_run(source: SceneSource, job: PlannedRun) -> Run:
     """Run a job."""
-    scene, manner = _scene(source), job.manner
-    if manner.mode == REPLAY:
-        return replay(scene, job.policy, job.seed, manner.picture)
-    return fill(scene, job.policy, job.seed, manner.demand, manner.keep, manner.picture)
+    scene, options = _scene(source), job.options
+    if options.mode == REPLAY:
+        return replay(scene, job.policy, job.seed, options.picture)
+    return fill(scene, job.policy, job.seed, options.demand, options.keep, options.picture)
 
 
 _scenes: dict[int, tuple[SceneSource, Scene]] = {}
 
 
 def _scene(source: SceneSource) -> Scene:
-    """The scene of a source, made once while the source is in use."""
+    """The scene of a source, built once while the source is in use."""
     known = _scenes.get(id(source))
     if known is None or known[0] is not source:
         known = _scenes[id(source)] = source, source.scene()
@@ -140,10 +140,10 @@ _received: Sequence[SceneSource] = ()
 
 
 def _receive(sources: Sequence[SceneSource]) -> None:
-    """What a process is told when it starts, so that sources are sent once."""
+    """Initialize a worker process, so that sources are sent once."""
     global _received
     _received = sources
-    # Ctrl-C reaches every process of the terminal; here it ends the work without words.
+    # Ctrl-C reaches every process of the terminal; a worker ends silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

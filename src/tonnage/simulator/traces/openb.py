@@ -1,7 +1,7 @@
 """The openb trace: a list of nodes and a list of pods as comma-separated values.
 
-A card has 1000 units of memory, so that a thousandth of a GPU is one of them. A pod's models are exact names. The two
-sets of columns differ in whether pods have models and times.
+A card has 1000 units of memory, so that a unit is a thousandth of a GPU. A pod's models are exact names. The two column
+layouts differ in whether pods have models and times.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +24,9 @@ from tonnage.simulator.scene import Entry, Scene, Shape, in_time, popularity, sh
 from tonnage.simulator.traces.table import CsvLine, CsvTable
 
 WHOLE = 1000
-"""Thousandths of a card, which are its memory and its places for pods."""
+"""Thousandths of a card: its memory and its slots."""
 _PLACES = 100_000
-"""Pods that a node takes at most: more than can be."""
+"""The pod limit of a node, larger than ever needed."""
 _NODES = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _PODS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _MOST_CARDS = 64
@@ -43,7 +43,7 @@ class NodeLine(NamedTuple):
 
 
 class PodLine(NamedTuple):
-    """A pod as a trace describes it, with where it stands."""
+    """A pod as a trace describes it, with its position in the file."""
 
     name: str
     cpu: int
@@ -66,7 +66,7 @@ class Trace(NamedTuple):
 
 
 def read_trace(nodes: str, pods: str) -> Trace:
-    """Both files; TextError with the place of what is wrong."""
+    """The trace in both files; TextError with the position of what is wrong."""
     return Trace(pods, read_nodes(nodes), read_pods(pods))
 
 
@@ -120,7 +120,7 @@ def _pod(line: CsvLine) -> PodLine:
 
 
 def _times(line: CsvLine) -> tuple[float | None, float | None]:
-    """When a pod came and for how long it ran: from its start if that is known, else from when it came."""
+    """When a pod arrived and how long it ran, from its start if that is known."""
     created, deleted, started = line.time("creation_time"), line.time("deletion_time"), line.time("scheduled_time")
     if created is None or deleted is None:
         return None, None
@@ -133,7 +133,7 @@ def _times(line: CsvLine) -> tuple[float | None, float | None]:
 
 
 def unplaceable(trace: Trace) -> Iterator[str]:
-    """A sentence with its place for every pod that no node can ever take; such pods count as failed all the same."""
+    """A message with its position for every pod that fits on no node; such pods count as failed."""
     known = {node.model for node in trace.nodes if node.gpus}
     sizes = {(node.cpu, node.memory, node.gpus, node.model): node for node in trace.nodes}.values()
     for pod in trace.pods:
@@ -156,7 +156,7 @@ def _can_take(node: NodeLine, pod: PodLine) -> bool:
 
 
 def scene_of(trace: Trace) -> Scene:
-    """A trace as what is simulated; virtual time begins with its first pod."""
+    """The scene of a trace; virtual time begins with its first pod."""
     entries, shapes = [], _Shapes({node.model for node in trace.nodes if node.gpus})
     times = [pod.created for pod in trace.pods if pod.created is not None]
     begin = min(times, default=0.0)
@@ -183,7 +183,7 @@ def _node(node: NodeLine) -> Node:
 
 
 class _Shapes:
-    """What pods ask for, each made once."""
+    """Shapes of pods, each built once."""
 
     def __init__(self, models: Iterable[str]) -> None:
         self._models = sorted(models)
@@ -204,10 +204,10 @@ class _Shapes:
 
 
 def model_annotations(wanted: Sequence[str], known: Sequence[str]) -> dict[str, str]:
-    """How a pod asks for cards of exactly these models.
+    """The annotations that ask for cards of exactly these models.
 
-    The annotation for it takes any card whose name has one of the words in it; so models are refused whose names only
-    contain one that is wanted. Without a single known model among them the pod finds no card.
+    The annotation matches any card whose name contains one of the words, so models are refused whose names only contain
+    a wanted one. If no model is known, the pod fits on no card.
     """
     if not wanted:
         return {}

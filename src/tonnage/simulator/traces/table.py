@@ -1,4 +1,4 @@
-"""Tables in files: comma-separated values whose every complaint names the file, the line and the column."""
+"""CSV tables whose errors name the file, the line and the column."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ class CsvLine:
         self.number = number
 
     def text(self, name: str) -> str:
-        """What stands in a column; empty if the table has no such column."""
+        """The text of a column; empty if the table does not have it."""
         position = self._table.columns.get(name)
         return "" if position is None else self._cells[position].strip()
 
     def amount(self, name: str) -> int:
-        """A whole number from 0 up."""
+        """An integer from 0 up."""
         text = self.text(name)
         if not (text.isascii() and text.isdigit()) or int(text[:16]) > _LARGEST:
             self.wrong(name, f"expected a whole number from 0 up, got {text!r}")
@@ -45,12 +45,12 @@ class CsvLine:
             self.wrong(name, f"expected seconds or a date such as 2026-01-05T06:00:00Z, got {text!r}")
 
     def place(self, name: str) -> tuple[int, int]:
-        """The line and the column of a value."""
+        """The position of a value."""
         position = self._table.columns.get(name, 0)
         return self.number, sum(len(cell) + 1 for cell in self._cells[:position]) + 1
 
     def wrong(self, name: str, message: str) -> NoReturn:
-        """Refuse the table because of a value."""
+        """Raise an error about a value."""
         raise TextError(self._table.source, *self.place(name), f"{name}: {message}")
 
 

@@ -1,1 +1,1 @@
-"""Invented workloads: out of a seed, or described in a file."""
+"""Synthetic workloads, drawn from a seed or described in a file."""

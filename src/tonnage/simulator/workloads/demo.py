@@ -1,8 +1,8 @@
-"""An invented cluster and workload: what a GPU cluster of several teams looks like, out of nothing but a seed.
+"""The demo workload: a synthetic GPU cluster of several teams, drawn from a seed.
 
-Nodes come in pools of different cards and register them the way HAMi's device plugin does. Pods arrive so that the
-demand for cards hovers around what there is, in a slow wave: the cluster fills within the first two hours, queues
-form at the crest and drain in the trough.
+Nodes come in pools of different cards and register them as HAMi's device plugin does. Arrivals keep the demand for
+cards around the capacity, in a slow wave: the cluster fills within the first two hours, queues form at the crest and
+drain in the trough.
 """
 
 import heapq
@@ -31,25 +31,25 @@ SHARES_PER_CARD = 10
 ZONES = ("zone-a", "zone-b", "zone-c")
 
 MIDDLE, SWING, PERIOD = 0.95, 0.10, 6 * 3600.0
-"""Demand as a share of all cards: around the middle, up and down by the swing, once per period of seconds."""
+"""Demand as a share of all cards: the mean, the amplitude, and the period in seconds."""
 _MINUTE = 60.0
 _SHORTEST, _LONGEST = 3 * _MINUTE, 12 * 60 * _MINUTE
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPool:
-    """Nodes of one kind."""
+    """A pool of equal nodes."""
 
     name: str
     card: str
     memory: int
     """MiB per card."""
     share: float
-    """Of all nodes."""
+    """The share of all nodes."""
     cpus: int
     """Per card."""
     gibibytes: int
-    """Memory of the node per card."""
+    """Node memory per card."""
     taint: Taint | None = None
 
 
@@ -64,7 +64,7 @@ POOLS = (
 
 @dataclass(frozen=True, slots=True)
 class DemoPods:
-    """Pods of one kind; `frequency` is relative to the other kinds, a duration's logarithm is normally distributed."""
+    """A kind of pods; `frequency` is relative to the other kinds, durations are lognormal."""
 
     name: str
     frequency: float
@@ -86,7 +86,7 @@ TEAMS = ("team-a", "team-b", "team-c", "team-d", "team-e")
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod that arrives at a time, in virtual seconds, and runs for a duration once it is placed."""
+    """A pod that arrives at a virtual time and, once placed, runs for a duration."""
 
     time: float
     duration: float
@@ -95,18 +95,18 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a pod of some kind asks for."""
+    """The requests of a kind of pods."""
 
     kind: DemoPods
     duration: float
     cards: float
-    """How many average cards the pod keeps busy."""
+    """The number of average cards that the pod occupies."""
     limits: dict[str, str]
     type: str | None = None
 
 
 def pool_sizes(count: int) -> list[tuple[DemoPool, int]]:
-    """How many of the nodes each pool gets: its share, the largest remainders first; pools without nodes left out."""
+    """The number of nodes of each pool by its share, largest remainders first; empty pools are omitted."""
     exact = [pool.share * count for pool in POOLS]
     sizes = [math.floor(size) for size in exact]
     for i in sorted(range(len(POOLS)), key=lambda i: sizes[i] - exact[i])[: count - sum(sizes)]:
@@ -119,8 +119,8 @@ def _uuid(rng: random.Random) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def invent_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
-    """Nodes with that many cards each, pool by pool."""
+def demo_nodes(count: int, gpus: int, rng: random.Random) -> list[Node]:
+    """Nodes with so many cards each, pool by pool."""
     width = max(3, len(str(count)))
     return [
         _node(pool, f"{pool.name}-{number:0{width}d}", ZONES[number % len(ZONES)], gpus, rng)
@@ -145,7 +145,7 @@ def _node(pool: DemoPool, name: str, zone: str, gpus: int, rng: random.Random) -
 
 
 def target(time: float) -> float:
-    """The share of all cards that the workload wants to keep busy at a time."""
+    """The target demand at a time, as a share of all cards."""
     return MIDDLE + SWING * math.sin(2 * math.pi * time / PERIOD)
 
 
@@ -167,7 +167,7 @@ def _shape(kind: DemoPods, pools: list[tuple[DemoPool, int]], gpus: int, rng: ra
     count = _cards(gpus, rng) if kind is PRETRAINING else 1
     type_: str | None = None
     if count <= 2 and rng.random() < 0.15:
-        # Weighted twice by size, so that a pool of one or two nodes is not asked for more than it has.
+        # Weighted by the square of the size, so that small pools are not overloaded.
         named = [(pool.name.upper(), size**2) for pool, size in pools if pool.taint is None]
         type_ = rng.choices([name for name, _ in named], [weight for _, weight in named])[0]
     limits = {GPU: str(count), "cpu": str(8 * count), "memory": f"{60 * count}Gi"}
@@ -175,7 +175,7 @@ def _shape(kind: DemoPods, pools: list[tuple[DemoPool, int]], gpus: int, rng: ra
 
 
 def _cards(gpus: int, rng: random.Random) -> int:
-    """How many cards a big pod takes; seldom all of a node's, because an empty node is rare when demand is high."""
+    """The cards of a big pod; seldom a whole node, because empty nodes are rare under high demand."""
     sizes = {1: 2.0, 2: 8.0, 4: 3.0, 8: 1.0}
     weights = {size: weight * (0.1 if size == gpus else 1.0) for size, weight in sizes.items() if size <= gpus}
     return rng.choices(list(weights), list(weights.values()))[0]
@@ -200,28 +200,28 @@ def _pod(shape: _Shape, number: int, time: float, rng: random.Random) -> Pod:
 
 
 def _mean_work(pools: list[tuple[DemoPool, int]], gpus: int) -> float:
-    """Card-seconds of an average pod, from a sample of its own so that the caller's random numbers stay untouched."""
+    """Card-seconds of an average pod, from a separate sample, so that the caller's random numbers are unaffected."""
     rng = random.Random(0)
     kinds = rng.choices(KINDS, [kind.frequency for kind in KINDS], k=4000)
     shapes = [_shape(kind, pools, gpus, rng) for kind in kinds]
     return sum(shape.cards * shape.duration for shape in shapes) / len(shapes)
 
 
-def invent_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[Arrival]:
-    """Pods without end, in the order of their arrival, for a cluster of `invent_nodes` of the same size."""
+def demo_arrivals(nodes_count: int, gpus: int, rng: random.Random) -> Iterator[Arrival]:
+    """Endless arrivals for a cluster of `demo_nodes` of the same size."""
     if nodes_count < 1:
         return
     pools = pool_sizes(nodes_count)
     capacity = float(nodes_count * max(gpus, 1))
-    usual_gap = (_mean_work(pools, gpus) or 10 * _MINUTE) / (MIDDLE * capacity)
+    mean_gap = (_mean_work(pools, gpus) or 10 * _MINUTE) / (MIDDLE * capacity)
     frequencies = [kind.frequency for kind in KINDS]
     busy: list[tuple[float, float]] = []
     """When each pod would end if it never waited, and its cards."""
     wanted, time, number = 0.0, 0.0, 0
     while True:
-        # More often while demand is below its target, more seldom above: small clusters stay near it too.
+        # Arrive faster below the target demand and slower above it, so that small clusters stay near it too.
         haste = min(max(1 + 3 * (target(time) - wanted / capacity), 0.3), 3.0)
-        time += rng.expovariate(haste / usual_gap)
+        time += rng.expovariate(haste / mean_gap)
         while busy and busy[0][0] <= time:
             wanted -= heapq.heappop(busy)[1]
         number += 1

@@ -1,6 +1,6 @@
-"""A workload file as what is simulated: its nodes, and pods drawn from its classes.
+"""The scene of a workload file: its nodes, and pods drawn from its classes.
 
-Everything random is drawn from the source that is handed in, so that one seed gives one workload.
+Everything random comes from the given source, so that one seed gives one workload.
 """
 
 import random
@@ -32,7 +32,7 @@ _SAMPLES = 2000
 
 
 def scene_of(workload: Workload, nodes: Sequence[Node] = ()) -> Scene:
-    """A workload as what is simulated, on its own nodes and on those that are there already."""
+    """The scene of a workload, on its own nodes and on existing ones."""
     classes = _Classes(workload)
     own = [node for pool in workload.nodes for node in _nodes(pool)]
     queues = [
@@ -68,25 +68,25 @@ def _nodes(pool: NodePool) -> Iterator[Node]:
 
 
 class _Classes:
-    """Draws pods of the classes."""
+    """Draws pods from the classes."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._weights = [*accumulate(pod.share for pod in workload.pods)]
         self._models = sorted({pool.model for pool in workload.nodes})
         cards = [(pool.gpu_memory, pool.count * pool.gpus) for pool in workload.nodes if pool.count * pool.gpus]
-        self._usual_memory = sum(memory * count for memory, count in cards) / max(sum(count for _, count in cards), 1)
+        self._mean_memory = sum(memory * count for memory, count in cards) / max(sum(count for _, count in cards), 1)
         self._known: dict[tuple[str, int, int], Shape] = {}
 
     def without_end(self, rng: random.Random) -> Iterator[Entry]:
-        """Pods one after another, all at once."""
+        """Pods without times, one after another."""
         number = 0
         while True:
             number += 1
             yield self._draw(rng, number, 0.0)
 
     def in_time(self, rng: random.Random) -> Iterator[Entry]:
-        """Pods at their times, as long as they come."""
+        """Pods at their arrival times, until arrivals end."""
         time, number, end = 0.0, 0, in_seconds(self._workload.duration)
         while True:
             time += self._workload.arrivals.draw(rng)
@@ -96,7 +96,7 @@ class _Classes:
             yield self._draw(rng, number, time)
 
     def popular(self) -> list[tuple[Shape, int]]:
-        """The usual pods, from a sample of its own."""
+        """The frequencies of shapes, from a separate sample."""
         rng, counts = random.Random(0), dict[Shape, int]()
         for number in range(_SAMPLES):
             entry = self._draw(rng, number, 0.0)
@@ -117,7 +117,7 @@ class _Classes:
             if gpus:
                 limits |= {GPU: gpus} | ({GPU_MEMORY: memory} if memory else {})
                 limits |= {GPU_CORES: pod.gpu_cores} if pod.gpu_cores else {}
-            part = memory / self._usual_memory if memory and self._usual_memory else 1.0
+            part = memory / self._mean_memory if memory and self._mean_memory else 1.0
             annotations = model_annotations(pod.models, self._models) if gpus else {}
             annotations |= queue_annotations(pod.queue) if pod.queue else {}
             annotations |= {VOLCANO_KEY: "true"} if pod.preemptible else {}

@@ -1,6 +1,6 @@
-"""An invented workload described in a small YAML file: pools of nodes, classes of pods, and how they come and stay.
+"""The workload file: node pools, pod classes, arrivals and durations in a small YAML document.
 
-This module says what may stand in the file, and what is wrong with one.
+The module defines the fields and the validation.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tonnage.config.document import Form, Part, read_document
-from tonnage.config.notes import Notes, SettingsError, advice, in_order
+from tonnage.config.notes import ConfigError, Notes, advice, in_order
 from tonnage.config.source import place_of
 from tonnage.config.strict import read
 from tonnage.manifests.written import TextError
@@ -33,7 +33,7 @@ Seconds = str | float
 
 
 class NodePool(msgspec.Struct, frozen=True, rename="camel"):
-    """Nodes of one kind."""
+    """A pool of equal nodes."""
 
     name: _Name
     count: _Count
@@ -46,13 +46,13 @@ class NodePool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """How long something takes: always the same, or drawn from a distribution."""
+    """A duration: fixed, or drawn from a distribution."""
 
     distribution: Literal["fixed", "uniform", "exponential", "lognormal"] = "fixed"
     mean: Seconds | None = None
     median: Seconds | None = None
     sigma: _Number = 1.0
-    """Of a lognormal one: how far its logarithm spreads."""
+    """The spread of a lognormal distribution's logarithm."""
     low: Seconds | None = None
     high: Seconds | None = None
 
@@ -73,27 +73,27 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class WorkloadClass(msgspec.Struct, frozen=True, rename="camel"):
-    """Pods of one kind."""
+    """A class of equal pods."""
 
     name: _Name
     share: _Number
-    """How many of all that come, in relation to the other classes."""
+    """The relative frequency among the classes."""
     duration: Span
     cpu: str | int = 1
     memory: str = "1Gi"
     gpus: _Cards | list[_Cards] = 0
-    """Cards per pod; of several numbers each pod gets one."""
+    """Cards per pod; of a list each pod draws one."""
     gpu_memory: _Count | list[_Count] = 0
-    """MiB of each card; 0 for all of it."""
+    """MiB of each card; 0 for a whole card."""
     gpu_cores: _Percent = 0
     models: list[str] = []
     gang: _Positive | list[_Positive] = 1
-    """Pods that start together."""
+    """The size of a gang."""
     queue: str = ""
     namespace: str = "default"
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
     preemptible: bool = False
-    """Whether pods may be stopped for others; then they run again from their beginning."""
+    """Whether pods may be evicted; evicted pods run again from the beginning."""
 
 
 class QueueSection(msgspec.Struct, frozen=True):
@@ -106,21 +106,21 @@ class QueueSection(msgspec.Struct, frozen=True):
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """What the file says."""
+    """The content of the file."""
 
     pods: list[WorkloadClass]
     arrivals: Span
-    """The time between two pods, or gangs."""
+    """The time between arrivals."""
     nodes: list[NodePool] = []
     queues: list[QueueSection] = []
     duration: Seconds = "24h"
-    """How long pods come."""
+    """How long pods arrive."""
     seed: _Count = 0
     source: str = ""
 
 
 def read_workload(text: str, source: str) -> Workload:
-    """The workload in a text; SettingsError with all that is wrong and where."""
+    """The workload in a text; ConfigError with the position of every error."""
     notes, found = Notes(), None
     try:
         root = read_document(text, source, notes, FORM)
@@ -129,7 +129,7 @@ def read_workload(text: str, source: str) -> Workload:
     except TextError as error:
         notes.error(place_of(error), error.message)
     if notes.errors or found is None:
-        raise SettingsError(source, in_order(notes.errors), [])
+        raise ConfigError(source, in_order(notes.errors), [])
     return found
 
 
@@ -154,7 +154,7 @@ def _read(root: Part, source: str, notes: Notes) -> Workload | None:
 
 
 class _Check:
-    """What the types of a workload do not say."""
+    """Validation beyond the types of the fields."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
@@ -220,14 +220,14 @@ class _Check:
 
 @lru_cache(maxsize=1024)
 def in_seconds(value: Seconds) -> float:
-    """A duration as it may be written; DurationError if it is none."""
+    """A duration in its written form; DurationError if malformed."""
     if isinstance(value, str) and value.endswith("d") and value[:-1].replace(".", "", 1).isdigit():
         return float(value[:-1]) * 86400
     return read_duration(value) if isinstance(value, str) else float(value)
 
 
 def choices(value: int | list[int]) -> list[int]:
-    """The numbers of which each pod gets one."""
+    """The numbers from which each pod draws one."""
     return value if isinstance(value, list) else [value]
 
 

@@ -1,0 +1,144 @@
+"""The handlers of Kubernetes objects in a cluster: how it takes, forgets and holds the objects of each kind.
+
+Reservations are the only thing in the cluster that does not come from objects. News of a pod never takes a reservation
+away from a pod that still exists unbound, and old news of an earlier pod of the same name does not touch it.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.model.group import PriorityClass
+from tonnage.model.kinds import KINDS, ObjectKind, Role
+from tonnage.model.pod import Pod
+from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+
+
+class ObjectHandler(msgspec.Struct, frozen=True):
+    """What the cluster does with the objects of one kind."""
+
+    put: Callable[[Cluster, Any], None]
+    """Take an object that is new or has changed."""
+    drop: Callable[[Cluster, str, Any], None]
+    """Forget an object by its key; with it as it was last, if that is known."""
+    known: Callable[[Cluster], Collection[str]]
+    """The keys of all objects of the kind; a mapping to what they say wherever the cluster keeps one."""
+
+
+# -- pods
+
+
+def _put_pod(cluster: Cluster, pod: Pod) -> None:
+    reserved = cluster.reserved.get(pod.key)
+    if reserved is not None and _is_another(reserved.pod, pod):
+        if (pod.metadata.creationTimestamp or "") <= (reserved.pod.metadata.creationTimestamp or ""):
+            # Of two pods created in one second, the one with the reservation is the later: the watch reports that a
+            # pod was deleted before it shows the next one of that name.
+            return
+        cluster.remove_pod(pod.key)
+    cluster.upsert_pod(pod)
+
+
+def _drop_pod(cluster: Cluster, key: str, pod: Pod | None) -> None:
+    reserved = cluster.reserved.get(key)
+    if reserved is not None and pod is not None and _is_another(reserved.pod, pod):
+        return
+    cluster.remove_pod(key)
+
+
+def pods_of(is_ours: Callable[[Pod], bool]) -> ObjectHandler:
+    """The handler of pods for a scheduler that places only its own: other schedulers' pending pods are unmanaged."""
+
+    def put(cluster: Cluster, pod: Pod) -> None:
+        if pod.node is None and not is_ours(pod):
+            # A pod that another scheduler has yet to place holds nothing, whatever a pod of its name held before.
+            if pod.key in cluster.waiting or pod.key in cluster.holders:
+                _drop_pod(cluster, pod.key, pod)
+            cluster.groups.put_unmanaged(pod)
+            return
+        cluster.groups.drop_unmanaged(pod.key)
+        _put_pod(cluster, pod)
+
+    def drop(cluster: Cluster, key: str, pod: Pod | None) -> None:
+        _drop_pod(cluster, key, pod)
+        cluster.groups.drop_unmanaged(key)
+
+    return ObjectHandler(put, drop, known=lambda cluster: cluster.pods() | cluster.groups.unmanaged.keys())
+
+
+def _is_another(one: Pod, other: Pod) -> bool:
+    """Whether two pods of one name are not the same pod."""
+    return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid
+
+
+# -- groups, queues and priority classes; namespaces and storage
+
+
+def _job_object(kind: ObjectKind) -> ObjectHandler:
+    def named(key: str) -> Any:
+        meta = kind.meta(key)
+        return PriorityClass(meta, 0) if kind.struct is PriorityClass else kind.struct(meta)
+
+    return ObjectHandler(
+        put=lambda cluster, thing: cluster.groups.upsert(thing),
+        drop=lambda cluster, key, _thing: cluster.groups.remove(named(key)),
+        known=lambda cluster: cluster.groups.given(kind.struct),
+    )
+
+
+_SURROUNDINGS: dict[type[Any], Callable[[Cluster], Collection[str]]] = {
+    Namespace: lambda cluster: cluster.surroundings.namespaces,
+    PersistentVolumeClaim: lambda cluster: cluster.surroundings.claims,
+    PersistentVolume: lambda cluster: cluster.surroundings.volumes,
+    StorageClass: lambda cluster: cluster.surroundings.classes,
+    CSINode: lambda cluster: cluster.surroundings.limits,
+}
+
+
+def _surrounding(kind: ObjectKind) -> ObjectHandler:
+    return ObjectHandler(
+        put=Cluster.upsert_surrounding,
+        drop=lambda cluster, key, _thing: cluster.remove_surrounding(kind.struct(kind.meta(key))),
+        known=_SURROUNDINGS[kind.struct],
+    )
+
+
+# -- the table
+
+_NODES = ObjectHandler(
+    put=Cluster.upsert_node,
+    drop=lambda cluster, key, _node: cluster.remove_node(key),
+    known=lambda cluster: cluster.nodes,
+)
+_PODS = ObjectHandler(put=_put_pod, drop=_drop_pod, known=Cluster.pods)
+_QUOTAS = ObjectHandler(
+    put=lambda cluster, quota: cluster.quotas.upsert(quota),
+    drop=lambda cluster, key, _quota: cluster.quotas.remove(key),
+    known=lambda cluster: cluster.quotas.keys(),
+)
+_TOPOLOGIES = ObjectHandler(
+    put=Cluster.upsert_topology,
+    drop=lambda cluster, key, _topology: cluster.remove_topology(key),
+    known=lambda cluster: cluster.topologies,
+)
+_HYPERNODES = ObjectHandler(
+    put=Cluster.upsert_hypernode,
+    drop=lambda cluster, key, _hypernode: cluster.remove_hypernode(key),
+    known=lambda cluster: cluster.hypernodes,
+)
+_BY_ROLE: dict[Role, Callable[[ObjectKind], ObjectHandler]] = {
+    Role.NODE: lambda _kind: _NODES,
+    Role.POD: lambda _kind: _PODS,
+    Role.QUOTA: lambda _kind: _QUOTAS,
+    Role.PRIORITY: _job_object,
+    Role.QUEUE: _job_object,
+    Role.POD_GROUP: _job_object,
+    Role.NAMESPACE: _surrounding,
+    Role.STORAGE: _surrounding,
+    Role.TOPOLOGY: lambda _kind: _TOPOLOGIES,
+    Role.HYPERNODE: lambda _kind: _HYPERNODES,
+}
+HANDLERS: dict[type[Any], ObjectHandler] = {kind.struct: _BY_ROLE[kind.role](kind) for kind in KINDS}
+"""The handler of each kind, by the type of its objects."""

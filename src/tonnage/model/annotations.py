@@ -1,0 +1,28 @@
+"""Tonnage's own annotations, all in one domain, and the keys that they had before the first release."""
+
+from collections.abc import Mapping
+
+from tonnage.model.problem import Problem, annotation_field
+
+QUEUE = "tonnage.io/queue"
+MIN_MEMBERS = "tonnage.io/min-members"
+MAX_MEMBERS = "tonnage.io/max-members"
+TOPOLOGY_REQUIRED = "tonnage.io/topology-required"
+TOPOLOGY_PREFERRED = "tonnage.io/topology-preferred"
+REQUEUED = "tonnage.io/requeued"
+_RENAMED = {
+    key.replace("tonnage.io/", "tonnage/"): key
+    for key in (QUEUE, MIN_MEMBERS, MAX_MEMBERS, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
+}
+
+
+def renamed_keys(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The keys of before the first release that are in use and have no effect, each with its new name."""
+    if _RENAMED.keys().isdisjoint(annotations):
+        return []
+    return [(old, new) for old, new in _RENAMED.items() if old in annotations]
+
+
+def renamed_problem(name: str, old: str, new: str) -> Problem:
+    """The problem of an object that uses such a key."""
+    return Problem(name, annotation_field(old), "", new, f"{old} has no effect: the annotation is called {new}")

@@ -1,0 +1,30 @@
+"""Messages about decisions: the parts of a sentence that the Events and conditions of both servers share."""
+
+from collections import Counter
+
+from tonnage.framework.decision import Decision
+
+LONGEST_MESSAGE = 1024
+"""In bytes; the API server refuses a longer message of an Event."""
+
+
+def rejections(decision: Decision | None) -> Counter[str]:
+    """The number of nodes per reason for which a decision rejected them."""
+    counts: Counter[str] = Counter()
+    for rejected in decision.rejected if decision is not None else ():
+        counts[rejected.reason] += rejected.count
+    return counts
+
+
+def counted(count: int, reason: str, example: str | None) -> str:
+    """One reason of a sentence: how many nodes have it, and one of them as an example."""
+    return f"{count} {reason}" + (f" ({example})" if example else "")
+
+
+def shortened(message: str) -> str:
+    """The message, cut at the end if it is too long for the API server."""
+    text = message.encode()
+    if len(text) <= LONGEST_MESSAGE:
+        return message
+    mark = "…"
+    return text[: LONGEST_MESSAGE - len(mark.encode())].decode(errors="ignore") + mark

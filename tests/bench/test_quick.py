@@ -1,0 +1,61 @@
+"""Benchmarks without Kubernetes: a quick run reports every figure."""
+
+from bench.openb import PAPER
+from tests.bench.command import benchmark, figures
+from tonnage.simulator.policies import POLICIES
+
+SIZE = "N nodes × N GPUs, N running pods"
+
+
+def test_the_engines_benchmark_reports_every_figure() -> None:
+    assert figures("bench") == [
+        "yardstick: one NumPy addition of N numbers",
+        f"placements, {SIZE}, fastest",
+        f"placements, {SIZE}, mean",
+        "speed-up over a scheduler that loops over objects, mean",
+        "reading a pod's requests into a task",
+        "placements with binpack, noderesourcesfit and nodeorder, fastest",
+        "first decision for a pod class: a score per node, N nodes",
+        f"placement with pod anti-affinity, {SIZE}, fastest",
+        "slowdown from N to N running pods, N nodes",
+        "first decision for a pod class, N nodes × N GPUs",
+        "scaling: placement, N nodes × N GPUs, N running pods per node",
+        f"peak memory, {SIZE}",
+        "start-up: `tonnage --help` relative to `import click`",
+        "fair shares: division among N queues, N resources",
+        "fair shares: charging a placement and reordering its queue",
+        "fair shares: reclaim check of N victims, N queues",
+        "recorder: metrics of one decision",
+        "recorder: placed pod, metrics and Event",
+        "recorder: bound pod, metrics, Event and log line",
+        "recorder: unschedulable pod, N nodes",
+        "recorder: log line",
+        f"scrape of /metrics, {SIZE}, gzip, median",
+        "  longest block of the event loop",
+        "scaling: simulator fill, N nodes × N GPUs, binpack",
+        "scaling: simulator fill, N nodes × N GPUs, fgd",
+        "simulator replay with departures, N nodes × N GPUs, binpack",
+        "allocate: N single-pod jobs, N queues, N nodes × N GPUs",
+        "allocate: N gangs of N pods, N nodes × N GPUs",
+        "scaling: allocate N jobs, N nodes × N GPUs, per job",
+        "allocate: N single-pod jobs, N nodes × N GPUs",
+        "consolidation: N jobs, N nodes × N GPUs, a job of N",
+        "unschedulable gang of N × N GPUs, over its quota, N full nodes",
+        "unschedulable gang of N × N GPUs, over the cluster's size, N full nodes",
+        "scaling: reclaim half of N full nodes × N GPUs, per victim",
+        "reclaim: gang of N × N GPUs, N full nodes",
+        "requeue after a freed card, N pending pods of N pod classes, N nodes",
+        "  longest pass",
+        "  pass without changes",
+        "yardstick again",
+    ]
+
+
+def test_the_study_of_openb_gives_a_figure_for_every_policy_on_every_trace() -> None:
+    page = benchmark("bench.openb")
+    for heading in ("# Results on two invented traces", "## Against the authors' figures", "## All policies"):
+        assert f"{heading}\n" in page
+    for trace in ("cpu200", "default"):
+        rows = [line.split(" | ") for line in page.splitlines() if line.startswith(f"| {trace} |")]
+        assert [len(row) - 1 for row in rows] == [len(PAPER), len(POLICIES), len(POLICIES)]
+        assert all("<br>" in cell for cell in rows[0][1:])

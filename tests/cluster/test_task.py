@@ -1,0 +1,35 @@
+"""Tasks: requirements worked out once for pods of one template equal those worked out for each pod."""
+
+import msgspec
+import pytest
+
+from tests.scenario import pod
+from tonnage.cluster.task import TaskMaker, make_task
+from tonnage.devices.catalog import default_vendors
+from tonnage.model.pod import Pod
+
+VENDORS = default_vendors()
+USE = "nvidia.com/use-gputype"
+
+
+def like(template: Pod, name: str, annotations: dict[str, str] | None = None) -> Pod:
+    """Another pod with the very same specification."""
+    return msgspec.structs.replace(
+        template, metadata=msgspec.structs.replace(template.metadata, name=name, annotations=annotations)
+    )
+
+
+@pytest.mark.parametrize("annotations", [None, {USE: "A100"}, {"note": "x"}])
+def test_pods_of_one_template_need_what_each_needs_alone(annotations):
+    template, maker = pod("first", 2, cpu=3, memory=1000), TaskMaker(VENDORS)
+    second = like(template, "second", annotations)
+    assert maker.make(template) == make_task(template, VENDORS)
+    made = maker.make(second)
+    assert made == make_task(second, VENDORS)
+    assert (made.key, made.pod, made.annotations) == ("default/second", second, second.annotations)
+
+
+def test_what_is_wrong_with_a_template_is_wrong_with_all_its_pods():
+    template, maker = pod("first", cpu="many"), TaskMaker(VENDORS)
+    assert maker.make(template).fault
+    assert maker.make(like(template, "second")) == make_task(like(template, "second"), VENDORS)
