@@ -10,7 +10,7 @@ import tonnage
 from tonnage.config.tiers import registered_points
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import BATCH_NODE_ORDER, GPU_ORDER, NODE_ORDER
-from tonnage.plugins.catalog import BUILT_IN, Role
+from tonnage.plugins.catalog import BUILT_IN, PluginRole
 
 SOURCE = Path(tonnage.__file__).parent
 PLUGINS = SOURCE / "plugins"
@@ -82,8 +82,8 @@ def test_the_catalog_names_every_plugin_class() -> None:
 def test_the_catalog_says_what_plugins_register() -> None:
     for entry in BUILT_IN.values():
         points = set(registered_points(entry.load()()))
-        assert (Role.ORDERS_CARDS in entry.role) == (GPU_ORDER.name in points)
-        if Role.SCORES_NODES in entry.role:
+        assert (PluginRole.ORDERS_CARDS in entry.role) == (GPU_ORDER.name in points)
+        if PluginRole.SCORES_NODES in entry.role:
             assert points & {NODE_ORDER.name, BATCH_NODE_ORDER.name}
 
 

@@ -1,4 +1,4 @@
-"""What commands read: standard input, configurations; and how they end when it cannot be read."""
+"""The input of commands: standard input and configurations, and the error that ends a command with status 2."""
 
 import io
 import sys

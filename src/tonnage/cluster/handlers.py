@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.model.group import PriorityClass
-from tonnage.model.kinds import KINDS, ObjectKind, Role
+from tonnage.model.kinds import KINDS, KindRole, ObjectKind
 from tonnage.model.pod import Pod
 from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
 
@@ -128,17 +128,17 @@ _HYPERNODES = ObjectHandler(
     drop=lambda cluster, key, _hypernode: cluster.remove_hypernode(key),
     known=lambda cluster: cluster.hypernodes,
 )
-_BY_ROLE: dict[Role, Callable[[ObjectKind], ObjectHandler]] = {
-    Role.NODE: lambda _kind: _NODES,
-    Role.POD: lambda _kind: _PODS,
-    Role.QUOTA: lambda _kind: _QUOTAS,
-    Role.PRIORITY: _job_object,
-    Role.QUEUE: _job_object,
-    Role.POD_GROUP: _job_object,
-    Role.NAMESPACE: _surrounding,
-    Role.STORAGE: _surrounding,
-    Role.TOPOLOGY: lambda _kind: _TOPOLOGIES,
-    Role.HYPERNODE: lambda _kind: _HYPERNODES,
+_BY_ROLE: dict[KindRole, Callable[[ObjectKind], ObjectHandler]] = {
+    KindRole.NODE: lambda _kind: _NODES,
+    KindRole.POD: lambda _kind: _PODS,
+    KindRole.QUOTA: lambda _kind: _QUOTAS,
+    KindRole.PRIORITY: _job_object,
+    KindRole.QUEUE: _job_object,
+    KindRole.POD_GROUP: _job_object,
+    KindRole.NAMESPACE: _surrounding,
+    KindRole.STORAGE: _surrounding,
+    KindRole.TOPOLOGY: lambda _kind: _TOPOLOGIES,
+    KindRole.HYPERNODE: lambda _kind: _HYPERNODES,
 }
 HANDLERS: dict[type[Any], ObjectHandler] = {kind.struct: _BY_ROLE[kind.role](kind) for kind in KINDS}
 """The handler of each kind, by the type of its objects."""

@@ -1,4 +1,4 @@
-"""What can be said to `tonnage extender` on its command line, as typed data."""
+"""The options of `tonnage extender` as typed data."""
 
 from typing import Literal
 

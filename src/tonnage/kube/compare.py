@@ -20,11 +20,11 @@ from tonnage.kube.client import Client
 from tonnage.kube.errors import StatusError
 from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.watch import FORBIDDEN, NOT_FOUND, listing
-from tonnage.model.kinds import Role, structs_of
+from tonnage.model.kinds import KindRole, structs_of
 from tonnage.model.storage import CSINode, Namespace
 
-_JOB_OBJECTS = structs_of(Role.POD_GROUP, Role.QUEUE, Role.PRIORITY)
-_OTHERS = structs_of(Role.HYPERNODE, Role.TOPOLOGY, Role.NAMESPACE, Role.STORAGE)
+_JOB_OBJECTS = structs_of(KindRole.POD_GROUP, KindRole.QUEUE, KindRole.PRIORITY)
+_OTHERS = structs_of(KindRole.HYPERNODE, KindRole.TOPOLOGY, KindRole.NAMESPACE, KindRole.STORAGE)
 _KEPT: dict[type[Any], str] = {Namespace: "labels", CSINode: "limits"}
 """What the cluster keeps of an object, where that is not everything it says."""
 _CARD_ARRAYS = ("card_total", "card_free")

@@ -14,13 +14,13 @@ from tonnage.cluster.handlers import HANDLERS, ObjectHandler, pods_of
 from tonnage.cluster.jobs.validation import group_faults
 from tonnage.kube.resource import Resource
 from tonnage.model.group import KaiQueue, VolcanoQueue
-from tonnage.model.kinds import KINDS, ObjectKind, Role, structs_of
+from tonnage.model.kinds import KINDS, KindRole, ObjectKind, structs_of
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quota import ResourceQuota
 
-_VITAL = frozenset({Role.NODE, Role.POD, Role.QUOTA})
-_CHECKED = frozenset({Role.PRIORITY, Role.QUEUE, Role.POD_GROUP})
+_VITAL = frozenset({KindRole.NODE, KindRole.POD, KindRole.QUOTA})
+_CHECKED = frozenset({KindRole.PRIORITY, KindRole.QUEUE, KindRole.POD_GROUP})
 """Roles whose objects may have quantities and durations that cannot be parsed."""
 
 
@@ -44,7 +44,7 @@ def _watched(kind: ObjectKind) -> WatchedKind:
     return WatchedKind(
         Resource(kind.name, kind.path, kind.struct, kind.is_namespaced, kind.is_custom, faults),
         HANDLERS[kind.struct],
-        in_doubt=(lambda cluster: cluster.reserved) if kind.role is Role.POD else _no_keys,
+        in_doubt=(lambda cluster: cluster.reserved) if kind.role is KindRole.POD else _no_keys,
         is_vital=kind.role in _VITAL,
     )
 
@@ -53,8 +53,8 @@ WATCHED: dict[type[Any], WatchedKind] = {kind.struct: _watched(kind) for kind in
 """Every kind, by the type of its objects."""
 NODES, PODS, QUOTAS = WATCHED[Node], WATCHED[Pod], WATCHED[ResourceQuota]
 VOLCANO_QUEUES, KAI_QUEUES = WATCHED[VolcanoQueue], WATCHED[KaiQueue]
-QUEUES = tuple(WATCHED[struct] for struct in structs_of(Role.QUEUE))
-POD_GROUPS = tuple(WATCHED[struct] for struct in structs_of(Role.POD_GROUP))
+QUEUES = tuple(WATCHED[struct] for struct in structs_of(KindRole.QUEUE))
+POD_GROUPS = tuple(WATCHED[struct] for struct in structs_of(KindRole.POD_GROUP))
 """In the order in which they count where several schedulers have a PodGroup of one name."""
 
 EXTENDER_KINDS = (NODES, PODS, QUOTAS)

@@ -13,7 +13,7 @@ from tonnage.manifests.check import mended_node, mended_quota, pod_faults
 from tonnage.manifests.written import Header, Written
 from tonnage.model.group import GroupObject
 from tonnage.model.hypernode import HyperNode
-from tonnage.model.kinds import BY_HEADER, BY_STRUCT, NAMESPACED, ObjectKind, Role
+from tonnage.model.kinds import BY_HEADER, BY_STRUCT, NAMESPACED, KindRole, ObjectKind
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
@@ -41,16 +41,16 @@ _WORDS = {
 Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
 """What is read."""
 _LISTS = {
-    Role.NODE: "nodes",
-    Role.POD: "pods",
-    Role.QUOTA: "quotas",
-    Role.PRIORITY: "groups",
-    Role.QUEUE: "groups",
-    Role.POD_GROUP: "groups",
-    Role.NAMESPACE: "surroundings",
-    Role.STORAGE: "surroundings",
-    Role.TOPOLOGY: "topologies",
-    Role.HYPERNODE: "hypernodes",
+    KindRole.NODE: "nodes",
+    KindRole.POD: "pods",
+    KindRole.QUOTA: "quotas",
+    KindRole.PRIORITY: "groups",
+    KindRole.QUEUE: "groups",
+    KindRole.POD_GROUP: "groups",
+    KindRole.NAMESPACE: "surroundings",
+    KindRole.STORAGE: "surroundings",
+    KindRole.TOPOLOGY: "topologies",
+    KindRole.HYPERNODE: "hypernodes",
 }
 """The list of `Manifests` that keeps the objects of each role."""
 

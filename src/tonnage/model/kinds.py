@@ -26,7 +26,7 @@ from tonnage.model.storage import CSINode, Namespace, PersistentVolume, Persiste
 from tonnage.model.topology import Topology
 
 
-class Role(Enum):
+class KindRole(Enum):
     """What objects of a kind say to a scheduler."""
 
     NODE = auto()
@@ -48,7 +48,7 @@ class ObjectKind(msgspec.Struct, frozen=True):
     name: str
     plural: str
     struct: type[Any]
-    role: Role
+    role: KindRole
     is_namespaced: bool = False
     is_custom: bool = False
     """Whether it comes with a CustomResourceDefinition, which need not be installed."""
@@ -69,33 +69,33 @@ class ObjectKind(msgspec.Struct, frozen=True):
         return ObjectMeta(name=name, namespace=namespace or None)
 
 
-def _namespaced(api_version: str, name: str, plural: str, struct: type[Any], role: Role) -> ObjectKind:
+def _namespaced(api_version: str, name: str, plural: str, struct: type[Any], role: KindRole) -> ObjectKind:
     return ObjectKind(api_version, name, plural, struct, role, is_namespaced=True)
 
 
 def _custom(
-    api_version: str, name: str, plural: str, struct: type[Any], role: Role, is_namespaced: bool = False
+    api_version: str, name: str, plural: str, struct: type[Any], role: KindRole, is_namespaced: bool = False
 ) -> ObjectKind:
     return ObjectKind(api_version, name, plural, struct, role, is_namespaced, is_custom=True)
 
 
 KINDS: tuple[ObjectKind, ...] = (
-    ObjectKind("v1", "Node", "nodes", Node, Role.NODE),
-    _namespaced("v1", "Pod", "pods", Pod, Role.POD),
-    _namespaced("v1", "ResourceQuota", "resourcequotas", ResourceQuota, Role.QUOTA),
-    ObjectKind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", PriorityClass, Role.PRIORITY),
-    ObjectKind("v1", "Namespace", "namespaces", Namespace, Role.NAMESPACE),
-    _namespaced("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaim, Role.STORAGE),
-    ObjectKind("v1", "PersistentVolume", "persistentvolumes", PersistentVolume, Role.STORAGE),
-    ObjectKind("storage.k8s.io/v1", "StorageClass", "storageclasses", StorageClass, Role.STORAGE),
-    ObjectKind("storage.k8s.io/v1", "CSINode", "csinodes", CSINode, Role.STORAGE),
-    _custom("scheduling.volcano.sh/v1beta1", "Queue", "queues", VolcanoQueue, Role.QUEUE),
-    _custom("scheduling.run.ai/v2", "Queue", "queues", KaiQueue, Role.QUEUE),
-    _custom("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", VolcanoPodGroup, Role.POD_GROUP, True),
-    _custom("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups", KaiPodGroup, Role.POD_GROUP, True),
-    _custom("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups", CoschedulingPodGroup, Role.POD_GROUP, True),
-    _custom("kai.scheduler/v1alpha1", "Topology", "topologies", Topology, Role.TOPOLOGY),
-    _custom("topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNode, Role.HYPERNODE),
+    ObjectKind("v1", "Node", "nodes", Node, KindRole.NODE),
+    _namespaced("v1", "Pod", "pods", Pod, KindRole.POD),
+    _namespaced("v1", "ResourceQuota", "resourcequotas", ResourceQuota, KindRole.QUOTA),
+    ObjectKind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", PriorityClass, KindRole.PRIORITY),
+    ObjectKind("v1", "Namespace", "namespaces", Namespace, KindRole.NAMESPACE),
+    _namespaced("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaim, KindRole.STORAGE),
+    ObjectKind("v1", "PersistentVolume", "persistentvolumes", PersistentVolume, KindRole.STORAGE),
+    ObjectKind("storage.k8s.io/v1", "StorageClass", "storageclasses", StorageClass, KindRole.STORAGE),
+    ObjectKind("storage.k8s.io/v1", "CSINode", "csinodes", CSINode, KindRole.STORAGE),
+    _custom("scheduling.volcano.sh/v1beta1", "Queue", "queues", VolcanoQueue, KindRole.QUEUE),
+    _custom("scheduling.run.ai/v2", "Queue", "queues", KaiQueue, KindRole.QUEUE),
+    _custom("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", VolcanoPodGroup, KindRole.POD_GROUP, True),
+    _custom("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups", KaiPodGroup, KindRole.POD_GROUP, True),
+    _custom("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups", CoschedulingPodGroup, KindRole.POD_GROUP, True),
+    _custom("kai.scheduler/v1alpha1", "Topology", "topologies", Topology, KindRole.TOPOLOGY),
+    _custom("topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNode, KindRole.HYPERNODE),
 )
 """Where two schedulers' PodGroups or Queues have one name, the kind that stands first counts."""
 
@@ -106,6 +106,6 @@ NAMESPACED = frozenset(kind.name for kind in KINDS if kind.is_namespaced)
 """Names of kinds whose objects belong to a namespace."""
 
 
-def structs_of(*roles: Role) -> tuple[type[Any], ...]:
+def structs_of(*roles: KindRole) -> tuple[type[Any], ...]:
     """The types of the objects that have one of these roles, role by role and in the registry's order."""
     return tuple(kind.struct for role in roles for kind in KINDS if kind.role is role)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tonnage.framework.plugin import Plugin
 
 
-class Role(Flag):
+class PluginRole(Flag):
     """What a configuration must know about a plugin before it opens it."""
 
     ALWAYS = auto()
@@ -32,7 +32,7 @@ class CatalogEntry(NamedTuple):
     name: str
     path: str
     """Its family's folder, module and class, as `jobs.priority:Priority`."""
-    role: Role = Role(0)
+    role: PluginRole = PluginRole(0)
 
     def load(self) -> type[Plugin]:
         """The plugin's class."""
@@ -41,12 +41,12 @@ class CatalogEntry(NamedTuple):
         return kind
 
 
-_BASELINE = Role.BASELINE | Role.SCORES_NODES | Role.ORDERS_CARDS
+_BASELINE = PluginRole.BASELINE | PluginRole.SCORES_NODES | PluginRole.ORDERS_CARDS
 # KAI has no plugin named gang, and pods ask for topology by annotations, so that both run unnamed.
 _CATALOG = (
     CatalogEntry("priority", "jobs.priority:Priority"),
-    CatalogEntry("gang", "jobs.gang:Gang", Role.LAST),
-    CatalogEntry("topology", "topology.topology:JobTopology", Role.LAST),
+    CatalogEntry("gang", "jobs.gang:Gang", PluginRole.LAST),
+    CatalogEntry("topology", "topology.topology:JobTopology", PluginRole.LAST),
     CatalogEntry("proportion", "queues.proportion:Proportion"),
     CatalogEntry("capacity", "queues.capacity:Capacity"),
     CatalogEntry("drf", "queues.drf:Drf"),
@@ -57,27 +57,31 @@ _CATALOG = (
     CatalogEntry("taskorder", "jobs.taskorder:TaskOrder"),
     CatalogEntry("kubeflow", "jobs.kubeflow:Kubeflow"),
     CatalogEntry("ray", "jobs.ray:Ray"),
-    CatalogEntry("noderesources", "filters.noderesources:NodeResources", Role.ALWAYS),
-    CatalogEntry("nodeselection", "filters.nodeselection:NodeSelection", Role.ALWAYS),
-    CatalogEntry("predicates", "filters.predicates:Predicates", Role.ALWAYS),
-    CatalogEntry("devices", "gpus.devices:Devices", Role.ALWAYS),
-    CatalogEntry("devicequota", "gpus.devicequota:DeviceQuota", Role.ALWAYS),
-    CatalogEntry("binpack", "scoring.binpack:Binpack", Role.SCORES_NODES),
-    CatalogEntry("nodeorder", "scoring.nodeorder:NodeOrder", Role.SCORES_NODES),
-    CatalogEntry("noderesourcesfit", "scoring.noderesourcesfit:NodeResourcesFit", Role.SCORES_NODES),
-    CatalogEntry("resource-strategy-fit", "scoring.resourcestrategyfit:ResourceStrategyFit", Role.SCORES_NODES),
-    CatalogEntry("network-topology-aware", "topology.networktopologyaware:NetworkTopologyAware", Role.SCORES_NODES),
-    CatalogEntry("nodepolicy", "scoring.nodepolicy:NodePolicy", Role.SCORES_NODES),
-    CatalogEntry("podaffinity", "scoring.podaffinity:PreferredPodAffinity", Role.SCORES_NODES),
-    CatalogEntry("gpupolicy", "gpus.gpupolicy:GpuPolicy", Role.ORDERS_CARDS),
-    CatalogEntry("nodeplacement", "scoring.nodeplacement:NodePlacement", Role.SCORES_NODES),
+    CatalogEntry("noderesources", "filters.noderesources:NodeResources", PluginRole.ALWAYS),
+    CatalogEntry("nodeselection", "filters.nodeselection:NodeSelection", PluginRole.ALWAYS),
+    CatalogEntry("predicates", "filters.predicates:Predicates", PluginRole.ALWAYS),
+    CatalogEntry("devices", "gpus.devices:Devices", PluginRole.ALWAYS),
+    CatalogEntry("devicequota", "gpus.devicequota:DeviceQuota", PluginRole.ALWAYS),
+    CatalogEntry("binpack", "scoring.binpack:Binpack", PluginRole.SCORES_NODES),
+    CatalogEntry("nodeorder", "scoring.nodeorder:NodeOrder", PluginRole.SCORES_NODES),
+    CatalogEntry("noderesourcesfit", "scoring.noderesourcesfit:NodeResourcesFit", PluginRole.SCORES_NODES),
+    CatalogEntry("resource-strategy-fit", "scoring.resourcestrategyfit:ResourceStrategyFit", PluginRole.SCORES_NODES),
+    CatalogEntry(
+        "network-topology-aware", "topology.networktopologyaware:NetworkTopologyAware", PluginRole.SCORES_NODES
+    ),
+    CatalogEntry("nodepolicy", "scoring.nodepolicy:NodePolicy", PluginRole.SCORES_NODES),
+    CatalogEntry("podaffinity", "scoring.podaffinity:PreferredPodAffinity", PluginRole.SCORES_NODES),
+    CatalogEntry("gpupolicy", "gpus.gpupolicy:GpuPolicy", PluginRole.ORDERS_CARDS),
+    CatalogEntry("nodeplacement", "scoring.nodeplacement:NodePlacement", PluginRole.SCORES_NODES),
     CatalogEntry("gpusharingorder", "gpus.gpusharingorder:GpuSharingOrder"),
     CatalogEntry("resourcetype", "scoring.resourcetype:ResourceType"),
     CatalogEntry("nominatednode", "scoring.nominatednode:NominatedNode"),
-    CatalogEntry("gpupack", "gpus.gpupack:GpuPack", Role.ORDERS_CARDS),
-    CatalogEntry("gpuspread", "gpus.gpuspread:GpuSpread", Role.ORDERS_CARDS),
+    CatalogEntry("gpupack", "gpus.gpupack:GpuPack", PluginRole.ORDERS_CARDS),
+    CatalogEntry("gpuspread", "gpus.gpuspread:GpuSpread", PluginRole.ORDERS_CARDS),
     CatalogEntry(
-        "fragmentation", "fragmentation.fragmentation:FragmentationGradient", Role.SCORES_NODES | Role.ORDERS_CARDS
+        "fragmentation",
+        "fragmentation.fragmentation:FragmentationGradient",
+        PluginRole.SCORES_NODES | PluginRole.ORDERS_CARDS,
     ),
     CatalogEntry("best-fit", "baselines.bestfit:BestFit", _BASELINE),
     CatalogEntry("dot-product", "baselines.dotproduct:DotProduct", _BASELINE),
@@ -88,13 +92,13 @@ _CATALOG = (
 BUILT_IN = {entry.name: entry for entry in _CATALOG}
 
 
-def _with(role: Role) -> tuple[str, ...]:
+def _with(role: PluginRole) -> tuple[str, ...]:
     return tuple([entry.name for entry in _CATALOG if role in entry.role])
 
 
-ALWAYS, LAST = _with(Role.ALWAYS), _with(Role.LAST)
-BASELINES, NODE_SCORERS = _with(Role.BASELINE), _with(Role.SCORES_NODES)
-CARD_ORDERS = _with(Role.ORDERS_CARDS)
+ALWAYS, LAST = _with(PluginRole.ALWAYS), _with(PluginRole.LAST)
+BASELINES, NODE_SCORERS = _with(PluginRole.BASELINE), _with(PluginRole.SCORES_NODES)
+CARD_ORDERS = _with(PluginRole.ORDERS_CARDS)
 """One of them is enough; the first is used unless another is named."""
 
 

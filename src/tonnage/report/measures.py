@@ -82,7 +82,7 @@ def compared_at(results: Results) -> Checkpoint | None:
     return FULL_DEMAND if FULL_DEMAND in shared else max(shared, key=float, default=None)
 
 
-def moment(results: Results) -> str:
+def checkpoint_name(results: Results) -> str:
     """The checkpoint of the comparison, as the end of a sentence."""
     at = compared_at(results)
     return f"at {text.number(float(at))}{text.NARROW}% arrived demand" if at else "on average over time"

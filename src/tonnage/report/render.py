@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from tonnage.report.curves import large_figures, small_figures
 from tonnage.report.findings import findings
 from tonnage.report.maps import cluster_maps, map_moment
-from tonnage.report.measures import moment, present
+from tonnage.report.measures import checkpoint_name, present
 from tonnage.report.pages import palette, text
 from tonnage.report.tables import failures_table, policies_table, times_table
 from tonnage.simulator.studies.results import Results
@@ -31,7 +31,7 @@ def render(results: Results) -> str:
             results=results,
             facts=_facts(results),
             findings=findings(results),
-            moment=moment(results),
+            moment=checkpoint_name(results),
             policies=policies_table(results, measures),
             large=large_figures(results, measures),
             small=small_figures(results, measures),

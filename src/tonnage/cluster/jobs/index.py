@@ -17,7 +17,7 @@ from tonnage.cluster.jobs.queue import DEFAULT_QUEUE, Queue, read_queue
 from tonnage.cluster.task import Task
 from tonnage.model.annotations import renamed_keys, renamed_problem
 from tonnage.model.group import CoschedulingPodGroup, GroupObject, PodGroup, PriorityClass, VolcanoPodGroup
-from tonnage.model.kinds import Role, structs_of
+from tonnage.model.kinds import KindRole, structs_of
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem, annotation_field
 
@@ -61,8 +61,8 @@ class JobIndex:
         self._status = status
         self.queues: dict[str, Queue] = {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
         self.groups: dict[str, Group] = {}
-        self._given_groups = Sources[Group](structs_of(Role.POD_GROUP))
-        self._given_queues = Sources[Queue](structs_of(Role.QUEUE))
+        self._given_groups = Sources[Group](structs_of(KindRole.POD_GROUP))
+        self._given_queues = Sources[Queue](structs_of(KindRole.QUEUE))
         self.priorities = dict(_SYSTEM_CLASSES)
         self.jobs: dict[str, Job] = {}
         """Jobs that pods name, by namespace and name."""

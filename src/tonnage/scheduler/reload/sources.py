@@ -10,13 +10,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from tonnage.config.document import SCHEDULER
 from tonnage.config.notes import ConfigError, Note
 from tonnage.config.source import text_of_file
 from tonnage.kube.client import Client
-from tonnage.kube.configmap import ConfigMap, one_config_map
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.resource import Resource
 from tonnage.kube.watch import NOT_FOUND, Backoff, Reflector
+from tonnage.model.meta import ObjectMeta
 from tonnage.model.wire import WireError, decode_object
 from tonnage.observability.events import ObjectRef
 
@@ -25,6 +28,18 @@ PREFIX = "configmap:"
 
 Content = str | ConfigError
 """The text of a configuration, or why there is none."""
+
+
+class ConfigMap(msgspec.Struct, gc=False, frozen=True):
+    """The text data of a ConfigMap."""
+
+    metadata: ObjectMeta
+    data: dict[str, str] | None = None
+
+
+def _one_config_map(namespace: str, name: str) -> Resource:
+    """The resource of one ConfigMap, which need not exist."""
+    return Resource("ConfigMap", f"/api/v1/namespaces/{namespace}/configmaps", ConfigMap, only=name)
 
 
 class ConfigSource(Protocol):
@@ -113,7 +128,7 @@ class ConfigMapSource:
         self.name = str(name)
         self._client = client
         self._named = name
-        self._resource = one_config_map(name.namespace, name.map)
+        self._resource = _one_config_map(name.namespace, name.map)
         self._backoff = backoff
         self._uid = ""
 
