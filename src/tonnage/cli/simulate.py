@@ -95,7 +95,7 @@ class _Command(click.Command):
     show_default=True,
     help="Show every node at this percent of arrived demand, or of the time.",
 )
-@click.option("--processes", type=click.IntRange(1, 1024), help="Processes to use.  [default: one per processor]")
+@click.option("--processes", type=click.IntRange(1, 1024), help="Processes to use.  [default: one per CPU]")
 @click.option("--cache", "cache_folder", metavar="FOLDER", help="Where runs are kept, so that they are made once.")
 @click.option("--no-cache", is_flag=True, help="Make every run anew and keep none.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of a Dask cluster instead of on processes here.")

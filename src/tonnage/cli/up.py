@@ -354,7 +354,7 @@ def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, node
             )
         ),
         ("GPUs at the end", f"{cards.full:,} full, {cards.partial:,} partly used, {cards.idle:,} idle"),
-        ("free GPUs", f"{free.free:,.1f} in all at the end, of which a usual pod can use {free.usable:,.1f}"),
+        ("free GPUs", f"{free.free:,.1f} in all at the end, of which a typical pod can use {free.usable:,.1f}"),
         ("free nodes", f"{summary.free_nodes:,}"),
         ("problems", f"{summary.problems:,}"),
     ]

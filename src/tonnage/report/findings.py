@@ -91,7 +91,7 @@ def _fragmentation(results: Results) -> Iterator[str]:
     if len(ranked) > 1:
         leaders = like_the_best(ranked, FRAGMENTATION)
         (_, best), (last, worst) = ranked[0], ranked[-1]
-        words = f"{text.percent(best.mean)} of all GPUs are free but of no use to the usual pods"
+        words = f"{text.percent(best.mean)} of all GPUs are free but of no use to the typical pods"
         if len(leaders) == len(ranked):
             yield f"All policies leave GPUs equally fragmented: {words}."
         else:

@@ -37,7 +37,7 @@ class Measure:
 
 ALLOCATED = Measure("gpu_allocated", "GPU allocated", "Share of all GPUs that pods hold.", "%", True)
 FRAGMENTATION = Measure(
-    "fragmentation_of_all", "Fragmentation", "Free GPU that the usual pods cannot use, in percent of all GPUs.", "%"
+    "fragmentation_of_all", "Fragmentation", "Free GPU that the typical pods cannot use, in percent of all GPUs.", "%"
 )
 FAILED = Measure("pods_failed", "Pods failed", "Pods that were dropped because they fitted nowhere.", adds_up=True)
 NODES_FREE = Measure("nodes_free", "Nodes free", "Nodes with GPUs of which none is in use.", more_is_better=True)
@@ -47,14 +47,14 @@ MEASURES = (
     Measure(
         "fragmentation_of_free",
         "Fragmentation of free GPU",
-        "Free GPU that the usual pods cannot use, in percent of the free GPUs.",
+        "Free GPU that the typical pods cannot use, in percent of the free GPUs.",
         "%",
     ),
     FAILED,
     Measure("pods_waiting", "Pods waiting", "Pods that have arrived and not started."),
     NODES_FREE,
     Measure("gpus_free", "GPUs free", "GPUs of which nothing is in use.", more_is_better=True),
-    Measure("cpu_stranded", "CPU stranded", "Free processors on nodes whose GPUs are full, in percent of all.", "%"),
+    Measure("cpu_stranded", "CPU stranded", "Free CPU on nodes whose GPUs are full, in percent of all.", "%"),
 )
 
 

@@ -30,7 +30,7 @@ _SPELLINGS = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True)
 _SPELLINGS |= dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False)
 """Spellings of booleans that Volcano accepts."""
 _ALWAYS = "has no effect here: node selection is always on"
-_PROPORTIONAL = "has no effect here: resource-strategy-fit keeps processors and memory for cards"
+_PROPORTIONAL = "has no effect here: resource-strategy-fit keeps CPU and memory for cards"
 _WITHOUT_EFFECT = {
     "predicate.NodeAffinityEnable": (False, _ALWAYS),
     "predicate.TaintTolerationEnable": (False, _ALWAYS),

@@ -200,7 +200,7 @@ def _plain_amounts(task: Task) -> Mapping[str, int]:
 
 
 def _kai_amounts(cluster: Cluster) -> Callable[[Task], Mapping[str, int]]:
-    """GPUs in thousandths of a card, parts of cards included, processors and memory."""
+    """GPUs in thousandths of a card, parts of cards included, CPU and memory."""
     counts = QueueCounts(cluster, by_kai=True)
     names = [KAI_GPU if dimension.name == GPU else dimension.name for dimension in counts.dimensions]
     return lambda task: dict(zip(names, counts.of_task(task), strict=True))

@@ -142,7 +142,7 @@ def unplaceable(trace: Trace) -> Iterator[str]:
                 f"no node has a GPU of model {' or '.join(pod.models)}; there are {', '.join(sorted(known)) or 'none'}"
             )
         elif not any(_can_take(node, pod) for node in sizes):
-            what = f"{pod.cpu / 1000:g} processors, {pod.memory} MiB, {pod.gpus} GPUs"
+            what = f"{pod.cpu / 1000:g} CPUs, {pod.memory} MiB, {pod.gpus} GPUs"
             why = f"it is larger than any node{' with ' if pod.models else ''}{' or '.join(pod.models)}: {what}"
         else:
             continue
