@@ -126,7 +126,7 @@ def test_what_usual_pods_can_use_of_the_free_cards_is_told():
     assert 0 < document["gpus_free_usable"] < document["gpus_free"] < 16
     free, usable = document["gpus_free"], document["gpus_free_usable"]
     assert (
-        f"free GPUs        {free:.1f} in all at the end, of which a usual pod can use {usable:.1f}"
+        f"free GPUs        {free:.1f} in all at the end, of which a typical pod can use {usable:.1f}"
         in up(*options).stdout
     )
     wide = "\n".join(screen(invented(2, 2, 0), 160, 36))

@@ -1,4 +1,4 @@
-"""The arguments of the fragmentation plugin: usual pods in the configuration, in a file, or in a trace."""
+"""The arguments of the fragmentation plugin: typical pods in the configuration, in a file, or in a trace."""
 
 from pathlib import Path
 

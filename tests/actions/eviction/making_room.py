@@ -59,7 +59,7 @@ def promised(outcome: Outcome) -> dict[str, str | None]:
 def asks(
     name: str, of: str, cpu: float = 0, memory: float = 0, *, stays: bool | None = None, gpus: int = 0, **more: Any
 ) -> Pod:
-    """A pod of one of Volcano's groups that asks for processors, Gi and cards; it may say whether it may be stopped."""
+    """A pod of one of Volcano's groups that asks for CPUs, Gi and cards; it may say whether it may be stopped."""
     limits: dict[str, str | int | float] = {"cpu": cpu, "memory": f"{memory}Gi", "nvidia.com/gpu": gpus}
     given = {key: value for key, value in limits.items() if value not in (0, "0Gi")}
     notes = {VOLCANO_GROUP: of} | ({} if stays is None else {VOLCANO_KEY: "false" if stays else "true"})

@@ -124,7 +124,7 @@ def test_volcano_29_a_queue_takes_back_what_it_deserves_from_the_pod_that_may_be
 
 
 def test_volcano_31_case_7_who_has_no_more_than_it_deserves_gives_nothing_up():
-    """The one pod that may go gives no processors, and those are what is missing."""
+    """The one pod that may go gives no CPUs, and those are what is missing."""
     pods = [
         asks("p22", "g14", 2, 4, on="n"),
         asks("p23", "g15", gpus=1, on="n"),

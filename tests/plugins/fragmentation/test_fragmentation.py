@@ -52,7 +52,7 @@ def test_half_a_card_goes_to_the_card_where_it_destroys_the_least() -> None:
 
 
 def test_an_idle_card_is_opened_rather_than_leaving_a_piece_that_nobody_can_use() -> None:
-    """Of 0.9, a half leaves 0.4 that no usual pod wants; of an idle card it leaves a half that the others want."""
+    """Of 0.9, a half leaves 0.4 that no typical pod wants; of an idle card it leaves a half that the others want."""
     cluster = scenario(node("a", gpus=2, gpu_memory=1000), running("x", on="a", gpu=0, memory=100))
     assert cards(place(cluster, pod("p", 1, memory=500), half())) == ["a/1"]
 

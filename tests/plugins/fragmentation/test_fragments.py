@@ -24,7 +24,7 @@ from tonnage.plugins.helpers.cardshares import WHOLE
 
 
 def left_over(free: tuple[int, ...], cpu: int, model: str = "1080") -> Cluster:
-    """A node with so many thousandths free of each card, and so many thousandths of processors."""
+    """A node with so many thousandths free of each card, and so many thousandths of CPUs."""
     cards = [gpu(f"n/{i}", index=i, memory=1000, type=model) for i in range(len(free))]
     held = [running(f"p{i}", on="n", gpu=i, memory=1000 - share) for i, share in enumerate(free) if share < 1000]
     return scenario(node("n", gpus=cards, cpu=f"{cpu}m"), *held)

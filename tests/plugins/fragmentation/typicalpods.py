@@ -9,7 +9,7 @@ from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPod, Typic
 from tonnage.plugins.helpers.cardshares import WHOLE
 
 Pods = tuple[tuple[int, int, int, str, float], ...]
-"""Thousandths of processors, thousandths of a card, cards, model, percent of all pods."""
+"""Thousandths of CPUs, thousandths of a card, cards, model, percent of all pods."""
 
 
 def workload(pods: Pods) -> TypicalPods:

@@ -103,7 +103,7 @@ def test_priority_has_no_say_between_queues():
 
 
 def test_a_job_takes_pods_of_those_that_have_no_smaller_share_even_then():
-    """10 processors: with its pod the job has 0.3; the others keep 0.4 and 0.3, then 0.2."""
+    """10 CPUs: with its pod the job has 0.3; the others keep 0.4 and 0.3, then 0.2."""
     cluster = scenario(node("n", cpu="10"), *[small(f"a-{n}", "a", cpu=1, on="n") for n in range(5)])
     for one in (small("b-0", "b", cpu=3, on="n"), small("runs", "mine", cpu=1, on="n"), small("p", "mine", cpu=2)):
         cluster.upsert_pod(one)

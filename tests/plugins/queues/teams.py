@@ -20,7 +20,7 @@ def job(name: str, of: str, gpus: int | None = 1, **more: object) -> Pod:
 
 
 def small(name: str, of: str, cpu: int | None = None, memory: int | None = None, **more: object) -> Pod:
-    """A pod of one of Volcano's groups that asks for processors and GB."""
+    """A pod of one of Volcano's groups that asks for CPUs and GB."""
     asks: dict[str, str | int | float] = {"cpu": cpu} if cpu else {}
     asks |= {"memory": f"{memory}G"} if memory else {}
     return member(name, of, containers=[Container("main", ResourceRequirements(limits=asks))], **more)

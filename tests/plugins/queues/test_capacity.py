@@ -17,7 +17,7 @@ GPU = "nvidia.com/gpu"
 
 
 def asks(name: str, of: str, cpu: int = 0, memory: int = 0, gpu: int = 0, **more: Any) -> Pod:
-    """A pod of a group that asks for processors, Gi and cards."""
+    """A pod of a group that asks for CPUs, Gi and cards."""
     limits: dict[str, str | int | float] = {"cpu": cpu, "memory": f"{memory}Gi", GPU: gpu}
     given = {key: value for key, value in limits.items() if value not in (0, "0Gi")}
     return member(name, of, containers=[Container("main", ResourceRequirements(limits=given))], **more)
@@ -93,7 +93,7 @@ def test_volcano_29_a_queue_takes_back_what_it_deserves():
 
 
 def test_only_what_the_job_asks_for_is_compared():
-    """The queue holds more processors than it deserves, and fewer cards; the job asks for cards."""
+    """The queue holds more CPUs than it deserves, and fewer cards; the job asks for cards."""
     pods = [asks(f"p{n}", "q5", gpu=10, on=f"n{n}") for n in (8, 9)]
     pods += [asks(f"c{n}", "q6", 2, 4, on=f"n{n}") for n in (8, 9)] + [asks("p12", "q6", gpu=10)]
     nodes = [node(f"n{n}", gpus=10, slots=1, cpu="2", memory="4Gi") for n in (8, 9)]
@@ -105,7 +105,7 @@ def test_only_what_the_job_asks_for_is_compared():
 
 @pytest.mark.parametrize(("asked", "may"), [(amounts(gpu=1), False), (amounts(1), True), (amounts(memory=1), False)])
 def test_a_pod_goes_only_for_something_that_it_gives_and_its_queue_has_too_much_of(asked, may):
-    """The queue holds 4 processors and deserves 1, and 1 card as it deserves."""
+    """The queue holds 4 CPUs and deserves 1, and 1 card as it deserves."""
     pods = [asks("a-0", "a", 2, gpu=1, on="n"), asks("a-1", "a", 2, on="n")]
     waits = member("p", "b", containers=[Container("main", ResourceRequirements(limits=asked))])
     queues = {"a": {"deserved": amounts(1, gpu=1)}, "b": {"deserved": amounts(2, 2, 1)}}

@@ -123,7 +123,7 @@ def test_departments_are_compared_where_they_part_and_not_their_teams():
 
 
 def test_only_what_a_queue_has_too_much_of_is_taken():
-    """A queue beyond its share of processors alone keeps its cards."""
+    """A queue beyond its share of CPUs alone keeps its cards."""
     dimensions = [GPU, Dimension("cpu")]
     a = QueueTerms("a", deserved=(2000, 4000), request=(2000, 4000))
     b = QueueTerms("b", deserved=(2000, 4000), weight=(1, 1), request=(2000, 9000), allocated=(2000, 8000))

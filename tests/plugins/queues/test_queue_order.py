@@ -66,7 +66,7 @@ def test_1_over_means_over_in_every_resource() -> None:
         QueueTerms("b", deserved=(9000, 90), request=(9000, 90), allocated=(0, 0)),
     ]
     state = standing_of([GPU, CPU], (4000, 40), *terms)
-    # Not over in processors: so both are alike, and the second rule decides.
+    # Not over in CPUs: so both are alike, and the second rule decides.
     assert not order_key(state, state.table.rows["gpu-only"])[0]
 
 

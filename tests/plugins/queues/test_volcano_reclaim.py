@@ -114,7 +114,7 @@ def enqueued(cluster, *plugins) -> list[str]:
 
 
 def test_what_was_promised_to_others_counts_and_what_they_could_do_without_does_not():
-    """Of 8 processors: 2 held with 1 to spare, 2 promised; so there are 5 for one of two new groups."""
+    """Of 8 CPUs: 2 held with 1 to spare, 2 promised; so there are 5 for one of two new groups."""
     cluster = scenario(node("n", cpu="8"), *[small(f"r-{n}", "runs", cpu=1, on="n") for n in range(2)])
     add(cluster, queue("q"), group("runs", queue="q", phase="Running", minResources={"cpu": 1}))
     add(cluster, group("promised", queue="q", phase="Inqueue", minResources={"cpu": 2}))
@@ -138,7 +138,7 @@ def test_queues_do_not_count_each_others_promises():
 
 @pytest.mark.parametrize(("factor", "let_in"), [(1.2, 2), (1.0, 1), (2.0, 4)])
 def test_groups_are_let_in_up_to_a_factor_of_the_cluster(factor, let_in):
-    """5 processors of which 2 are in use, and groups that start with 2."""
+    """5 CPUs of which 2 are in use, and groups that start with 2."""
     cluster = scenario(node("n", cpu="5"), small("r", "other", cpu=2, on="n"))
     for number in range(5):
         add(cluster, group(f"g{number}", phase="Pending", created=str(number), minResources={"cpu": 2}))

@@ -163,7 +163,7 @@ def round_by_round(queues: list[QueueTerms], total: float, place: int) -> list[f
 
 
 def test_shares_are_looked_at_anew_after_each_job() -> None:
-    """A running (1,1) and waiting (2,2) in q1; in q2 first a (3,2), then a (2,2) and a (1,1); 5 processors."""
+    """A running (1,1) and waiting (2,2) in q1; in q2 first a (3,2), then a (2,2) and a (1,1); 5 CPUs."""
     rights = {"q1": (2500, 3000), "q2": (2500, 2000)}
     assert serve(rights, {"q1": [(2000, 2000)], "q2": [(3000, 2000)]}) == [("q2", (3000, 2000))]
     rights = {"q1": (2500, 2500), "q2": (2500, 2500)}

@@ -25,7 +25,7 @@ def fit(weight=10, **resources):
 
 
 def used_host(cpu, memory, used=(200, 200)):
-    """One node of that many milli processors and bytes, of which a pod uses some."""
+    """One node of that many milli CPUs and bytes, of which a pod uses some."""
     return scenario(host("n", cpu=cpu, memory=memory), wants("x", {"cpu": used[0], "memory": used[1]}, on="n"))
 
 

@@ -15,7 +15,7 @@ RACKS = {"r1": ("n1", "n4"), "r2": ("n2", "n5"), "r3": ("n3", "n6")}
 
 
 def three_racks(*pods, rows: bool = False, said: dict | None = None, minimum: int = 4, **annotations: str):
-    """Three racks of two nodes with 4 processors and 8 GiB each, the names of which go across."""
+    """Three racks of two nodes with 4 CPUs and 8 GiB each, the names of which go across."""
     cluster = scenario(*(node(f"n{i}", cpu="4", memory="8Gi") for i in range(1, 7)), *pods)
     for name, nodes in RACKS.items():
         cluster.upsert_hypernode(hypernode(name, 1, *nodes))

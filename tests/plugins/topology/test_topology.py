@@ -45,7 +45,7 @@ def owned(one):
 
 
 def four_racks() -> list[Node]:
-    """Zone a has racks r1 (8 processors) and r2 (12), zone b racks r3 (4) and r4 (8); names go across."""
+    """Zone a has racks r1 (8 CPUs) and r2 (12), zone b racks r3 (4) and r4 (8); names go across."""
     return [
         host("n1", "r2", "a"),
         host("n2", "r1", "a"),
@@ -189,7 +189,7 @@ def test_pods_of_different_sizes_are_compared_by_what_they_want_together():
 
 
 def test_what_only_trying_shows_is_said_too():
-    """Both racks have 8 processors free, and three pods of 3 want a node each."""
+    """Both racks have 8 CPUs free, and three pods of 3 want a node each."""
     hosts = [host("n1", "r1"), host("n2", "r1"), host("n3", "r2"), host("n4", "r2")]
     done = cycle(scenario(*hosts, *mixed(3, 3, 2, **{REQUIRED: RACK})))
     assert done.placed == {}

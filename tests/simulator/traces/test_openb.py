@@ -71,9 +71,9 @@ def test_pods_that_no_node_can_ever_take_are_named_with_their_place(tmp_path):
     nodes = read_nodes(write(tmp_path, "nodes.csv", NODES + GOOD_NODE))
     told = list(unplaceable(Trace("pods.csv", nodes, read_pods(pods))))
     assert told == [
-        "pods.csv line 3 column 9: big can never run: it is larger than any node: 0.001 processors, 1 MiB, 3 GPUs",
+        "pods.csv line 3 column 9: big can never run: it is larger than any node: 0.001 CPUs, 1 MiB, 3 GPUs",
         "pods.csv line 4 column 14: odd can never run: no node has a GPU of model X9; there are T4",
-        "pods.csv line 5 column 12: fat can never run: it is larger than any node: 9 processors, 1 MiB, 0 GPUs",
+        "pods.csv line 5 column 12: fat can never run: it is larger than any node: 9 CPUs, 1 MiB, 0 GPUs",
     ]
 
 
