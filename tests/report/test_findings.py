@@ -80,7 +80,7 @@ def test_fragmentation_failures_and_free_nodes_have_a_sentence_each():
         b=reached(80.0, fragmentation_of_all=13.5, pods_failed=1100, nodes_free=2),
     )
     assert said(results)[1:] == [
-        "a leaves the least fragmentation: 4.7 % of all GPUs are free but of no use to the usual pods, "
+        "a leaves the least fragmentation: 4.7 % of all GPUs are free but of no use to the typical pods, "
         "against 13.5 % with b.",
         "The fewest pods failed with a, 400; the most with b, 1,100.",
         "a left the most nodes entirely free: 12, the others down to 2.",
@@ -90,7 +90,7 @@ def test_fragmentation_failures_and_free_nodes_have_a_sentence_each():
 def test_what_is_equal_everywhere_is_said_to_be():
     one = reached(90.0, fragmentation_of_all=4.0, pods_failed=7, nodes_free=3)
     assert said(filled(a=one, b=one))[1:] == [
-        "All policies leave GPUs equally fragmented: 4.0 % of all GPUs are free but of no use to the usual pods.",
+        "All policies leave GPUs equally fragmented: 4.0 % of all GPUs are free but of no use to the typical pods.",
         "Equally many pods failed with every policy, about 7.",
         "All policies left equally many nodes entirely free, 3.",
     ]
