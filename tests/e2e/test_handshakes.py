@@ -69,8 +69,8 @@ def test_a_plugin_is_asked_answers_falls_silent_and_returns(control_plane: Contr
 
             async def look() -> str:
                 """Look twice, as what changes and as everything; the handshake as it is then, known to the picture."""
-                await hands.look(["gpu"])
-                await hands.look(list(cluster.nodes))
+                await hands.check(["gpu"])
+                await hands.check(list(cluster.nodes))
                 said = await asyncio.to_thread(lambda: plugin.said)
                 await until_true(lambda: shown() == said)
                 return said

@@ -30,13 +30,16 @@ def test_a_scrape_says_where_the_time_of_bound_pods_went(control_plane: ControlP
         plane.api.create_pods([wanted(f"p{number}", 1, memory=1000) for number in range(PODS)])
         plane.api.create_pods([wanted("huge", 1, memory=10**6)])
         world.until_running(*[f"p{number}" for number in range(PODS)])
-        until(lambda: plain("picture_delay_seconds_count") == PODS, "the watch does not show the binds")
+        until(lambda: plain("informer_delay_seconds_count") == PODS, "the watch does not show the binds")
         until(lambda: plain("bind_writes_queued") == 0, "the labels are not written")
         found = scrape()
         log = [json.loads(line) for line in world.extender.log.read_text().splitlines() if line.startswith("{")]
-    seconds = {name: found[f"tonnage_{name}"][frozenset()] for name in ("bind_seconds_sum", "bind_wait_seconds_sum")}
+    seconds = {
+        name: found[f"tonnage_{name}"][frozenset()]
+        for name in ("bind_duration_seconds_sum", "bind_wait_duration_seconds_sum")
+    }
     assert found["tonnage_bind_wait_duration_seconds_count"] == {frozenset(): PODS}
-    assert seconds["bind_wait_seconds_sum"] <= seconds["bind_seconds_sum"]
+    assert seconds["bind_wait_duration_seconds_sum"] <= seconds["bind_duration_seconds_sum"]
     requests = values(found["tonnage_request_duration_seconds_count"], "verb")
     assert requests["bind",] == PODS
     assert requests["filter",] >= PODS + 1
