@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from tests.e2e.checker import findings
-from tests.e2e.extending import Command
+from tests.e2e.extending import Command, Pods
 from tests.e2e.player import Player, playing
 from tests.scenario import pod
 from tests.waiting import until
@@ -44,21 +44,12 @@ class Scheduler(Command):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class World:
+class World(Pods):
     """Everything together, with words for tests."""
 
     def __init__(self, plane: ControlPlane, scheduler: Scheduler, player: Player) -> None:
-        self.plane = plane
-        self.api: Api = plane.api
+        super().__init__(plane, player)
         self.scheduler = scheduler
-        self.player = player
-
-    def pod(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.api.get(f"{pods_path()}/{name}")
-        return found
-
-    def node_of(self, name: str) -> str | None:
-        return self.pod(name)["spec"].get("nodeName")
 
     def nodes(self) -> dict[str, str]:
         """The nodes of all pods that have one."""

@@ -101,13 +101,12 @@ class Extender(Command):
             return json.loads(answer.read())
 
 
-class World:
-    """Everything together, with words for tests."""
+class Pods:
+    """The pods of a control plane, and the player that runs them."""
 
-    def __init__(self, plane: ControlPlane, extender: Extender, player: Player) -> None:
+    def __init__(self, plane: ControlPlane, player: Player) -> None:
         self.plane = plane
         self.api: Api = plane.api
-        self.extender = extender
         self.player = player
 
     def pod(self, name: str) -> dict[str, Any]:
@@ -116,6 +115,14 @@ class World:
 
     def node_of(self, name: str) -> str | None:
         return self.pod(name)["spec"].get("nodeName")
+
+
+class World(Pods):
+    """Everything together, with words for tests."""
+
+    def __init__(self, plane: ControlPlane, extender: Extender, player: Player) -> None:
+        super().__init__(plane, player)
+        self.extender = extender
 
     def until_running(self, *names: str) -> None:
         def all_run() -> bool:
