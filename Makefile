@@ -52,7 +52,7 @@ openb: $(VENV)/.development  ## all policies on the openb traces that are there,
 bench-cluster: $(VENV)/.development cluster-parts  ## the extender on a real API server (ARGS="--hami PATH" compares with HAMi's)
 	$(BIN)/python -m bench.cluster $(ARGS)
 
-chaos: $(VENV)/.development cluster-parts  ## faults on real parts, one after another (ARGS="--door scheduler --faults 200 --seed 1")
+chaos: $(VENV)/.development cluster-parts  ## faults on real parts, one after another (ARGS="--server scheduler --faults 200 --seed 1")
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 soak: $(VENV)/.development cluster-parts  ## arrivals and departures on real parts (ARGS="--minutes 10")

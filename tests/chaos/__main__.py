@@ -20,7 +20,7 @@ from tests.chaos.scheduler.arena import yard
 from tests.chaos.scheduler.run import batch_run
 
 
-class Door(NamedTuple):
+class Server(NamedTuple):
     """What is put through faults."""
 
     alone: Mapping[str, Callable[[Any], str]]
@@ -34,9 +34,9 @@ class Door(NamedTuple):
     run: Callable[..., Run]
 
 
-DOORS = {
-    "extender": Door(faults.KINDS, replicafaults.KINDS, 0.1, 20, arena, pair_arena, extender_run),
-    "scheduler": Door(
+SERVERS = {
+    "extender": Server(faults.KINDS, replicafaults.KINDS, 0.1, 20, arena, pair_arena, extender_run),
+    "scheduler": Server(
         batchfaults.KINDS, batchreplicafaults.KINDS, 0.25, 8, yard, lambda: yard(6, replicas=2), batch_run
     ),
 }
@@ -44,32 +44,34 @@ DOORS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--door", choices=DOORS, default="extender", help="what is put through them (default extender)")
+    parser.add_argument(
+        "--server", choices=SERVERS, default="extender", help="what is put through them (default extender)"
+    )
     parser.add_argument("--faults", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--seed", type=int, default=1, help="which order and which pods (default 1)")
     parser.add_argument("--nodes", type=int, help="nodes of four cards each (default 20, for the scheduler 8)")
     parser.add_argument("--kind", metavar="KIND", help="only this kind, by its title")
     arguments = parser.parse_args()
-    door = DOORS[arguments.door]
-    if arguments.kind and arguments.kind not in {**door.alone, **door.between}:
-        titles = "\n".join(sorted({**door.alone, **door.between}))
+    server = SERVERS[arguments.server]
+    if arguments.kind and arguments.kind not in {**server.alone, **server.between}:
+        titles = "\n".join(sorted({**server.alone, **server.between}))
         parser.error(f"there is no kind {arguments.kind!r}; there are:\n{titles}")
     started, runs = time.monotonic(), list[Run]()
-    between = round(door.share * arguments.faults)
+    between = round(server.share * arguments.faults)
     if arguments.kind:
-        between = arguments.faults if arguments.kind in door.between else 0
+        between = arguments.faults if arguments.kind in server.between else 0
 
     def series(count: int, made: AbstractContextManager[Any], those: Mapping[str, Callable[[Any], str]]) -> None:
         if count:
             with made as stage:
-                runs.append(door.run(stage, those, arguments.seed, lambda line: print(line, flush=True)))
+                runs.append(server.run(stage, those, arguments.seed, lambda line: print(line, flush=True)))
                 runs[-1].begin()
                 runs[-1].series(count, arguments.kind)
                 if runs[-1].wrong:
                     print(f"the ends of the logs:\n{stage.logs()}", file=sys.stderr)
 
-    series(arguments.faults - between, door.arena(arguments.nodes or door.nodes), door.alone)
-    series(between, door.pair(), door.between)
+    series(arguments.faults - between, server.arena(arguments.nodes or server.nodes), server.alone)
+    series(between, server.pair(), server.between)
     print(summary(runs))
     print(f"took {(time.monotonic() - started) / 60:.1f} minutes")
     wrong = [one for run in runs for one in run.wrong]

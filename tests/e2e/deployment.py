@@ -23,8 +23,8 @@ PATHS = {
 }
 
 
-def objects(door: str = "extender") -> list[dict[str, Any]]:
-    files = sorted((DEPLOY / door).glob("*.yaml"))
+def objects(server: str = "extender") -> list[dict[str, Any]]:
+    files = sorted((DEPLOY / server).glob("*.yaml"))
     return [thing for path in files for thing in yaml.safe_load_all(path.read_text())]
 
 
@@ -35,8 +35,8 @@ def leader_flags() -> list[str]:
     return [flag for flag in container["args"] if flag.startswith("--leader-elect")]
 
 
-def apply(plane: ControlPlane, door: str, *kinds: str) -> None:
-    for thing in objects(door):
+def apply(plane: ControlPlane, server: str, *kinds: str) -> None:
+    for thing in objects(server):
         if not kinds or thing["kind"] in kinds:
             namespace = thing["metadata"].get("namespace", "")
             # A field that the API server does not know would be dropped without a word.

@@ -32,7 +32,7 @@ MANAGED = [
 
 
 class Command:
-    """A door as a process that answers over HTTP."""
+    """A server as a process that answers over HTTP."""
 
     def __init__(
         self,

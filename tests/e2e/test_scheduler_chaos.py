@@ -1,4 +1,4 @@
-"""A few faults of the kinds that `make chaos ARGS="--door scheduler"` has, on a small cluster."""
+"""A few faults of the kinds that `make chaos ARGS="--server scheduler"` has, on a small cluster."""
 
 from collections.abc import Iterator
 

@@ -30,24 +30,24 @@ class World:
 
     def __init__(self, *objects, api=None, wanted=None):
         self.cluster = scenario(node("a", gpus=1), *objects)
-        self.door = reservations(self.cluster)
+        self.server = reservations(self.cluster)
         self.api = api or Api()
         self.now = 1_700_000_000.0
         self.handovers = HandoverQueue(lambda: self.now)
         self.wanted = wanted or named("p", gpus=1, memory=1000)
 
     def filter(self):
-        assert self.door.filter(asked(self.wanted, "a"), self.now).result.node_names == ["a"]
+        assert self.server.filter(asked(self.wanted, "a"), self.now).result.node_names == ["a"]
         return self
 
     def bind(self, **changed):
         async def main():
-            binder = Binder(self.api, self.cluster, self.door, self.handovers, lambda: self.now, lambda: self.now)
+            binder = Binder(self.api, self.cluster, self.server, self.handovers, lambda: self.now, lambda: self.now)
             args = {"name": "p", "namespace": "default", "uid": "1", "node": "a"} | changed
             try:
                 return await binder.bind(BindArgs(**args))
             finally:
-                self.state = self.door.reservation("default/p", "1")
+                self.state = self.server.reservation("default/p", "1")
                 self.kept = None if self.state is None else self.state.state
                 await binder.close()
 

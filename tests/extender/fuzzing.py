@@ -39,7 +39,7 @@ class _Pods(Api):
         return json.dumps(fitting_pod()).encode()
 
 
-class Door:
+class Server:
     """An extender whose clock goes on by a second with each request, and which remembers its own mistakes."""
 
     def __init__(self, decides: bool = True) -> None:
@@ -68,7 +68,7 @@ class Door:
         synced.set()
         recorder = ExtenderRecorder(metrics, self.events)
         self.requeue = Requeue(self.api, PendingPods(session, self.reservations, self.clock), self.clock, self.clock)
-        door = Extender(
+        server = Extender(
             session,
             self.reservations,
             self.binder,
@@ -79,7 +79,7 @@ class Door:
             decides,
             self.requeue.filtered,
         )
-        self.app = door.app()
+        self.app = server.app()
 
     def clock(self) -> float:
         return self.now

@@ -13,17 +13,17 @@ from tonnage.kube.watch import Backoff
 
 
 def parts_of(cluster, clock=lambda: 0.0, **reflectors):
-    door, handovers = reservations(cluster), HandoverQueue(clock)
+    server, handovers = reservations(cluster), HandoverQueue(clock)
     informer = ClusterInformer(Mock(), cluster, Backoff(draw=lambda: 0.5))
     informer.applied, informer.reflectors, informer.problems = 7, reflectors, {"Pod/x": None}
     return SimpleNamespace(
         cluster=cluster,
-        reservations=door,
+        reservations=server,
         handovers=handovers,
         informer=informer,
-        binder=Binder(Api(), cluster, door, handovers, clock, clock),
+        binder=Binder(Api(), cluster, server, handovers, clock, clock),
         handshakes=Handshakes(Api(), cluster, clock, lambda: 0.5),
-        session=door._session,
+        session=server._session,
         replicas=None,
     )
 

@@ -107,7 +107,7 @@ def test_while_nobody_knows_the_place_is_kept():
     with pytest.raises(BindUnknownError):
         world.bind()
     assert world.kept is ReservationState.BINDING
-    assert world.door.expire(1e12) == []
+    assert world.server.expire(1e12) == []
 
 
 @pytest.mark.parametrize("status", [401, 403, 422, 429])
@@ -131,7 +131,7 @@ def test_a_place_goes_when_the_pod_turns_out_to_be_gone():
     world = World(api=Api(*[ConnectionLostError("time-out")] * 4)).filter()
     with pytest.raises(BindUnknownError):
         world.bind()
-    assert world.door.reservation("default/p", "1") is None
+    assert world.server.reservation("default/p", "1") is None
     assert not world.cluster.reserved
 
 
@@ -168,7 +168,7 @@ def test_a_bind_to_a_node_that_has_no_room_is_refused_with_the_reason():
 
 def test_a_second_bind_of_the_same_pod_waits_for_the_first():
     world = World().filter()
-    world.door.reservation("default/p", "1").state = ReservationState.BINDING
+    world.server.reservation("default/p", "1").state = ReservationState.BINDING
     with pytest.raises(BindError, match="on its way already"):
         world.bind()
     assert list(world.cluster.reserved) == ["default/p"]
@@ -216,14 +216,14 @@ def bind_two(world, *shown):
     """Bind `p`, which is locked and then refused because it is gone, and after it `q`; in between nodes are shown."""
 
     async def main():
-        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.server, world.handovers, lambda: world.now, lambda: world.now)
         with pytest.raises(BindError):
             await binder.bind(BindArgs("p", "default", "1", "a"))
         for one in shown:
             world.cluster.upsert_node(one)
             binder.node_locks.seen(NODES, [Change("a", one)])
         world.cluster.upsert_pod(running("x", on="a", memory=10))
-        decided = world.door.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
+        decided = world.server.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
         assert decided.result.node_names == ["a"]
         await binder.bind(BindArgs("q", "default", "2", "a"))
         await binder.close()
@@ -260,7 +260,7 @@ def test_the_lock_of_a_pod_that_is_deleted_while_it_is_written_does_not_follow_t
     """The writes of one bind are over before those of the next begin, whatever the watch shows in between."""
     world = World(running("x", on="a", memory=10, phase="Pending"))
     world.filter()
-    world.door.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
+    world.server.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
 
     class Slow(Api):
         async def request(self, method, path, **more):
@@ -274,7 +274,7 @@ def test_the_lock_of_a_pod_that_is_deleted_while_it_is_written_does_not_follow_t
     world.api = Slow(None, StatusError(404, "NotFound", "the pod is gone"))
 
     async def main():
-        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.server, world.handovers, lambda: world.now, lambda: world.now)
         binds = [binder.bind(BindArgs(name, "default", uid, "a")) for name, uid in (("p", "1"), ("q", "2"))]
         first, second = await asyncio.gather(*binds, return_exceptions=True)
         await binder.close()
@@ -290,7 +290,7 @@ def test_a_pod_that_goes_while_its_bind_waits_for_its_turn_is_not_bound_and_keep
     world = World(api=Api(*[ConnectionLostError("reset")] * 4)).filter()
 
     async def main():
-        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.server, world.handovers, lambda: world.now, lambda: world.now)
         await world.handovers.acquire("a", pod("before"), 1)
         binding = asyncio.create_task(binder.bind(BindArgs("p", "default", "1", "a")))
         while not world.handovers.waiting:
@@ -315,19 +315,19 @@ def test_a_refused_bind_does_not_free_the_place_of_a_later_pod_of_the_same_name(
             # The pod is deleted and created again while its Binding is on the way.
             world.cluster.remove_pod("default/p")
             later = asked(named("p", uid="later", gpus=1, memory=1000), "a")
-            assert world.door.filter(later, world.now).result.node_names == ["a"]
+            assert world.server.filter(later, world.now).result.node_names == ["a"]
             return await super().request(method, path, **more)
 
     world.api = Late(StatusError(409, "Conflict", "another uid"))
     with pytest.raises(BindError):
         world.bind()
-    assert world.door.reservation("default/p", "later") is not None
+    assert world.server.reservation("default/p", "later") is not None
     assert world.cluster.reserved["default/p"].uid == "later"
 
 
 def test_a_busy_node_is_said_after_waiting():
     async def main(world):
-        binder = Binder(world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now)
+        binder = Binder(world.api, world.cluster, world.server, world.handovers, lambda: world.now, lambda: world.now)
         await world.handovers.acquire("a", pod("first"), 1)
         await binder.bind(BindArgs("p", "default", "1", "a"))
 
@@ -369,7 +369,7 @@ class Fence:
 def bind_behind(fence, world):
     async def main():
         binder = Binder(
-            world.api, world.cluster, world.door, world.handovers, lambda: world.now, lambda: world.now, fence=fence
+            world.api, world.cluster, world.server, world.handovers, lambda: world.now, lambda: world.now, fence=fence
         )
         try:
             await binder.bind(BindArgs("p", "default", "1", "a"))

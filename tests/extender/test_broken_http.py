@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.extender.fuzzing import ENDPOINTS, Door, body
+from tests.extender.fuzzing import ENDPOINTS, Server, body
 from tests.properties.worlds import examples
 from tests.server.listening import until_listening
 from tonnage.extender import app
@@ -51,12 +51,12 @@ async def exchange(port: int, data: bytes) -> bytes:
 
 def served(*requests: bytes) -> list[bytes]:
     """The answers to broken requests; a sound one is answered after each."""
-    door = Door()
+    server = Server()
 
     async def main() -> list[bytes]:
         (port,) = free_ports(1)
         stop = asyncio.Event()
-        task = asyncio.create_task(serve([(door.app, Endpoint("127.0.0.1", port))], stop))
+        task = asyncio.create_task(serve([(server.app, Endpoint("127.0.0.1", port))], stop))
         await until_listening(port)
         answers: list[bytes] = []
         for request in requests:
@@ -69,10 +69,10 @@ def served(*requests: bytes) -> list[bytes]:
 
     try:
         answers = asyncio.run(main())
-        assert door.mistakes.texts == []
+        assert server.mistakes.texts == []
         return answers
     finally:
-        door.close()
+        server.close()
 
 
 @pytest.mark.parametrize("case", CASES)

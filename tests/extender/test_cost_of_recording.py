@@ -46,14 +46,14 @@ class Extender:
 
     def __init__(self, nodes):
         self.cluster = scenario(*[node(f"n{number}", gpus=1) for number in range(nodes)])
-        self.door = reservations(self.cluster)
+        self.server = reservations(self.cluster)
         self.metrics = ExtenderMetrics()
         self.recorder = ExtenderRecorder(self.metrics, EventRecorder(Api(), lambda: 0.0))
 
     def cost(self, memory, is_bind=False):
         """Of telling, once everything has been told before."""
         args = asked(named("p", gpus=1, memory=memory), *self.cluster.nodes)
-        filtered = self.door.filter(args, 0.0)
+        filtered = self.server.filter(args, 0.0)
         binding = BindArgs("p", "default", "1", filtered.decision.node or "")
 
         def tell():

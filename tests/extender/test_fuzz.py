@@ -9,15 +9,15 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from tests.extender.fuzzing import ENDPOINTS, GPU, MEMORY, NODES, Door, body, box, fitting_pod, json_pod, valid
+from tests.extender.fuzzing import ENDPOINTS, GPU, MEMORY, NODES, Server, body, box, fitting_pod, json_pod, valid
 from tests.properties.worlds import examples
 
 BINDING_AT = "/bind"
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["extender decides", "kube-scheduler decides"])
-def door(request):
-    made = Door(decides=request.param)
+def server(request):
+    made = Server(decides=request.param)
     yield made
     made.close()
 
@@ -46,20 +46,20 @@ def check(endpoint: str, status: int, answer: bytes) -> None:
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @settings(max_examples=examples(300), database=None, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**64 - 1))
-def test_any_request_is_answered_and_hurts_nobody(door, endpoint, seed):
+def test_any_request_is_answered_and_hurts_nobody(server, endpoint, seed):
     asked = body(endpoint, random.Random(seed))
     note(f"the request: {asked[:5000]!r}")
-    status, answer = door.ask(endpoint, asked)
+    status, answer = server.ask(endpoint, asked)
     check(endpoint, status, answer)
-    assert door.mistakes.texts == []
-    assert len(door.cluster.reserved) <= 61
-    assert not door.cluster.waiting
-    assert len(door.requeue.pending) <= 61
+    assert server.mistakes.texts == []
+    assert len(server.cluster.reserved) <= 61
+    assert not server.cluster.waiting
+    assert len(server.requeue.pending) <= 61
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_after_all_that_a_good_request_is_answered_well(door, endpoint):
-    status, answer = door.ask(endpoint, json.dumps(valid(endpoint, whole=False)).encode())
+def test_after_all_that_a_good_request_is_answered_well(server, endpoint):
+    status, answer = server.ask(endpoint, json.dumps(valid(endpoint, whole=False)).encode())
     check(endpoint, status, answer)
     said = json.loads(answer)
     if endpoint == "/filter":
@@ -67,28 +67,28 @@ def test_after_all_that_a_good_request_is_answered_well(door, endpoint):
 
 
 def test_memory_does_not_grow_with_the_requests():
-    door, rng = Door(), random.Random(0)
+    server, rng = Server(), random.Random(0)
 
     def some(count: int) -> int:
         for number in range(count):
             limits = {GPU: "1", MEMORY: str(rng.randrange(1, 9000))}
             asked = json_pod(box(limits=limits, env=[{"name": f"v{rng.random()}", "value": "x" * 1000}]))
             asked["metadata"] |= {"name": f"p{rng.random()}", "uid": f"{rng.random()}", "labels": {"a": f"{number}"}}
-            door.ask("/filter", json.dumps({"Pod": asked, "NodeNames": NODES}).encode())
+            server.ask("/filter", json.dumps({"Pod": asked, "NodeNames": NODES}).encode())
         gc.collect()
         return sys.getallocatedblocks()
 
     try:
         before, after = some(1200), some(1200)
     finally:
-        door.close()
+        server.close()
     assert after < 1.05 * before
 
 
 def test_a_valid_pod_is_one_that_fits():
-    door = Door()
+    server = Server()
     try:
-        _, answer = door.ask("/filter", json.dumps({"Pod": fitting_pod(), "NodeNames": NODES}).encode())
+        _, answer = server.ask("/filter", json.dumps({"Pod": fitting_pod(), "NodeNames": NODES}).encode())
         assert json.loads(answer)["NodeNames"] == ["a"]
     finally:
-        door.close()
+        server.close()

@@ -33,7 +33,7 @@ class Server:
         return [path for _, path in self.asked if path.endswith("/binding")]
 
 
-class Door:
+class Extender:
     def __init__(self, *objects):
         self.cluster = scenario(*objects)
         plugins = default_plugins()
@@ -58,48 +58,48 @@ def a_node(*uuids, memory=8000, **more):
     return node("a", gpus=[gpu(uuid, index=i, memory=memory) for i, uuid in enumerate(uuids)], **more)
 
 
-def assert_refused(door, message, name="p"):
+def assert_refused(extender, message, name="p"):
     with pytest.raises(BindError, match=message):
-        run(door.bind(name))
-    assert door.server.bindings == []
-    assert not door.cluster.reserved
-    assert f"default/{name}" in door.cluster.waiting
-    assert door.reservations.reservation(f"default/{name}", "1") is None
-    assert door.handovers.holder("a") is None
-    assert door.cluster.columns.foreign_total == 0
+        run(extender.bind(name))
+    assert extender.server.bindings == []
+    assert not extender.cluster.reserved
+    assert f"default/{name}" in extender.cluster.waiting
+    assert extender.reservations.reservation(f"default/{name}", "1") is None
+    assert extender.handovers.holder("a") is None
+    assert extender.cluster.columns.foreign_total == 0
 
 
 def test_what_stays_as_it_was_is_bound():
-    door = Door(a_node("u", "v"))
-    assert door.filter() == ["a"]
-    run(door.bind())
-    assert door.server.bindings == ["/api/v1/namespaces/default/pods/p/binding"]
+    extender = Extender(a_node("u", "v"))
+    assert extender.filter() == ["a"]
+    run(extender.bind())
+    assert extender.server.bindings == ["/api/v1/namespaces/default/pods/p/binding"]
 
 
 def test_a_node_that_is_gone_is_not_bound_to():
-    door = Door(a_node("u"))
-    door.filter()
-    door.cluster.remove_node("a")
-    assert_refused(door, "default/p is not bound, its place is free again: node a is gone")
-    door.cluster.upsert_node(a_node("u"))
-    assert usage(door.cluster, "a") == [(0, 0, 0)]
-    assert door.filter() == ["a"]
+    extender = Extender(a_node("u"))
+    extender.filter()
+    extender.cluster.remove_node("a")
+    assert_refused(extender, "default/p is not bound, its place is free again: node a is gone")
+    extender.cluster.upsert_node(a_node("u"))
+    assert usage(extender.cluster, "a") == [(0, 0, 0)]
+    assert extender.filter() == ["a"]
 
 
 def test_a_node_that_is_gone_and_was_never_decided_for_is_not_bound_to():
-    door = Door(a_node("u"))
-    door.cluster.upsert_pod(named("p", gpus=1))
-    door.cluster.remove_node("a")
-    assert_refused(door, "node a is not known")
+    extender = Extender(a_node("u"))
+    extender.cluster.upsert_pod(named("p", gpus=1))
+    extender.cluster.remove_node("a")
+    assert_refused(extender, "node a is not known")
 
 
 def test_a_node_that_returns_before_the_bind_keeps_the_place():
-    door = Door(a_node("u"))
-    door.filter()
-    door.cluster.remove_node("a")
-    door.cluster.upsert_node(a_node("u"))
-    run(door.bind())
-    assert len(door.server.bindings) == 1
+    extender = Extender(a_node("u"))
+    extender.filter()
+    extender.cluster.remove_node("a")
+    extender.cluster.upsert_node(a_node("u"))
+    run(extender.bind())
+    assert len(extender.server.bindings) == 1
 
 
 @pytest.mark.parametrize(
@@ -115,57 +115,57 @@ def test_a_node_that_returns_before_the_bind_keeps_the_place():
     ],
 )
 def test_a_card_that_is_not_what_it_was_is_not_given(after, why):
-    door = Door(a_node("u", "v"))
-    door.filter()
-    door.cluster.upsert_node(after())
-    assert_refused(door, why)
-    door.cluster.upsert_node(a_node("u", "v"))
-    assert usage(door.cluster, "a") == [(0, 0, 0), (0, 0, 0)]
+    extender = Extender(a_node("u", "v"))
+    extender.filter()
+    extender.cluster.upsert_node(after())
+    assert_refused(extender, why)
+    extender.cluster.upsert_node(a_node("u", "v"))
+    assert usage(extender.cluster, "a") == [(0, 0, 0), (0, 0, 0)]
 
 
 def test_trouble_with_another_card_does_not_matter():
-    door = Door(a_node("u", "v"))
-    door.filter()
-    door.cluster.upsert_node(node("a", gpus=[gpu("u", healthy=False), gpu("v", index=1)]))
-    run(door.bind())
-    assert len(door.server.bindings) == 1
+    extender = Extender(a_node("u", "v"))
+    extender.filter()
+    extender.cluster.upsert_node(node("a", gpus=[gpu("u", healthy=False), gpu("v", index=1)]))
+    run(extender.bind())
+    assert len(extender.server.bindings) == 1
 
 
 def test_a_node_that_is_cordoned_is_bound_to_as_kube_scheduler_would():
-    door = Door(a_node("u"))
-    door.filter()
-    door.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=NodeSpec(unschedulable=True)))
-    run(door.bind())
-    assert len(door.server.bindings) == 1
+    extender = Extender(a_node("u"))
+    extender.filter()
+    extender.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=NodeSpec(unschedulable=True)))
+    run(extender.bind())
+    assert len(extender.server.bindings) == 1
 
 
 def test_a_card_that_somebody_else_filled_meanwhile_is_not_given():
-    door = Door(a_node("u"))
-    door.filter()
-    door.cluster.upsert_pod(running("x", on="a", gpu="u", memory=7500))
-    assert_refused(door, "card u of a has less room")
-    assert usage(door.cluster, "a") == [(1, 7500, 0)]
+    extender = Extender(a_node("u"))
+    extender.filter()
+    extender.cluster.upsert_pod(running("x", on="a", gpu="u", memory=7500))
+    assert_refused(extender, "card u of a has less room")
+    assert usage(extender.cluster, "a") == [(1, 7500, 0)]
 
 
 def test_a_card_that_goes_while_the_bind_waits_for_its_turn_is_not_given():
-    door = Door(a_node("u"))
-    door.filter()
+    extender = Extender(a_node("u"))
+    extender.filter()
 
     async def main():
-        assert await door.handovers.acquire("a", pod("before"), 1)
-        binding = asyncio.create_task(door.bind())
-        while not door.handovers.waiting:
+        assert await extender.handovers.acquire("a", pod("before"), 1)
+        binding = asyncio.create_task(extender.bind())
+        while not extender.handovers.waiting:
             await asyncio.sleep(0)
-        assert door.reservations.reservation("default/p", "1").state is ReservationState.BINDING
-        door.cluster.upsert_node(node("a"))
-        door.handovers.release("a", pod("before"))
+        assert extender.reservations.reservation("default/p", "1").state is ReservationState.BINDING
+        extender.cluster.upsert_node(node("a"))
+        extender.handovers.release("a", pod("before"))
         with pytest.raises(BindError, match="card u of a is gone"):
             await binding
 
     run(main())
-    assert door.server.bindings == []
-    assert not door.cluster.reserved
-    assert door.handovers.holder("a") is None, "the next one's turn"
+    assert extender.server.bindings == []
+    assert not extender.cluster.reserved
+    assert extender.handovers.holder("a") is None, "the next one's turn"
 
 
 def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_has():
@@ -176,10 +176,10 @@ def test_instances_of_a_card_in_parts_may_add_up_to_more_compute_than_the_card_h
         "sliceCount": 1,
         "placements": [{"start": start, "size": 1} for start in range(7)],
     }
-    door = Door(node("a", gpus=[gpu("u", count=7, mode="mig", migProfiles=[profile])]))
+    extender = Extender(node("a", gpus=[gpu("u", count=7, mode="mig", migProfiles=[profile])]))
     for number in range(7):
-        assert door.filter(f"p{number}", gpus=1, memory=1000) == ["a"]
-    door.handovers.acquire = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
+        assert extender.filter(f"p{number}", gpus=1, memory=1000) == ["a"]
+    extender.handovers.acquire = lambda *_: asyncio.sleep(0, True)  # no plugin answers here
     for number in range(7):
-        run(door.bind(f"p{number}"))
-    assert len(door.server.bindings) == 7
+        run(extender.bind(f"p{number}"))
+    assert len(extender.server.bindings) == 7

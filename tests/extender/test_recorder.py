@@ -25,7 +25,7 @@ class Heard:
     """An extender on a cluster, and all that it says."""
 
     def __init__(self, cluster, level=logging.INFO):
-        self.door = reservations(cluster)
+        self.server = reservations(cluster)
         self.metrics = ExtenderMetrics()
         self.events = EventRecorder(Api(), lambda: 1_700_000_000.0)
         self.recorder = ExtenderRecorder(self.metrics, self.events)
@@ -38,7 +38,7 @@ class Heard:
 
     def filter(self, *args, kube_scheduler=False, **more):
         asking = asked(*args, **more)
-        filtered = self.door.feasible(asking) if kube_scheduler else self.door.filter(asking, 0)
+        filtered = self.server.feasible(asking) if kube_scheduler else self.server.filter(asking, 0)
         self.recorder.filtered(asking, filtered, 0.0005)
         return filtered
 
@@ -170,7 +170,7 @@ def test_only_so_many_waiting_pods_are_remembered():
 
 def test_nodes_that_the_decision_did_not_look_at_are_counted_too(heard):
     said = heard(five())
-    said.door.silent = {"gpu-2"}
+    said.server.silent = {"gpu-2"}
     said.filter(named("p", gpus=1, memory=4000), *ALL, "gone")
     ((_, message),) = said.told
     assert message.startswith("no available node, 6 nodes do not meet: 2 CardInsufficientMemory (gpu-1: ")

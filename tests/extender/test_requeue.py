@@ -22,7 +22,7 @@ from tonnage.model.annotations import REQUEUED
 from tonnage.plugins.defaults import default_plugins
 
 
-class Door:
+class Server:
     """One card that `x` holds, and an API server that takes notes."""
 
     def __init__(self, *planned):
@@ -53,31 +53,31 @@ class Door:
 
 def played(scene, *planned):
     async def main():
-        door = Door(*planned)
+        server = Server(*planned)
         try:
-            await scene(door)
-            assert not door.task.done()
+            await scene(server)
+            assert not server.task.done()
         finally:
-            door.task.cancel()
-            await asyncio.gather(door.task, return_exceptions=True)
+            server.task.cancel()
+            await asyncio.gather(server.task, return_exceptions=True)
 
     run(main())
 
 
 def test_a_pod_is_called_by_an_annotation_and_nothing_else_of_it_changes():
-    async def scene(door):
-        door.ask()
-        door.cluster.remove_pod("default/x")
-        await door.until_told(WRITTEN)
-        (write,) = door.api.written
+    async def scene(server):
+        server.ask()
+        server.cluster.remove_pod("default/x")
+        await server.until_told(WRITTEN)
+        (write,) = server.api.written
         annotations = {REQUEUED: "2023-11-14T22:13:20Z"}
         assert write == (
             "PATCH",
             "/api/v1/namespaces/default/pods/p",
             {"metadata": {"uid": "uid-p", "annotations": annotations}},
         )
-        door.ask()
-        await door.until_told(WRITTEN, PLACED)
+        server.ask()
+        await server.until_told(WRITTEN, PLACED)
 
     played(scene)
 
@@ -92,12 +92,12 @@ def test_a_pod_is_called_by_an_annotation_and_nothing_else_of_it_changes():
     ],
 )
 def test_a_write_that_fails_is_counted_and_ends_nothing(answer, outcome):
-    async def scene(door):
-        door.ask()
-        door.cluster.remove_pod("default/x")
-        await door.until_told(outcome)
-        door.ask()
-        assert door.counted == [outcome, PLACED]
+    async def scene(server):
+        server.ask()
+        server.cluster.remove_pod("default/x")
+        await server.until_told(outcome)
+        server.ask()
+        assert server.counted == [outcome, PLACED]
 
     played(scene, answer)
 
@@ -106,12 +106,12 @@ def test_nothing_runs_while_nobody_waits(monkeypatch):
     looks = []
     monkeypatch.setattr(PendingPods, "to_requeue", lambda self, now: looks.append(now) or [])
 
-    async def scene(door):
+    async def scene(server):
         await asyncio.sleep(0.5)
         assert looks == []
-        made = door.ask()
+        made = server.ask()
         await until_true(lambda: bool(looks))
-        door.requeue.seen(Change("default/p", made, is_gone=True))
+        server.requeue.seen(Change("default/p", made, is_gone=True))
         await asyncio.sleep(0.3)
         looks.clear()
         await asyncio.sleep(0.5)
@@ -131,34 +131,34 @@ def test_a_mistake_in_a_trial_does_not_end_the_others(monkeypatch):
 
     monkeypatch.setattr(PendingPods, "to_requeue", look)
 
-    async def scene(door):
-        door.ask()
-        door.cluster.remove_pod("default/x")
-        await door.until_told(WRITTEN)
+    async def scene(server):
+        server.ask()
+        server.cluster.remove_pod("default/x")
+        await server.until_told(WRITTEN)
 
     played(scene)
 
 
 def test_only_who_decides_calls():
-    async def scene(door):
-        door.ask()
-        door.requeue.end()
-        door.cluster.remove_pod("default/x")
+    async def scene(server):
+        server.ask()
+        server.requeue.end()
+        server.cluster.remove_pod("default/x")
         await asyncio.sleep(0.7)
-        assert door.api.written == []
-        door.requeue.begin("")
-        await door.until_told(WRITTEN)
+        assert server.api.written == []
+        server.requeue.begin("")
+        await server.until_told(WRITTEN)
 
     played(scene)
 
 
 def test_a_pod_that_somebody_bound_is_not_called():
-    async def scene(door):
-        door.ask()
-        door.requeue.seen(Change("default/p", pod("p", 1, on="a")))
-        door.cluster.remove_pod("default/x")
+    async def scene(server):
+        server.ask()
+        server.requeue.seen(Change("default/p", pod("p", 1, on="a")))
+        server.cluster.remove_pod("default/x")
         await asyncio.sleep(0.7)
-        assert door.api.written == []
+        assert server.api.written == []
 
     played(scene)
 

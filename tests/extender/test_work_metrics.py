@@ -88,7 +88,7 @@ class Watched(World):
 
     def binder(self):
         self.filter()
-        return Binder(self.api, self.cluster, self.door, self.handovers, lambda: self.now, self._clock)
+        return Binder(self.api, self.cluster, self.server, self.handovers, lambda: self.now, self._clock)
 
     def _clock(self):
         self.now += 3.0

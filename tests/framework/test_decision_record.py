@@ -1,4 +1,4 @@
-"""The decision record: the same for every door, complete and readable."""
+"""The decision record: the same for every command, complete and readable."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Reservations and the watch: what a door learned first must not be lost to news that come late."""
+"""Reservations and the watch: what a server learned first must not be lost to news that come late."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ def nodes(server: FakeServer) -> None:
 
 
 def reserve(now: Live, thing: Pod, uid: str, created: str = "2026-01-01T00:00:00Z") -> None:
-    """What a door does: it knows the pod from a request, and decides at once."""
+    """What a server does: it knows the pod from a request, and decides at once."""
 
     meta = msgspec.structs.replace(thing.metadata, uid=uid, creationTimestamp=created)
     task = make_task(msgspec.structs.replace(thing, metadata=meta), now.cluster.vendors)

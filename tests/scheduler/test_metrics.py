@@ -1,4 +1,4 @@
-"""What a scrape of the batch scheduler shows: cycles, plugins, queues, gangs, and what every door shows."""
+"""What a scrape of the batch scheduler shows: cycles, plugins, queues, gangs, and what every server shows."""
 
 import math
 
