@@ -46,7 +46,8 @@ def test_old_records_leave_out_init_containers():
 
 
 def test_slots_that_no_container_matches_are_all_taken_to_run_together():
-    cluster = scenario(node("a", gpus=1), holding("x", "a/0,NVIDIA,1000,10:;a/0,NVIDIA,1000,10:;;"))
+    record = "a/0,NVIDIA,1000,10:;a/0,NVIDIA,1000,10:;;"
+    cluster = scenario(node("a", gpus=1), pod("x", 2, on="a", annotations={ALLOCATED: record}))
     assert usage(cluster, "a") == [(2, 2000, 20)]
 
 

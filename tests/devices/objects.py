@@ -2,7 +2,7 @@
 
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
-from tonnage.model.pod import Container, EnvVar, Pod, PodSpec, ResourceRequirements
+from tonnage.model.pod import AdmittedContainer, Container, EnvVar, Pod, PodSpec, ResourceRequirements
 
 Quantities = dict[str, str | int | float]
 
@@ -14,7 +14,7 @@ def container(
     name: str = "main",
     env: tuple[str, ...] = (),
 ) -> Container:
-    return Container(name, ResourceRequirements(requests, limits), env=[EnvVar(variable) for variable in env])
+    return AdmittedContainer(name, ResourceRequirements(requests, limits), env=[EnvVar(variable) for variable in env])
 
 
 def node(annotations: dict[str, str] | None = None, *, capacity: Quantities | None = None, name: str = "n1") -> Node:

@@ -59,6 +59,7 @@ class Watched(EvictionAction):
     """Looks whether an attempt for a job that came to nothing has left any trace."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.compared = 0
         self._last: tuple[Sequence[Task], Any] | None = None
 

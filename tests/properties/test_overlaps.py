@@ -34,8 +34,8 @@ def test_nobody_is_suspect_if_nothing_is_given_out_twice(nodes, shares, order):
     placed = CycleRunner(leader, default_plugins(), make_actions()).run(frozenset(), 0.0).placed
     writer = BindingWriter(None, leader, lambda: 1e9, lambda: 0.0)
     standby = scenario(*nodes)
-    overlaps = Overlaps(None, standby, lambda: 1e9, lambda: 0.0, lambda pod, why: None, lambda: True)
-    overlaps.is_settled = True
+    overlaps = Overlaps(None, standby, lambda: 0.0, lambda pod, why: None, lambda: True)
+    overlaps.settle()
     order.shuffle(placed)
     for decision in placed:
         bound = as_bound(decision, writer)

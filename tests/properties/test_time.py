@@ -51,13 +51,19 @@ def build(world: list[dict[str, Any]], now: int | None) -> Cluster:
 
 
 def is_young(facts: dict[str, Any], job: Job) -> bool:
-    """Whether a job is known to have run for less than the minimum."""
-    if facts["started"] is not None:
-        return bool(facts["started"] < MINIMUM)
+    """Whether a job is known to have run for less than the minimum, by its annotation and by its pods.
+
+    A job is as old as the last pod of its minimum, and older if its annotation says so; a time to come is none.
+    """
     running = {int(task.name.rpartition("-")[2]) for task in job.tasks_that(PodStatus.RUNNING)}
     if facts["pods_started"] is not None:
-        return any(facts["pods_started"] + i < MINIMUM for i in running)
-    return any(facts["phases"][i] == "Pending" for i in running)
+        ages = sorted((age for i in running if (age := facts["pods_started"] + i) >= 0), reverse=True)
+    else:
+        ages = [0 for i in running if facts["phases"][i] == "Pending"]
+    known = ages[max(min(job.minimum, len(ages)) - 1, 0) :][:1]
+    if facts["started"] is not None and facts["started"] >= 0:
+        known.append(facts["started"])
+    return bool(known and max(known) < MINIMUM)
 
 
 class AllowsAll(Plugin):

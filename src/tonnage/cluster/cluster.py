@@ -5,12 +5,16 @@ the rows it concerns, so that no decision recounts usage. The parts that the clu
 `rows`, `holdings`, `quotas`, `groups`, `topology`, `placed` and `surroundings`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from tonnage.cluster.holding import Holding, VendorUse, card_uses, read_holding
+from tonnage.cluster.claims import ClaimReading, PodClaims
+from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.holdings import Holdings
+from tonnage.cluster.jobs.group import Link, link_of
 from tonnage.cluster.jobs.index import JobIndex
 from tonnage.cluster.jobs.job import PodStatus
+from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.podindex import PodIndex
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.rows import Rows
@@ -29,6 +33,19 @@ Grant = tuple[tuple[int, PodUses], ...]
 """Per vendor, the slices that a pod's containers were given."""
 
 
+class PodReading(NamedTuple):
+    """All that was read of a pod."""
+
+    task: Task
+    link: Link | None
+    """The job that it names."""
+    holding: Holding | None = None
+    """What it holds; nothing if it has no node."""
+    problems: tuple[Problem, ...] = ()
+    claim: ClaimReading | None = None
+    """What it says about its devices; nothing if it has no node, or if that could not be read."""
+
+
 class Cluster:
     """Nodes, pods and jobs; attributes of parts that decisions read all the time are bound here once."""
 
@@ -40,6 +57,8 @@ class Cluster:
         self.quotas = Quotas(self.vendors)
         """Quotas on cards, and what is held of cards by namespace."""
         self.holdings = Holdings(self.rows, self.quotas)
+        self.claims = PodClaims(self.vendors)
+        """What running pods say about their devices."""
         self.holders = self.holdings.holders
         self.leaving = self.holdings.leaving
         self.held = self.holdings.get
@@ -63,7 +82,7 @@ class Cluster:
         """Pods with a node, by what rules about other pods ask."""
         self.now: float | None = None
         """Seconds since 1970, if the cluster's user sets it."""
-        self._pod_problems: dict[str, list[Problem]] = {}
+        self._pod_problems: dict[str, tuple[Problem, ...]] = {}
 
     def _bind_rows(self, rows: Rows) -> None:
         self.rows = rows
@@ -81,16 +100,26 @@ class Cluster:
 
     def upsert_node(self, node: Node) -> None:
         """Add a node or change it; an update without news costs nothing."""
+        news = self.read_node(node)
+        if news is not None:
+            self.put_node(news)
+
+    def read_node(self, node: Node) -> NodeState | None:
+        """Read a node, which changes nothing; nothing if there is no news."""
         state = self.nodes.get(node.name)
+        return self.rows.read(node) if state is None or state.node != node else None
+
+    def put_node(self, news: NodeState) -> None:
+        """Add or change a node that was read."""
+        state = self.nodes.get(news.name)
         is_new = state is None
         if state is None:
             self.topology.version += 1
-            state = self.rows.add(node)
-        elif state.node == node:
-            return
+            state = news
+            self.rows.add(state)
         else:
-            self.topology.version += state.node.labels != node.labels
-            self.rows.change(state, node)
+            self.topology.version += state.node.labels != news.node.labels
+            self.rows.change(state, news)
         self.holdings.add_resources(self.rows.add_resources(state.offers))
         self.rows.write(state)
         for device, vendor in zip(state.devices, state.vendors, strict=True):
@@ -99,7 +128,16 @@ class Cluster:
             self.holdings.add_node(state)
         else:
             self.holdings.recount(state)
+        self._read_claims_again(state)
         self.columns.touch(state.row)
+
+    def _read_claims_again(self, state: NodeState) -> None:
+        """Read again what pods on a node claim that does not count: what they may claim depends on its cards."""
+        for key in [key for key in state.holdings if key in self.claims.ignored and key in self.running]:
+            claim = self.claims.read(self.running[key], state.name, state, self.held(key))
+            self.claims.put(key, claim)
+            self._pod_problems[key] = _problems(self.running[key], claim)
+            self.holdings.replace(key, claim.holding)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; the holdings of its pods are kept until they go or the node comes back."""
@@ -138,23 +176,39 @@ class Cluster:
 
     def upsert_pod(self, pod: Pod) -> None:
         """Add a pod or change it."""
-        key = pod.key
-        if pod.is_over or (pod.is_leaving and pod.node is None):
-            self.remove_pod(key)
-            if pod.has_succeeded:
-                self.groups.finish(pod)
-            return
-        task = self._tasks.make(pod)
-        if pod.node is None:
-            self._upsert_waiting(task)
+        if pod.holds_nothing:
+            self.finish_pod(pod)
         else:
-            self._upsert_running(task, pod.node)
+            self.put_pod(self.read_pod(pod))
 
-    def _upsert_waiting(self, task: Task) -> None:
+    def finish_pod(self, pod: Pod) -> None:
+        """Forget a pod that holds nothing any more; one that succeeded counts for its job until it is gone."""
+        self.remove_pod(pod.key)
+        if pod.has_succeeded:
+            self.groups.finish(pod)
+
+    def read_pod(self, pod: Pod) -> PodReading:
+        """Read a pod, which changes nothing."""
+        task = self._tasks.make(pod)
+        link = link_of(pod)
+        if pod.node is None:
+            return PodReading(task, link)
+        claim = self.claims.read(task, pod.node, self.nodes.get(pod.node), self.held(task.key))
+        return PodReading(task, link, claim.holding, _problems(task, claim), claim)
+
+    def put_pod(self, reading: PodReading) -> None:
+        """Add or change a pod that was read; nothing here reads what users wrote."""
+        if reading.holding is None:
+            self._put_waiting(reading)
+        else:
+            self._put_running(reading, reading.holding)
+
+    def _put_waiting(self, reading: PodReading) -> None:
         """Add or change a pod without a node; a device annotation left over from a failed attempt counts nothing."""
-        key = task.key
+        task, key = reading.task, reading.task.key
         self.restore(key)
         self.running.pop(key, None)
+        self.claims.forget(key)
         # A different pod of the same name gets nothing of what the other one was promised.
         if key in self.reserved and self.reserved[key].uid == task.uid:
             self.reserved[key] = task
@@ -164,25 +218,24 @@ class Cluster:
             self.pipelined.discard(key)
             self._drop_holding(key)
             self.waiting[key] = task
-        self.groups.put(task, self.status(key))
+        self.groups.put(task, reading.link, self.status(key))
         self._pod_problems.pop(key, None)
 
-    def _upsert_running(self, task: Task, node: str) -> None:
-        key = task.key
+    def _put_running(self, reading: PodReading, holding: Holding) -> None:
+        task, key = reading.task, reading.task.key
         self.waiting.pop(key, None)
         self.reserved.pop(key, None)
         self.pipelined.discard(key)
         self.running[key] = task
-        self.groups.put(task, self.status(key))
-        holding, problems = read_holding(task, node, self.vendors)
-        if task.fault:
-            problems.append(Problem(f"Pod/{key}", "spec.containers", "", "requests that can be read", task.fault))
-        if problems:
-            self._pod_problems[key] = problems
+        self.groups.put(task, reading.link, self.status(key))
+        if reading.claim is not None:
+            self.claims.put(key, reading.claim)
+        if reading.problems:
+            self._pod_problems[key] = reading.problems
         else:
             self._pod_problems.pop(key, None)
         self.holdings.replace(key, holding)
-        self._index_placed(task, node)
+        self._index_placed(task, holding.node)
         if task.pod.is_leaving:
             self.evict(key)
         else:
@@ -196,6 +249,7 @@ class Cluster:
         """Forget a pod and free what it held."""
         for tasks in (self.waiting, self.reserved, self.running):
             tasks.pop(key, None)
+        self.claims.forget(key)
         self._pod_problems.pop(key, None)
         self._drop_holding(key)
         self.leaving.discard(key)
@@ -351,6 +405,67 @@ class Cluster:
             self.placed.forget()
         self.columns.layout += 1
 
+    # -- all at once
+
+    def force_pod(self, reading: PodReading, reserved: Holding | None = None, *, pipelined: bool = False) -> None:
+        """Set what is known of a pod itself, with its reservation, but count nothing; `rebuild` must follow."""
+        task, key = reading.task, reading.task.key
+        self._forget_facts(key)
+        if reading.holding is None:
+            self.claims.forget(key)
+        if reading.holding is not None:
+            self.running[key] = task
+            if reading.claim is not None:
+                self.claims.put(key, reading.claim)
+            if reading.problems:
+                self._pod_problems[key] = reading.problems
+            if task.pod.is_leaving:
+                self.leaving.add(key)
+        elif reserved is not None:
+            self.reserved[key] = task
+            if pipelined:
+                self.pipelined.add(key)
+        else:
+            self.waiting[key] = task
+
+    def forget_pod(self, key: str) -> None:
+        """Forget what is known of a pod itself, but count nothing; `rebuild` must follow."""
+        self._forget_facts(key)
+        self.claims.forget(key)
+
+    def _forget_facts(self, key: str) -> None:
+        for tasks in (self.waiting, self.reserved, self.running, self._pod_problems):
+            tasks.pop(key, None)
+        for keys in (self.leaving, self.pipelined):
+            keys.discard(key)
+
+    def rebuild(self, held: Mapping[str, Holding], last: str = "") -> None:
+        """Work out anew all that follows from the objects and from what each pod holds.
+
+        A pod that an update failed at comes last, so that the others are in their jobs if it fails again.
+        """
+        self.topology.version += 1
+        self.rows.rebuild()
+        self.holdings.rebuild(held)
+        self.placed.rebuild()
+        tasks = [*self.waiting.values(), *self.reserved.values(), *self.running.values()]
+        self.groups.rebuild(sorted(tasks, key=lambda task: task.key == last))
+
+    def recount(self, reserved: Mapping[str, Holding]) -> None:
+        """Count anew what running pods hold and what is reserved, whatever a decision that failed has left.
+
+        Jobs stay the objects that they are, because earlier decisions name them.
+        """
+        self.leaving.intersection_update(self.running)
+        self.pipelined.intersection_update(self.reserved)
+        self.holdings.is_ahead = False
+        held = {key: holding for key, holding in self.holdings.all().items() if key in self.running}
+        self.rows.rebuild()
+        self.holdings.rebuild({**held, **reserved})
+        self.placed.rebuild()
+        for job in self.groups.jobs.values():
+            job.recount(self.status)
+
     # -- problems
 
     def problems(self) -> Iterator[Problem]:
@@ -363,3 +478,11 @@ class Cluster:
             yield from self._pod_problems.get(key, ())
             if key in self.holders:
                 yield from self.holdings.problems(key, is_readable=key not in self._pod_problems)
+
+
+def _problems(task: Task, claim: ClaimReading) -> tuple[Problem, ...]:
+    """What is wrong with a running pod."""
+    if not task.fault:
+        return tuple(claim.problems)
+    fault = Problem(f"Pod/{task.key}", "spec.containers", "", "requests that can be read", task.fault)
+    return (*claim.problems, fault)

@@ -66,7 +66,7 @@ class Columns:
     """Arrays that grow; `Rows` writes them."""
 
     def __init__(self, vendors: int) -> None:
-        self.size = 0
+        self._vendors = vendors
         self.width = 1
         self.clock = 0
         self.layout = 0
@@ -82,14 +82,22 @@ class Columns:
         """Whether there may be cards without any slots, compute or memory, which need rules of their own."""
         self.plain = False
         """Whether there may be plain cards, which are granted whole unless an annotation asks for a part."""
-        self.foreign_total = 0
-        """The sum of `foreign`: cards held by pods that do not name them, over all nodes."""
         self._touched: list[int] = []
         """The rows that changed last, the oldest first."""
+        self.allot(0)
+
+    def allot(self, count: int) -> None:
+        """Begin anew with that many rows of zeros, in the order of node names."""
+        kinds, vendors = len(self.resources), self._vendors
+        self.size = count
+        self.foreign_total = 0
+        """The sum of `foreign`: cards held by pods that do not name them, over all nodes."""
+        self._touched.clear()
         self.dense = True
         """Whether rows have no gaps and are in the order of node names."""
-        count, kinds = 0, len(self.resources)
-        self.version = np.zeros(count, np.int64)
+        self.clock += 1
+        self.layout += 1
+        self.version = np.full(count, self.clock, np.int64)
         self.gone = np.zeros(count, np.bool_)
         self.amounts = np.zeros((4, kinds, count), np.int64)
         self.allocatable = np.zeros((kinds, count), np.int64)
@@ -198,16 +206,16 @@ class Columns:
         """The number of a card model, allocated on first use."""
         known = self._model_ids.get(model)
         if known is None:
-            known = self._model_ids[model] = len(self.models)
             self.models.append(model)
+            known = self._model_ids[model] = len(self.models) - 1
         return known
 
     def tenancy_id(self, tenancy: frozenset[str]) -> int:
         """The number of a set of tenants, allocated on first use."""
         known = self._tenancy_ids.get(tenancy)
         if known is None:
-            known = self._tenancy_ids[tenancy] = len(self.tenancies)
             self.tenancies.append(tenancy)
+            known = self._tenancy_ids[tenancy] = len(self.tenancies) - 1
         return known
 
     def _reshape(self, shapes: dict[str, tuple[int, ...]]) -> None:

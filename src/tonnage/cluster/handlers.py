@@ -1,7 +1,8 @@
 """The handlers of Kubernetes objects in a cluster: how it takes, forgets and holds the objects of each kind.
 
 Reservations are the only thing in the cluster that does not come from objects. News of a pod never takes a reservation
-away from a pod that still exists unbound, and old news of an earlier pod of the same name does not touch it.
+away from a pod that still exists unbound, and old news of an earlier pod of the same name does not touch it. A handler
+that raises leaves a whole cluster state behind, as `recovery` says.
 """
 
 from collections.abc import Callable, Collection
@@ -10,6 +11,8 @@ from typing import Any
 import msgspec
 
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.jobs.index import read_object
+from tonnage.cluster.recovery import drop_node, drop_pod, recovering, recovery, take_node, take_pod
 from tonnage.model.group import PriorityClass
 from tonnage.model.kinds import KINDS, KindRole, ObjectKind
 from tonnage.model.pod import Pod
@@ -32,20 +35,16 @@ class ObjectHandler(msgspec.Struct, frozen=True):
 
 def _put_pod(cluster: Cluster, pod: Pod) -> None:
     reserved = cluster.reserved.get(pod.key)
-    if reserved is not None and _is_another(reserved.pod, pod):
-        if (pod.metadata.creationTimestamp or "") <= (reserved.pod.metadata.creationTimestamp or ""):
-            # Of two pods created in one second, the one with the reservation is the later: the watch reports that a
-            # pod was deleted before it shows the next one of that name.
-            return
-        cluster.remove_pod(pod.key)
-    cluster.upsert_pod(pod)
+    if reserved is not None and _is_another(reserved.pod, pod) and not _is_later(pod, reserved.pod):
+        return
+    take_pod(cluster, pod)
 
 
 def _drop_pod(cluster: Cluster, key: str, pod: Pod | None) -> None:
     reserved = cluster.reserved.get(key)
     if reserved is not None and pod is not None and _is_another(reserved.pod, pod):
         return
-    cluster.remove_pod(key)
+    drop_pod(cluster, key)
 
 
 def pods_of(is_ours: Callable[[Pod], bool]) -> ObjectHandler:
@@ -56,21 +55,41 @@ def pods_of(is_ours: Callable[[Pod], bool]) -> ObjectHandler:
             # A pod that another scheduler has yet to place holds nothing, whatever a pod of its name held before.
             if pod.key in cluster.waiting or pod.key in cluster.holders:
                 _drop_pod(cluster, pod.key, pod)
-            cluster.groups.put_unmanaged(pod)
+            with recovery(cluster):
+                cluster.groups.put_unmanaged(pod)
             return
-        cluster.groups.drop_unmanaged(pod.key)
-        _put_pod(cluster, pod)
+        try:
+            _put_pod(cluster, pod)
+        finally:
+            _drop_unmanaged(cluster, pod.key)
 
     def drop(cluster: Cluster, key: str, pod: Pod | None) -> None:
-        _drop_pod(cluster, key, pod)
-        cluster.groups.drop_unmanaged(key)
+        try:
+            _drop_pod(cluster, key, pod)
+        finally:
+            _drop_unmanaged(cluster, key)
 
     return ObjectHandler(put, drop, known=lambda cluster: cluster.pods() | cluster.groups.unmanaged.keys())
+
+
+def _drop_unmanaged(cluster: Cluster, key: str) -> None:
+    if key in cluster.groups.unmanaged:
+        with recovery(cluster):
+            cluster.groups.drop_unmanaged(key)
 
 
 def _is_another(one: Pod, other: Pod) -> bool:
     """Whether two pods of one name are not the same pod."""
     return None not in (one.metadata.uid, other.metadata.uid) and one.metadata.uid != other.metadata.uid
+
+
+def _is_later(one: Pod, other: Pod) -> bool:
+    """Whether a pod is later than the one of its name that has a reservation.
+
+    Of two that were created in one second, the one with the reservation is the later: the watch reports that a pod was
+    deleted before it shows the next one of that name.
+    """
+    return (one.metadata.creationTimestamp or "") > (other.metadata.creationTimestamp or "")
 
 
 # -- groups, queues and priority classes; namespaces and storage
@@ -81,9 +100,18 @@ def _job_object(kind: ObjectKind) -> ObjectHandler:
         meta = kind.meta(key)
         return PriorityClass(meta, 0) if kind.struct is PriorityClass else kind.struct(meta)
 
+    def put(cluster: Cluster, thing: Any) -> None:
+        said = read_object(thing)
+        with recovery(cluster):
+            cluster.groups.take(thing, said)
+
+    def drop(cluster: Cluster, key: str, _thing: Any) -> None:
+        with recovery(cluster):
+            cluster.groups.remove(named(key))
+
     return ObjectHandler(
-        put=lambda cluster, thing: cluster.groups.upsert(thing),
-        drop=lambda cluster, key, _thing: cluster.groups.remove(named(key)),
+        put,
+        drop,
         known=lambda cluster: cluster.groups.given(kind.struct),
     )
 
@@ -99,8 +127,8 @@ _SURROUNDINGS: dict[type[Any], Callable[[Cluster], Collection[str]]] = {
 
 def _surrounding(kind: ObjectKind) -> ObjectHandler:
     return ObjectHandler(
-        put=Cluster.upsert_surrounding,
-        drop=lambda cluster, key, _thing: cluster.remove_surrounding(kind.struct(kind.meta(key))),
+        put=recovering(Cluster.upsert_surrounding),
+        drop=recovering(lambda cluster, key, _thing: cluster.remove_surrounding(kind.struct(kind.meta(key)))),
         known=_SURROUNDINGS[kind.struct],
     )
 
@@ -108,24 +136,24 @@ def _surrounding(kind: ObjectKind) -> ObjectHandler:
 # -- the table
 
 _NODES = ObjectHandler(
-    put=Cluster.upsert_node,
-    drop=lambda cluster, key, _node: cluster.remove_node(key),
+    put=take_node,
+    drop=lambda cluster, key, _node: drop_node(cluster, key),
     known=lambda cluster: cluster.nodes,
 )
 _PODS = ObjectHandler(put=_put_pod, drop=_drop_pod, known=Cluster.pods)
 _QUOTAS = ObjectHandler(
-    put=lambda cluster, quota: cluster.quotas.upsert(quota),
-    drop=lambda cluster, key, _quota: cluster.quotas.remove(key),
+    put=recovering(lambda cluster, quota: cluster.quotas.upsert(quota)),
+    drop=recovering(lambda cluster, key, _quota: cluster.quotas.remove(key)),
     known=lambda cluster: cluster.quotas.keys(),
 )
 _TOPOLOGIES = ObjectHandler(
-    put=Cluster.upsert_topology,
-    drop=lambda cluster, key, _topology: cluster.remove_topology(key),
+    put=recovering(Cluster.upsert_topology),
+    drop=recovering(lambda cluster, key, _topology: cluster.remove_topology(key)),
     known=lambda cluster: cluster.topologies,
 )
 _HYPERNODES = ObjectHandler(
-    put=Cluster.upsert_hypernode,
-    drop=lambda cluster, key, _hypernode: cluster.remove_hypernode(key),
+    put=recovering(Cluster.upsert_hypernode),
+    drop=recovering(lambda cluster, key, _hypernode: cluster.remove_hypernode(key)),
     known=lambda cluster: cluster.hypernodes,
 )
 _BY_ROLE: dict[KindRole, Callable[[ObjectKind], ObjectHandler]] = {

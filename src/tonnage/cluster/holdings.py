@@ -4,10 +4,10 @@ A pod holds something from its reservation until it is gone. Holdings on a node 
 quotas count them until the node comes. While the cluster looks ahead, holdings of leaving pods count nowhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tonnage.cluster.holding import Holding, VendorUse
-from tonnage.cluster.implicitdevices import assign, displace, drop_stale, release, resolved_uses
+from tonnage.cluster.implicitdevices import assign, displace, drop_stale, drop_unneeded, release, resolved_uses
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.rows import Rows
@@ -24,6 +24,10 @@ class Holdings:
         self._quotas = quotas
         self.holders: dict[str, str] = {}
         """The node of each pod that holds something."""
+        self.since: dict[str, int] = {}
+        """The order in which it became known of the pods that they hold their cards: later ones have larger numbers."""
+        self._last = 0
+        """The largest of these numbers so far."""
         self.leaving: set[str] = set()
         """Pods that are being deleted or evicted: they hold what they held until they are gone."""
         self.is_ahead = False
@@ -48,6 +52,7 @@ class Holdings:
     def reserve(self, key: str, holding: Holding) -> None:
         """Hold a decided placement, which names all its cards, for a pod that holds nothing."""
         self.holders[key] = holding.node
+        self.since[key] = self._next()
         counts = not (self.is_ahead and key in self.leaving)
         if counts:
             self._quotas.hold(key, holding.vendors)
@@ -65,15 +70,18 @@ class Holdings:
         if held == holding:
             return
         before: list[str] = []
+        stays = held is not None and held.node == holding.node and holding.cards <= held.cards
+        since = self.since[key] if stays else self._next()
         if held is not None and held.node == holding.node:
             state = self._nodes.get(held.node)
             if state is None:
                 self._orphans[held.node][key] = holding
+                self.since[key] = since
                 self._count_quota(key, holding.vendors)
                 return
             before = [card.uuid for use in state.uses(key) for card in use.cards]
         left = self.drop(key, fill_up=False)
-        self.holders[key] = holding.node
+        self.holders[key], self.since[key] = holding.node, since
         state = self._nodes.get(holding.node)
         if state is None:
             self._orphans.setdefault(holding.node, {})[key] = holding
@@ -89,6 +97,7 @@ class Holdings:
         node = self.holders.pop(key, None)
         if node is None:
             return None
+        del self.since[key]
         self._quotas.hold(key, ())
         state = self._nodes.get(node)
         if state is None:
@@ -106,6 +115,10 @@ class Holdings:
             if fill_up:
                 self._fill_up(state)
         return state
+
+    def _next(self) -> int:
+        self._last += 1
+        return self._last
 
     def count_leaving(self, key: str, sign: int) -> None:
         """Count what a leaving pod holds (sign 1), or no longer (sign -1), if the columns look ahead."""
@@ -209,6 +222,37 @@ class Holdings:
             drop_stale(state)
             for key in state.implicit_uses:
                 self._assign(state, key)
+
+    # -- all at once
+
+    def all(self) -> dict[str, Holding]:
+        """What every pod holds, on a known node or not."""
+        parts = [*self._orphans.values(), *(state.holdings for state in self._nodes.values())]
+        return {key: holding for part in parts for key, holding in part.items()}
+
+    def rebuild(self, held: Mapping[str, Holding]) -> None:
+        """Count what every pod holds in rows without pods; whoever has a card without naming it keeps it."""
+        known, self.since = self.since, {}
+        self.holders.clear()
+        self._orphans.clear()
+        self._quotas.forget_usage()
+        for state in self._nodes.values():
+            state.holdings, state.implicit_uses = {}, {}
+        for key, holding in held.items():
+            self.holders[key] = holding.node
+            self.since[key] = known.get(key) or self._next()
+            there = self._nodes.get(holding.node)
+            holdings = there.holdings if there is not None else self._orphans.setdefault(holding.node, {})
+            holdings[key] = holding
+            if there is not None and holding.has_implicit_devices:
+                there.implicit_uses[key] = ()
+            else:
+                self._count_quota(key, holding.vendors)
+        for state in self._nodes.values():
+            drop_unneeded(state)
+            for holding in state.holdings.values():
+                displace(state, holding)
+            self.recount(state)
 
     # -- problems
 

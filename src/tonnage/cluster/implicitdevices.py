@@ -117,3 +117,9 @@ def drop_stale(state: NodeState) -> None:
         for device, uuid in state.assigned.items()
         if modes.get(uuid) == PLAIN_MODE or (uuid in modes and device[2] == _GROUP)
     }
+
+
+def drop_unneeded(state: NodeState) -> None:
+    """Revoke assignments that none of the node's pods needs."""
+    needed = {device for key in state.implicit_uses for device, _ in _implicit_devices(key, state.holdings[key])}
+    state.assigned = {device: uuid for device, uuid in state.assigned.items() if device in needed}

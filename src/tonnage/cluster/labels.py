@@ -78,8 +78,8 @@ class Labels:
             taints += (UNSCHEDULABLE,)
         known = self._taint_ids.get(taints)
         if known is None:
-            known = self._taint_ids[taints] = len(self.taint_sets)
             self.taint_sets.append(taints)
+            known = self._taint_ids[taints] = len(self.taint_sets) - 1
         return known
 
 

@@ -10,6 +10,20 @@ from tonnage.model.problem import Problem, annotation_field
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import Amounts, amount
 
+_READ = (
+    "name",
+    "problems",
+    "offers",
+    "devices",
+    "vendors",
+    "positions",
+    "pair_scores",
+    "cordoned",
+    "capacities",
+    "kinds_of_capacity",
+)
+"""What `NodeState.read` gets from a node object, beside the object itself."""
+
 
 class NodeState:
     """A node, its row in the columns, its cards by position, and the pods on it."""
@@ -34,8 +48,9 @@ class NodeState:
         "vendors",
     )
 
-    def __init__(self, row: int) -> None:
-        self.row = row
+    def __init__(self) -> None:
+        self.row = -1
+        """Its row in the columns; negative until it has one."""
         self.name = ""
         self.node: Node
         self.offers: Amounts = {}
@@ -68,6 +83,12 @@ class NodeState:
         """The position of a card, or nothing if the node has no card of that vendor and UUID."""
         position = self.positions.get(uuid)
         return position if position is not None and self.vendors[position] == vendor else None
+
+    def adopt(self, news: "NodeState") -> None:
+        """Take over what was read of the node; the object comes last, so that it tells what was taken over wholly."""
+        for name in _READ:
+            setattr(self, name, getattr(news, name))
+        self.node = news.node
 
     def read(self, node: Node, vendors: Sequence[Vendor]) -> None:
         """Read a node object; an unreadable part becomes a problem and hides only itself."""

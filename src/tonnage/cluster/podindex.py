@@ -18,7 +18,8 @@ from tonnage.model.podselector import PodSelector
 
 T = TypeVar("T")
 
-_MOST_COUNTERS = 512
+_MOST_COUNTERS = 2048
+_MOST_IDLE = 256
 Pair = tuple[str, str]
 
 
@@ -92,37 +93,71 @@ class ByLabel(Generic[T]):
 
 
 class CarriedTerms:
-    """The terms about other pods that pods with a node carry, with the number of carriers on each node."""
+    """The terms about other pods that pods with a node carry, with the number of carriers on each node.
+
+    A term without a carrier is idle and stays for a while: a search for victims removes carriers and restores them.
+    """
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._namespaces = namespaces
-        self.carried: dict[WeightedTerm, NodeCounts] = {}
+        self._counts: dict[WeightedTerm, NodeCounts] = {}
         self._numbers: dict[WeightedTerm, int] = {}
         self._given = 0
+        self._idle: set[WeightedTerm] = set()
         self._by_label: ByLabel[WeightedTerm] = ByLabel()
         self._about: Memo[tuple[str, tuple[Pair, ...]], MatchingTerms] = Memo()
         self._last: tuple[Task, MatchingTerms] | None = None
         """The last answer; a decision asks several times about one pod."""
 
     def add(self, weighted: WeightedTerm, node: str, sign: int) -> None:
-        counts = self.carried.get(weighted)
+        counts = self._counts.get(weighted)
         if counts is None:
-            counts = self.carried[weighted] = NodeCounts()
+            counts = self._counts[weighted] = NodeCounts()
             self._given += 1
             self._numbers[weighted] = self._given
             self._by_label.add(weighted.term.selector, weighted)
             self.forget()
+        elif not counts:
+            self._idle.discard(weighted)
+            self._last = None
         counts.add(node, sign)
         if not counts:
-            del self.carried[weighted], self._numbers[weighted]
+            self._idle.add(weighted)
+            self._last = None
+            if len(self._idle) > max(_MOST_IDLE, len(self._counts) // 2):
+                self._drop_idle()
+
+    @property
+    def carried(self) -> dict[WeightedTerm, NodeCounts]:
+        """The terms that a pod carries."""
+        return {weighted: counts for weighted, counts in self._counts.items() if counts}
+
+    def __bool__(self) -> bool:
+        return len(self._counts) > len(self._idle)
+
+    def _drop_idle(self) -> None:
+        for weighted in self._idle:
+            del self._counts[weighted], self._numbers[weighted]
             self._by_label.remove(weighted.term.selector, weighted)
-            self.forget()
+        self._idle.clear()
+        self.forget()
 
     def about(self, task: Task) -> "MatchingTerms":
         """The carried terms that select this pod."""
         last = self._last
         if last is not None and last[0] is task:
             return last[1]
+        known = self._selecting(task)
+        if self._idle and not self._idle.isdisjoint([weighted for weighted, _ in known.terms]):
+            places = [place for place, (_, counts) in enumerate(known.terms) if counts]
+            known = MatchingTerms(
+                tuple([known.numbers[place] for place in places]), tuple([known.terms[place] for place in places])
+            )
+        self._last = (task, known)
+        return known
+
+    def _selecting(self, task: Task) -> "MatchingTerms":
+        """The carried and idle terms that select this pod."""
         labels = task.pod.labels
         key = (task.namespace, tuple(labels.items()))
         known = self._about.get(key)
@@ -135,11 +170,18 @@ class CarriedTerms:
             found.sort(key=self._numbers.__getitem__)
             known = MatchingTerms(
                 tuple([self._numbers[weighted] for weighted in found]),
-                tuple([(weighted, self.carried[weighted]) for weighted in found]),
+                tuple([(weighted, self._counts[weighted]) for weighted in found]),
             )
             self._about.keep(key, known)
-        self._last = (task, known)
         return known
+
+    def clear(self) -> None:
+        """Forget all terms."""
+        self._counts.clear()
+        self._idle.clear()
+        self._numbers.clear()
+        self._by_label = ByLabel()
+        self.forget()
 
     def forget(self) -> None:
         """Forget the answers, because terms or namespaces have changed."""
@@ -192,8 +234,11 @@ class PodIndex:
         self.asking_for_namespaces = 0
         """The number of pods whose rules select other pods by labels of namespaces."""
         self._by_pair: dict[Pair, dict[str, str]] = {}
+        self._by_namespace: dict[str, dict[str, str]] = {}
         self._counters: dict[SelectedPods, NodeCounts] = {}
         self._asking: ByLabel[SelectedPods] = ByLabel()
+        self._counted_in: Memo[tuple[str, bool, tuple[Pair, ...]], tuple[NodeCounts, ...]] = Memo()
+        """The counters that count a pod, by its namespace, whether it is being deleted, and its labels."""
 
     # -- events
 
@@ -218,8 +263,22 @@ class PodIndex:
         """Forget answers and counters, because changed namespaces change what selectors select."""
         self.anti_affinity.forget()
         self.preferences.forget()
-        self._counters.clear()
-        self._asking = ByLabel()
+        self._drop_counters()
+
+    def rebuild(self) -> None:
+        """Index all pods with a node anew."""
+        self.pods.clear()
+        self.ports.clear()
+        self.users.clear()
+        self._by_pair.clear()
+        self._by_namespace.clear()
+        self.asking_for_namespaces = 0
+        self.anti_affinity.clear()
+        self.preferences.clear()
+        self.forget()
+        for task, node in self._all_placed():
+            if task.rules is not None or self.indexes_labels:
+                self.put(task, node)
 
     # -- reading
 
@@ -234,8 +293,8 @@ class PodIndex:
             if not self.indexes_labels:
                 self._index_labels()
             if len(self._counters) >= _MOST_COUNTERS:
-                self._counters.clear()
-                self._asking = ByLabel()
+                self._drop_counters()
+            self._counted_in.clear()
             known = self._counters[selected] = NodeCounts()
             self._asking.add(selected.selectors[0], selected)
             for task, node in self._candidates(selected.selectors[0]):
@@ -250,12 +309,20 @@ class PodIndex:
         labels = task.pod.labels
         return all(s.matches(task.namespace, labels, self._namespaces) for s in selected.selectors)
 
+    def _drop_counters(self) -> None:
+        self._counters.clear()
+        self._counted_in.clear()
+        self._asking = ByLabel()
+
     def _candidates(self, selector: PodSelector) -> Iterator[tuple[Task, str]]:
         pairs = list(selector.anchors())
-        if not pairs:
+        found = [self._by_pair.get(pair, ()) for pair in pairs]
+        if not pairs and selector.chosen is not None:
             yield from self.pods.values()
-        for pair in pairs:
-            for key in self._by_pair.get(pair, ()):
+        elif not pairs:
+            found = [self._by_namespace.get(namespace, ()) for namespace in selector.namespaces]
+        for keys in found:
+            for key in keys:
                 yield self.pods[key]
 
     # -- counting
@@ -265,23 +332,34 @@ class PodIndex:
         self.indexes_labels = True
         for task, node in self._all_placed():
             self.pods.setdefault(task.key, (task, node))
-            for pair in task.pod.labels.items():
-                _index(self._by_pair, pair, task.key, node, 1)
+            self._index_labels_of(task, node, 1)
 
     def _count(self, task: Task, node: str, sign: int) -> None:
         if task.rules is not None:
             self._count_rules(task, task.rules, node, sign)
         if self.indexes_labels:
-            labels = task.pod.labels
-            for pair in labels.items():
-                _index(self._by_pair, pair, task.key, node, sign)
-            for selected in self._asking.about(labels):
-                if self.selects(selected, task):
-                    self._counters[selected].add(node, sign)
+            self._index_labels_of(task, node, sign)
+            for counts in self._counting(task):
+                counts.add(node, sign)
+
+    def _index_labels_of(self, task: Task, node: str, sign: int) -> None:
+        _index(self._by_namespace, task.namespace, task.key, node, sign)
+        for pair in task.pod.labels.items():
+            _index(self._by_pair, pair, task.key, node, sign)
+
+    def _counting(self, task: Task) -> tuple[NodeCounts, ...]:
+        """The counters that count a pod."""
+        labels = task.pod.labels
+        key = task.namespace, task.pod.is_leaving, tuple(labels.items())
+        known = self._counted_in.get(key)
+        if known is None:
+            asking = [selected for selected in self._asking.about(labels) if self.selects(selected, task)]
+            known = self._counted_in.keep(key, tuple([self._counters[selected] for selected in asking]))
+        return known
 
     def _count_rules(self, task: Task, rules: PodRules, node: str, sign: int) -> None:
-        for term in rules.anti:
-            self.anti_affinity.add(WeightedTerm(term, 0), node, sign)
+        for weighted in rules.carried_anti:
+            self.anti_affinity.add(weighted, node, sign)
         for weighted in rules.carried_preferences:
             self.preferences.add(weighted, node, sign)
         for port in rules.ports:

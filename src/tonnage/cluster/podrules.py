@@ -1,9 +1,10 @@
 """Pod rules: inter-pod affinity, topology spread, host ports and claims of one pod.
 
-A pod's rules are read once, when the pod is first seen. An invalid rule is kept as a fault with its path.
+A pod's rules are read once, when the pod is first seen. An invalid rule is kept as a fault with its path. Terms
+about other pods cost time at every decision and whenever the pod comes or goes: equal ones count once, and 64 at most.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tonnage.model.pod import Pod
@@ -26,6 +27,9 @@ HONOR, IGNORE = "Honor", "Ignore"
 MUST, SHOULD = "DoNotSchedule", "ScheduleAnyway"
 HARD_AFFINITY_WEIGHT = 1
 """The weight of required affinity of running pods in scores, as Kubernetes has it by default."""
+
+MOST_TERMS = 64
+"""How many different terms about other pods count of a pod; one with more must not be placed."""
 
 _WEIGHTS = range(1, 101)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -78,19 +82,44 @@ class RuleFault(NamedTuple):
 class PodRules:
     """The rules of one pod."""
 
-    __slots__ = ("affinity", "anti", "claims", "faults", "key", "must_spread", "ports", "preferred", "should_spread")
+    __slots__ = (
+        "affinity",
+        "anti",
+        "asks_for_namespaces",
+        "carried_anti",
+        "carried_preferences",
+        "claims",
+        "faults",
+        "key",
+        "must_spread",
+        "ports",
+        "preferred",
+        "should_spread",
+    )
 
     def __init__(self, pod: Pod) -> None:
         self.faults: list[RuleFault] = []
         affinity = pod.spec.affinity
         near = affinity.podAffinity if affinity is not None else None
         far = affinity.podAntiAffinity if affinity is not None else None
-        self.affinity = tuple(self._required(pod, near, "spec.affinity.podAffinity"))
-        self.anti = tuple(self._required(pod, far, "spec.affinity.podAntiAffinity"))
-        self.preferred = (
-            *self._preferred(pod, near, "spec.affinity.podAffinity", 1),
-            *self._preferred(pod, far, "spec.affinity.podAntiAffinity", -1),
+        anti = tuple(dict.fromkeys(self._required(pod, far, "spec.affinity.podAntiAffinity")))
+        affinity_terms = tuple(dict.fromkeys(self._required(pod, near, "spec.affinity.podAffinity")))
+        preferred = (
+            *_merged(self._preferred(pod, near, "spec.affinity.podAffinity", 1)),
+            *_merged(self._preferred(pod, far, "spec.affinity.podAntiAffinity", -1)),
         )
+        self._limit(len(anti) + len(affinity_terms) + len(preferred))
+        self.anti = anti[:MOST_TERMS]
+        self.affinity = affinity_terms[: MOST_TERMS - len(self.anti)]
+        self.preferred = preferred[: MOST_TERMS - len(self.anti) - len(self.affinity)]
+        self.carried_anti = tuple([WeightedTerm(term, 0) for term in self.anti])
+        """The terms that keep other pods off once this pod has a node."""
+        required = [WeightedTerm(term, HARD_AFFINITY_WEIGHT) for term in self.affinity]
+        self.carried_preferences = (*required, *self.preferred)
+        """The terms that count in scores of other pods once this pod has a node."""
+        terms = (*self.affinity, *self.anti, *(weighted.term for weighted in self.preferred))
+        self.asks_for_namespaces = any(e.key != NAMESPACE_NAME for term in terms for e in term.selector.chosen or ())
+        """Whether a rule selects pods by labels of their namespaces."""
         constraints = pod.spec.topologySpreadConstraints or ()
         spreads = [(c.whenUnsatisfiable, self._spread(pod, c, number)) for number, c in enumerate(constraints)]
         self.must_spread = tuple([s for when, s in spreads if s is not None and when == MUST])
@@ -108,18 +137,10 @@ class PodRules:
         about_pods = self.affinity or self.anti or self.preferred or self.must_spread or self.should_spread
         return not (about_pods or self.ports or self.claims or self.faults)
 
-    @property
-    def asks_for_namespaces(self) -> bool:
-        """Whether a rule selects pods by labels of their namespaces."""
-        terms = (*self.affinity, *self.anti, *(weighted.term for weighted in self.preferred))
-        return any(e.key != NAMESPACE_NAME for term in terms for e in term.selector.chosen or ())
-
-    @property
-    def carried_preferences(self) -> Iterator[WeightedTerm]:
-        """The terms that count in scores of other pods once this pod has a node."""
-        for term in self.affinity:
-            yield WeightedTerm(term, HARD_AFFINITY_WEIGHT)
-        yield from self.preferred
+    def _limit(self, terms: int) -> None:
+        if terms > MOST_TERMS:
+            message = f"the pod has {terms} different terms about other pods, and may have {MOST_TERMS}; remove some"
+            self._fault(AFFINITY, "spec.affinity", message)
 
     def _fault(self, about: str, path: str, message: str) -> None:
         self.faults.append(RuleFault(about, path, message))
@@ -190,6 +211,14 @@ def pod_rules(pod: Pod) -> PodRules | None:
         rules = PodRules(pod)
         return None if rules.is_empty else rules
     return None
+
+
+def _merged(preferred: Iterable[WeightedTerm]) -> Iterator[WeightedTerm]:
+    """The terms, equal ones as one with the sum of their weights."""
+    weights: dict[PodTerm, int] = {}
+    for term, weight in preferred:
+        weights[term] = weights.get(term, 0) + weight
+    return (WeightedTerm(term, weight) for term, weight in weights.items())
 
 
 def _namespace(pod: Pod) -> str:

@@ -105,25 +105,26 @@ class Quotas:
 
     def upsert(self, quota: ResourceQuota) -> None:
         """Add a quota or change it; an update without news costs nothing."""
-        known = self._objects.setdefault(quota.namespace, {})
+        known = self._objects.get(quota.namespace, {})
         if known.get(quota.key) != quota:
-            known[quota.key] = quota
-            self._read(quota.namespace)
+            self._take(quota.namespace, {**known, quota.key: quota})
 
     def remove(self, key: str) -> None:
         """Forget a quota."""
         namespace = key.partition("/")[0]
-        if self._objects.get(namespace, {}).pop(key, None) is not None:
-            self._read(namespace)
+        known = self._objects.get(namespace, {})
+        if key in known:
+            self._take(namespace, {name: quota for name, quota in known.items() if name != key})
 
     def keys(self) -> list[str]:
         """All known quotas, including those that do not concern cards."""
         return [key for known in self._objects.values() for key in known]
 
-    def _read(self, namespace: str) -> None:
+    def _take(self, namespace: str, quotas: dict[str, ResourceQuota]) -> None:
+        """Replace the quotas of a namespace; the objects come last, so that an update which fails can be repeated."""
         limits: Amounts = {}
         problems: list[Problem] = []
-        for _, quota in sorted(self._objects[namespace].items()):
+        for _, quota in sorted(quotas.items()):
             found = self._limits_of(quota, problems)
             for number, limit in found.items():
                 limits[number] = min(limit, limits.get(number, limit))
@@ -132,7 +133,7 @@ class Quotas:
                 problems.append(Problem(f"ResourceQuota/{quota.key}", "spec.scopes", "", "no scopes", message))
         _put(self.limits, namespace, limits)
         _put(self._problems, namespace, problems)
-        _put(self._objects, namespace, self._objects[namespace])
+        _put(self._objects, namespace, quotas)
 
     def _limits_of(self, quota: ResourceQuota, problems: list[Problem]) -> Amounts:
         limits: Amounts = {}
@@ -167,6 +168,11 @@ class Quotas:
         most = self.largest[vendor]
         if memory > most[0] or cores > most[1]:
             self.largest[vendor] = (max(memory, most[0]), max(cores, most[1]))
+
+    def forget_usage(self) -> None:
+        """Forget what pods hold."""
+        self._held.clear()
+        self._used.clear()
 
     def hold(self, key: str, uses: Sequence[VendorUse]) -> None:
         """Count what a pod holds of cards, replacing what it held before."""

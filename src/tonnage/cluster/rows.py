@@ -53,28 +53,33 @@ class Rows:
 
     # -- nodes
 
-    def add(self, node: Node) -> NodeState:
-        """Append a row for a new node; `write` fills it."""
-        state = NodeState(self.columns.append())
-        self.states.append(state)
-        self.nodes[node.name] = state
-        self.labels.forget()
-        self.images.forget()
-        self._read(state, node)
+    def read(self, node: Node) -> NodeState:
+        """Read a node object, which changes nothing."""
+        state = NodeState()
+        state.read(self.images.shared(node), self.vendors)
         return state
 
-    def change(self, state: NodeState, node: Node) -> None:
-        """Read what has changed about a node; `write` then rewrites its row."""
+    def add(self, state: NodeState) -> None:
+        """Append a row for a new node; `write` fills it."""
+        state.row = self.columns.append()
+        self.states.append(state)
+        self.nodes[state.name] = state
+        self.labels.forget()
+        self.images.forget()
+        self._index(state)
+
+    def change(self, state: NodeState, news: NodeState) -> None:
+        """Take over what was read of a changed node; `write` then rewrites its row."""
         self._index_cards(state, -1)
         self._reset_foreign(state)
-        self.labels.change(state.row, node)
-        self.images.change(state.row, node)
+        self.labels.change(state.row, news.node)
+        self.images.change(state.row, news.node)
         self.images.count(state.node, -1)
-        self._read(state, node)
+        state.adopt(news)
+        self._index(state)
 
-    def _read(self, state: NodeState, node: Node) -> None:
-        state.read(self.images.shared(node), self.vendors)
-        self.images.count(node, 1)
+    def _index(self, state: NodeState) -> None:
+        self.images.count(state.node, 1)
         self._index_cards(state, 1)
 
     def remove(self, name: str) -> NodeState | None:
@@ -86,6 +91,23 @@ class Rows:
             self.images.count(state.node, -1)
             self.columns.remove(state.row)
         return state
+
+    def rebuild(self) -> None:
+        """Write all rows anew from what was read of the nodes, as if no pod held anything."""
+        self.states[:] = [self.nodes[name] for name in sorted(self.nodes)]
+        self.cards.clear()
+        self.labels.forget()
+        self.images.forget()
+        self.images.spread.clear()
+        self._vectors.clear()
+        self._changes.clear()
+        self.columns.allot(len(self.states))
+        for row, state in enumerate(self.states):
+            state.row = row
+            self._index(state)
+            self.add_resources(state.offers)
+        for state in self.states:
+            self.write(state)
 
     # -- reading
 

@@ -152,6 +152,24 @@ def _refuse_both(container: Container, asked: Sequence[DeviceRequest], shared: M
             )
 
 
+def device_demands(pod: Pod, vendors: Sequence[Vendor]) -> list[Demand]:
+    """What the containers of a pod request of cards; RequestError or QuantityError if that is invalid."""
+    return _demands(pod, containers_of(pod), _vendor_names(tuple(vendors)))
+
+
+def _demands(pod: Pod, containers: Sequence[tuple[Container, str]], names: VendorNames) -> list[Demand]:
+    demands: list[Demand] = []
+    shared = names.shared(pod) if pod.annotations else {}
+    for position, (container, kind) in enumerate(containers):
+        asked = names.requests(container, pod.annotations)
+        if shared:
+            _refuse_both(container, asked, shared)
+            asked += (shared[position],) if position in shared else ()
+        if asked:
+            demands.append(Demand(position, container.name, kind, asked))
+    return demands
+
+
 def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     """Make the task of a pod; it never fails, an invalid request becomes the task's fault."""
     names = _vendor_names(tuple(vendors))
@@ -159,14 +177,7 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     demands: list[Demand] = []
     fault = ""
     try:
-        shared = names.shared(pod) if pod.annotations else {}
-        for position, (container, kind) in enumerate(containers):
-            asked = names.requests(container, pod.annotations)
-            if shared:
-                _refuse_both(container, asked, shared)
-                asked += (shared[position],) if position in shared else ()
-            if asked:
-                demands.append(Demand(position, container.name, kind, asked))
+        demands = _demands(pod, containers, names)
         needs = effective_request(pod)
     except (RequestError, QuantityError, NegativeAmountError) as error:
         fault = str(error)

@@ -4,10 +4,11 @@ A pod sets `gpu-fraction` or `gpu-memory` and has no GPU in its containers' reso
 group of pods that share its card; a reservation pod holds that card for the group.
 """
 
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
-from tonnage.devices.base import LARGEST_AMOUNT, PERCENTAGE_UNSET, CardGroup, DeviceRequest, RequestError
+from tonnage.devices.base import LARGEST_AMOUNT, MOST_DEVICES, PERCENTAGE_UNSET, CardGroup, DeviceRequest, RequestError
+from tonnage.model.excerpt import quoted
+from tonnage.model.number import decimal_number, whole_number
 from tonnage.model.pod import Pod
 
 FRACTION = "gpu-fraction"
@@ -26,7 +27,7 @@ def shared_request(pod: Pod, vendor: str) -> tuple[int, DeviceRequest] | None:
     """The request that a pod's annotations make, and the position of the container that gets the cards."""
     annotations = pod.annotations
     fraction, memory = annotations.get(FRACTION), annotations.get(MEMORY)
-    number = _whole(NUMBER, annotations[NUMBER]) if NUMBER in annotations else 1
+    number = _whole(NUMBER, annotations[NUMBER], most=MOST_DEVICES) if NUMBER in annotations else 1
     if fraction is None and memory is None:
         if NUMBER in annotations:
             raise RequestError(
@@ -61,24 +62,20 @@ def groups(pod: Pod) -> tuple[CardGroup, ...]:
 
 def _fraction(text: str) -> tuple[int, int]:
     """A fraction between 0 and 1 as numerator and denominator."""
-    try:
-        value = Decimal(text.strip() if text.isascii() and "_" not in text else "NaN")
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not value.is_finite() or not 0 < value < 1:
-        message = f"annotation {FRACTION}: {_shown(text)} is not a number above 0 and below 1"
+    value = decimal_number(text)
+    if value is None or not 0 < value < 1:
+        message = f"annotation {FRACTION}: {quoted(text)} is not a number above 0 and below 1"
         raise RequestError(f"{message}; whole cards are asked for by nvidia.com/gpu")
     if value * _STEPS < 1:
-        raise RequestError(f"annotation {FRACTION}: {_shown(text)} is less than a billionth of a card")
+        raise RequestError(f"annotation {FRACTION}: {quoted(text)} is less than a billionth of a card")
     return Fraction(int(Fraction(value) * _STEPS), _STEPS).as_integer_ratio()
 
 
-def _whole(annotation: str, text: str, unit: str = "") -> int:
-    digits = text.strip()
-    number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 11 else 0
-    if not 0 < number <= LARGEST_AMOUNT:
-        expected = f"a whole number{unit} from 1 to {LARGEST_AMOUNT}"
-        raise RequestError(f"annotation {annotation}: {_shown(text)} is not {expected}")
+def _whole(annotation: str, text: str, unit: str = "", most: int = LARGEST_AMOUNT) -> int:
+    number = whole_number(text.strip(), 1, most)
+    if number is None:
+        expected = f"a whole number{unit} from 1 to {most}"
+        raise RequestError(f"annotation {annotation}: {quoted(text)} is not {expected}")
     return number
 
 
@@ -93,8 +90,4 @@ def _position(pod: Pod) -> int:
     for position, container in enumerate([*init, *pod.spec.containers]):
         if container.name == name:
             return position
-    raise RequestError(f"annotation {CONTAINER}: the pod has no container {_shown(name)}")
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")
+    raise RequestError(f"annotation {CONTAINER}: the pod has no container {quoted(name)}")

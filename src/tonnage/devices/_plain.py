@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tonnage.devices import codec
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
+    MIG_MODE,
     MOST_DEVICES,
     NOT_MATCHED,
     PLAIN_MODE,
@@ -27,6 +28,7 @@ from tonnage.devices.base import (
     PodUses,
     RequestError,
     Vendor,
+    all_of,
     uuid_lists,
     whole_number,
 )
@@ -108,6 +110,26 @@ class PlainVendor(Vendor):
         unit = "MiB" if self.memory_unit == 1 else f"units of {self.memory_unit} MiB"
         units = whole_number(container, self.memory_resource, unit, (0, LARGEST_AMOUNT // self.memory_unit))
         return None if units is None else units * self.memory_unit
+
+    def most(self, container: Container, request: DeviceRequest, device: Device) -> tuple[int, int]:
+        memory, cores = all_of(device)
+        # Any instance with enough memory may have been the smallest free one.
+        if device.mode == MIG_MODE or (device.mode == PLAIN_MODE and not request.shares):
+            return memory, cores
+        if request.shares or self.states_memory(container):
+            memory = min(memory, request.most_memory_on(device.memory or LARGEST_AMOUNT))
+        return memory, min(cores, self.most_cores(container, request, device))
+
+    def states_memory(self, container: Container) -> bool:
+        """Whether the container says itself how much memory it takes of each card."""
+        return bool(self.memory_resource) and bool(self.memory(container))
+
+    def most_cores(self, container: Container, request: DeviceRequest, device: Device) -> int:
+        """The most compute of a card that the container can have been given."""
+        stated = whole_number(container, self.cores_resource) if self.cores_resource else None
+        if stated is None or request.shares:
+            return all_of(device)[1]
+        return max(1, -(-device.cores * stated // WHOLE_CARD)) if request.scales else min(stated, WHOLE_CARD)
 
     def devices(self, node: Node) -> list[Device]:
         text = node.annotations.get(self.register_annotations[0])

@@ -138,6 +138,7 @@ class Ascend(PlainVendor):
             refuse_uuids=f"hami.io/no-use-{chip.name}-uuid",
         )
         self.chip = chip
+        self.plugin_annotations = ("predicate-time", f"huawei.com/{self.name}")
         self.runtime_class = runtime_class
         self.hidden_without = hidden_without
 
@@ -188,6 +189,9 @@ class Ascend(PlainVendor):
         if self.runtime_class:
             changes.append(AdmissionChange("runtimeClassName", "runtimeClassName", self.runtime_class))
         return tuple(changes)
+
+    def most_cards(self, request: DeviceRequest) -> int:
+        return request.count + request.count % 2 if self.chip.in_modules else request.count
 
     def is_particular(self, request: DeviceRequest) -> bool:
         return self.chip.in_modules and request.count > 1

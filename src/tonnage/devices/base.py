@@ -118,6 +118,14 @@ class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):
             return self.memory
         return total * self.percentage // 100
 
+    def most_memory_on(self, total: int) -> int:
+        """The same for one card, rounded up: schedulers round shares of a card differently."""
+        if self.fraction[0]:
+            return -(-total * self.fraction[0] // self.fraction[1])
+        if self.memory > 0 or self.percentage == PERCENTAGE_UNSET:
+            return self.memory
+        return -(-total * self.percentage // 100)
+
     def cores_on(self, total: Total) -> Total | int:
         """Compute that this request takes of a card with that many compute units, or of each card of an array."""
         if not self.scales:
@@ -217,6 +225,8 @@ class Vendor(ABC):
     """The pod annotation that the device plugin consumes; empty if the plugin reads other annotations."""
     allocated: str
     """The pod annotation that stays as the record of the pod's devices."""
+    plugin_annotations: tuple[str, ...] = ()
+    """Pod annotations that `encode_pod` writes besides the record; a final `*` stands for any ending."""
     policy_annotations: tuple[str, ...] = ()
     """Pod annotations that change which of this vendor's cards a pod accepts."""
     register_annotations: tuple[str, ...] = ()
@@ -334,9 +344,30 @@ class Vendor(ABC):
     def encode_pod(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         """The annotations that tell the vendor's device plugin which devices a pod was given."""
 
+    @property
+    def record_annotations(self) -> tuple[str, ...]:
+        """The pod annotations in which `decode_pod` finds the devices of a pod."""
+        return (self.allocated,)
+
+    def most_cards(self, request: DeviceRequest) -> int:
+        """The most cards that any scheduler gives a container with this request."""
+        return request.count
+
+    def most(self, container: Container, request: DeviceRequest, device: Device) -> tuple[int, int]:
+        """The most MiB and compute that any scheduler gives a container with this request of a card.
+
+        What the container leaves to defaults may be all of the card, because defaults change.
+        """
+        return all_of(device)
+
     @abstractmethod
     def decode_pod(self, pod: Pod) -> PodUses | None:
         """The devices that the pod's annotations record; None without a record, DecodeError if it cannot be decoded."""
+
+
+def all_of(device: Device) -> tuple[int, int]:
+    """Memory and compute of a whole card; without a limit where the card does not say what it has."""
+    return device.memory or LARGEST_AMOUNT, max(device.cores, WHOLE_CARD)
 
 
 def limit(container: Container, name: str) -> str | int | float | None:

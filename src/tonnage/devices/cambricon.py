@@ -12,6 +12,7 @@ class Cambricon(CapacityVendor):
     """MLUs shared through Cambricon's own dynamic sharing."""
 
     stem = "cambricon-mlu"
+    plugin_annotations = ("CAMBRICON_DSMLU_ASSIGNED", "CAMBRICON_DSMLU_PROFILE")
 
     def __init__(
         self,

@@ -35,6 +35,8 @@ _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
 _MOST_DIGITS = 20
+MOST_ENTRIES = 8 * MOST_DEVICES
+"""The most devices in the record of one pod, for all its containers."""
 _SHOWN = 40
 _IDENTIFIER = re.compile(r"[^\s,:;\[\]]+")
 _DELIMITER = re.compile(r"[,:;]")
@@ -224,6 +226,8 @@ def _decode_node_json(text: str) -> list[Device]:
 
 def decode_pod(text: str) -> PodUses:
     """The devices of each container of a pod; a placeholder or an empty slot is a container without devices."""
+    if text.count(":") > MOST_ENTRIES:
+        raise DecodeError(f"there are {text.count(':')} devices", "", f"at most {MOST_ENTRIES} devices of one pod")
     containers = text.strip().split(";")
     if not containers[-1]:
         containers.pop()

@@ -84,6 +84,16 @@ class _Assigned(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 class EnflameSliced(PlainVendor):
     """GCUs cut by DRS. A container gets one instance, by its number of slices or by memory and compute."""
 
+    plugin_annotations = (
+        "enflame.com/gcu-assigned",
+        "enflame.com/gcu-assigned-time",
+        "enflame.com/gcu-assigned-index",
+        "enflame.com/gcu-assigned-id",
+        "enflame.com/gcu-assigned-minor",
+        "enflame.com/gcu-request-size",
+        "assigned-containers",
+    )
+
     def __init__(
         self,
         *,

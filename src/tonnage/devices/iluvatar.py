@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tonnage.devices._plain import CapacityVendor, PlainVendor
 from tonnage.devices.base import WHOLE_CARD, AdmissionChange, DeviceRequest, Handover, PodUses, Vendor
 from tonnage.devices.entry import CardKeys, Flags, ListSection, Section, SectionKeys, VendorEntry, Word, from_flags
-from tonnage.model.pod import Container
+from tonnage.model.pod import AdmittedContainer, Container
 
 MEMORY_UNIT = 256
 """MiB in one unit of memory."""
@@ -27,6 +27,7 @@ class IluvatarLegacy(CapacityVendor):
 
     stem = "iluvatar"
     first = 1
+    plugin_annotations = ("iluvatar.ai/predicate-gpu-idx-*",)
 
     def __init__(
         self,
@@ -87,7 +88,8 @@ class Iluvatar(PlainVendor):
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         changes = _whole_cards(container, self.cores_resource, request)
-        named = any(variable.name == CONTAINER_NAME for variable in container.env or ())
+        variables = (container.env if isinstance(container, AdmittedContainer) else None) or ()
+        named = any(variable.name == CONTAINER_NAME for variable in variables)
         if named or not container.name:
             return changes
         return (*changes, AdmissionChange("env", CONTAINER_NAME, container.name))

@@ -32,6 +32,7 @@ class Kunlun(WholeVendor):
 
     has_set_rules = True
     stem = "kunlun"
+    plugin_annotations = ("BAIDU_COM_DEVICE_IDX",)
     slots = 100
     card_memory = CARD_MEMORY
 

@@ -114,6 +114,7 @@ class MetaxShared(PlainVendor):
 
     has_set_rules = True
     is_choosy = True
+    plugin_annotations = ("metax-tech.com/gpu-devices-allocated", "metax-tech.com/predicate-time")
 
     def __init__(
         self,

@@ -14,9 +14,11 @@ from tonnage.devices.base import (
     WHOLE_CARD,
     AdmissionChange,
     AdmissionError,
+    Device,
     DeviceRequest,
     Handover,
     PodUses,
+    all_of,
     limit,
     whole_number,
 )
@@ -28,6 +30,7 @@ MEMORY_UNIT = 512
 CORES_OF_CARD = 16
 MEMORY_OF_CARDS = (96,)
 """The default sizes of whole cards, in units of memory."""
+REQUEST_NUMBER = "mthreads.com/request-gpu-num"
 
 
 class Mthreads(CapacityVendor):
@@ -36,6 +39,7 @@ class Mthreads(CapacityVendor):
     stem = "mthreads"
     cores_of_card = CORES_OF_CARD
     one_set_per_pod = True
+    plugin_annotations = ("mthreads.com/gpu-index", "mthreads.com/predicate-time", "mthreads.com/predicate-node")
 
     def __init__(
         self,
@@ -69,6 +73,10 @@ class Mthreads(CapacityVendor):
             cores = count * CORES_OF_CARD
         return DeviceRequest(self.name, count, memory, 0 if memory else WHOLE_CARD, (cores or 0) // count)
 
+    def most_cores(self, container: Container, request: DeviceRequest, device: Device) -> int:
+        stated = whole_number(container, self.cores_resource)
+        return all_of(device)[1] if stated is None else -(-stated // request.count)
+
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         units = limit(container, self.memory_resource)
         if request.count == 1 and units is not None:
@@ -82,7 +90,7 @@ class Mthreads(CapacityVendor):
             AdmissionChange("requests", change.key, change.value) for change in changes if change.key in requested
         ]
         if request.count > 1:
-            changes.append(AdmissionChange("annotations", "mthreads.com/request-gpu-num", str(request.count)))
+            changes.append(AdmissionChange("annotations", REQUEST_NUMBER, str(request.count)))
         return tuple(changes)
 
     def _check_part(self, container: Container, units: int) -> None:

@@ -15,6 +15,7 @@ from tonnage.devices.base import (
     Handover,
     PodUses,
     RequestError,
+    all_of,
     limit,
     whole_number,
 )
@@ -36,6 +37,13 @@ class Neuron(PlainVendor):
     """Neuron devices of Inferentia and Trainium nodes."""
 
     has_set_rules = True
+    plugin_annotations = (
+        "AWS_NEURON_IDS",
+        "NEURON_ALLOC_TIME",
+        "NEURON_ALLOCATED",
+        "NEURON_RESOURCE_TYPE",
+        "aws.amazon.com/predicate-node",
+    )
 
     def __init__(
         self, *, count_resource: str = "aws.amazon.com/neuron", cores_resource: str = "aws.amazon.com/neuroncore"
@@ -82,6 +90,10 @@ class Neuron(PlainVendor):
     def compute_given(self, asked: int, free: int) -> int:
         """A request for one core gets the first free core."""
         return free & -free if asked == 1 else asked
+
+    def most_cores(self, container: Container, request: DeviceRequest, device: Device) -> int:
+        """All cores, or any single one."""
+        return all_of(device)[1] if request.scales else (device.cores + 1) // 2
 
     def is_particular(self, request: DeviceRequest) -> bool:
         return request.count > 1

@@ -104,6 +104,7 @@ class Nvidia(PlainVendor):
         self.side_resources = named(memory_resource, percentage_resource, cores_resource, priority_resource)
         self.register_annotations = (REGISTER, CORDON, SCORES)
         self.sharing_annotations = _kai.ANNOTATIONS
+        self.plugin_annotations = (MIG_ALLOCATIONS,)
         self.policy_annotations = (USE_TYPE, REFUSE_TYPE, USE_UUID, REFUSE_UUID, ONE_NUMA, MODE)
         self.default_memory = default_memory
         self.default_count = default_count
@@ -138,6 +139,13 @@ class Nvidia(PlainVendor):
 
     def _percentage(self, container: Container) -> int | None:
         return whole_number(container, self.percentage_resource, "percent", bounds=None)
+
+    def states_memory(self, container: Container) -> bool:
+        return bool(self.memory(container)) or (self._percentage(container) or 0) > 0
+
+    @property
+    def record_annotations(self) -> tuple[str, ...]:
+        return (self.allocated, MIG_ALLOCATIONS)
 
     def shared_request(self, pod: Pod) -> tuple[int, DeviceRequest] | None:
         return _kai.shared_request(pod, self.name)

@@ -10,6 +10,8 @@ MAX_MEMBERS = "tonnage.io/max-members"
 TOPOLOGY_REQUIRED = "tonnage.io/topology-required"
 TOPOLOGY_PREFERRED = "tonnage.io/topology-preferred"
 REQUEUED = "tonnage.io/requeued"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""What `kubectl apply` remembers: the whole object, with all environment variables of a pod."""
 _RENAMED = {
     key.replace("tonnage.io/", "tonnage/"): key
     for key in (QUEUE, MIN_MEMBERS, MAX_MEMBERS, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)

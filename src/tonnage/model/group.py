@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tonnage.model.meta import NOTHING, ObjectMeta
+from tonnage.model.number import Int32
 
 Quantities = dict[str, str | int | float]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -178,7 +179,7 @@ class KaiQueueSpec(msgspec.Struct, gc=False, frozen=True):
 
     parentQueue: str | None = None
     resources: KaiQueueResources = KaiQueueResources()
-    priority: int | None = None
+    priority: Int32 | None = None
     preemptMinRuntime: str | None = None
     reclaimMinRuntime: str | None = None
 
@@ -203,7 +204,7 @@ class PriorityClass(msgspec.Struct, gc=False, frozen=True):
     """A PriorityClass: a priority with a name."""
 
     metadata: ObjectMeta
-    value: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+    value: Int32
 
 
 PodGroup = VolcanoPodGroup | KaiPodGroup

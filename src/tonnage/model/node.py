@@ -3,6 +3,7 @@
 import msgspec
 
 from tonnage.model.meta import NOTHING, ObjectMeta
+from tonnage.model.number import Int64
 from tonnage.model.selection import Taint
 
 
@@ -17,7 +18,7 @@ class NodeImage(msgspec.Struct, gc=False, frozen=True):
     """A container image on a node, with all its names."""
 
     names: list[str] | None = None
-    sizeBytes: int = 0
+    sizeBytes: Int64 = 0
 
 
 class NodeStatus(msgspec.Struct, gc=False, frozen=True):

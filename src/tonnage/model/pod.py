@@ -3,6 +3,7 @@
 import msgspec
 
 from tonnage.model.meta import NOTHING, ObjectMeta
+from tonnage.model.number import Int32
 from tonnage.model.selection import Affinity, Toleration, TopologySpreadConstraint
 from tonnage.model.storage import PodVolume
 
@@ -20,18 +21,11 @@ class SecurityContext(msgspec.Struct, gc=False, frozen=True):
     privileged: bool | None = None
 
 
-class EnvVar(msgspec.Struct, gc=False, frozen=True):
-    """An environment variable of a container."""
-
-    name: str
-    value: str | None = None
-
-
 class ContainerPort(msgspec.Struct, gc=False, frozen=True):
     """A port of a container, which may also be a host port."""
 
-    containerPort: int = 0
-    hostPort: int = 0
+    containerPort: Int32 = 0
+    hostPort: Int32 = 0
     hostIP: str | None = None
     protocol: str | None = None
 
@@ -43,7 +37,6 @@ class Container(msgspec.Struct, gc=False, frozen=True):
     resources: ResourceRequirements = ResourceRequirements()
     restartPolicy: str | None = None
     securityContext: SecurityContext | None = None
-    env: list[EnvVar] | None = None
     ports: list[ContainerPort] | None = None
     image: str | None = None
 
@@ -57,6 +50,18 @@ class Container(msgspec.Struct, gc=False, frozen=True):
     def is_sidecar(self) -> bool:
         """Whether this init container is a sidecar, which keeps running beside the app containers."""
         return self.restartPolicy == "Always"
+
+
+class EnvVar(msgspec.Struct, gc=False, frozen=True):
+    """An environment variable of a container; only its name is read."""
+
+    name: str
+
+
+class AdmittedContainer(Container, frozen=True):
+    """A container at its admission, with its environment variables, which are not kept afterwards."""
+
+    env: list[EnvVar] | None = None
 
 
 class SchedulingGate(msgspec.Struct, gc=False, frozen=True):
@@ -85,6 +90,13 @@ class PodSpec(msgspec.Struct, gc=False, frozen=True):
     priorityClassName: str | None = None
 
 
+class PodCondition(msgspec.Struct, gc=False, frozen=True):
+    """A condition of a pod; its texts are not read."""
+
+    type: str = ""
+    status: str = ""
+
+
 class ReportedPodStatus(msgspec.Struct, gc=False, frozen=True):
     """The status of a pod as the API server has it; its status in its job is a `PodStatus` of `cluster.jobs.job`."""
 
@@ -93,6 +105,18 @@ class ReportedPodStatus(msgspec.Struct, gc=False, frozen=True):
     """The node on which preemption makes room for the pod, or which an external controller proposes."""
     startTime: str | None = None
     """When the kubelet acknowledged the pod."""
+    conditions: list[PodCondition] | None = None
+    """Only PodScheduled is kept, and only while it is False."""
+
+    def __post_init__(self) -> None:
+        if self.conditions is not None:
+            kept = [one for one in self.conditions if one.type == "PodScheduled" and one.status == "False"]
+            msgspec.structs.force_setattr(self, "conditions", kept or None)
+
+    @property
+    def says_unscheduled(self) -> bool:
+        """Whether the condition PodScheduled is False."""
+        return self.conditions is not None
 
 
 class Pod(msgspec.Struct, gc=False, frozen=True):
@@ -129,6 +153,11 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
     def is_over(self) -> bool:
         """Whether the pod has ended and holds nothing; a terminating pod still holds everything."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether the pod holds nothing and never will: it has ended, or is being deleted without a node."""
+        return self.is_over or (self.is_leaving and self.node is None)
 
     @property
     def has_succeeded(self) -> bool:

@@ -7,6 +7,9 @@ units rounds away from zero, and everything is capped at what a signed 64-bit in
 import re
 from functools import lru_cache
 
+from tonnage.model.excerpt import quoted
+from tonnage.model.number import LONGEST_NUMBER
+
 NANO = 1_000_000_000
 MILLI = 1_000
 LARGEST = 2**63 - 1
@@ -23,10 +26,8 @@ class QuantityError(ValueError):
     """A text that is not a Kubernetes quantity."""
 
     def __init__(self, text: object) -> None:
-        shown = str(text)
-        shown = shown if len(shown) <= 40 else shown[:37] + "..."
         super().__init__(
-            f"{shown!r} is not a quantity; expected a number with an optional suffix such as 500m, 2, 16Gi"
+            f"{quoted(str(text))} is not a quantity; expected a number with an optional suffix such as 500m, 2, 16Gi"
         )
 
 
@@ -37,6 +38,10 @@ def _away_from_zero(numerator: int, denominator: int) -> int:
 
 @lru_cache(maxsize=65536)
 def _nano(text: str) -> int:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> int:
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
         raise QuantityError(text)
@@ -71,7 +76,9 @@ def nano(value: str | int | float) -> int:
         raise QuantityError(value)
     if isinstance(value, int):
         return max(-LARGEST, min(LARGEST, value)) * NANO
-    return _nano(value if isinstance(value, str) else repr(value))
+    text = value if isinstance(value, str) else repr(value)
+    # Only short texts, as people write them, are worth memory.
+    return _nano(text) if len(text) <= LONGEST_NUMBER else _parsed(text)
 
 
 def milli(value: str | int | float) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tonnage.model.number import Int32
+
 
 class Expression(msgspec.Struct, gc=False, frozen=True):
     """One requirement on a label or field."""
@@ -33,7 +35,7 @@ class NodeSelector(msgspec.Struct, gc=False, frozen=True):
 class PreferredTerm(msgspec.Struct, gc=False, frozen=True):
     """A preferred term with its weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: SelectorTerm = SelectorTerm()
 
 
@@ -65,7 +67,7 @@ class PodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
 class WeightedPodAffinityTerm(msgspec.Struct, gc=False, frozen=True):
     """A preferred term with its weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     podAffinityTerm: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -79,11 +81,11 @@ class PodAffinity(msgspec.Struct, gc=False, frozen=True):
 class TopologySpreadConstraint(msgspec.Struct, gc=False, frozen=True):
     """A limit on how unevenly pods may spread over topology domains."""
 
-    maxSkew: int = 0
+    maxSkew: Int32 = 0
     topologyKey: str = ""
     whenUnsatisfiable: str = "DoNotSchedule"
     labelSelector: LabelSelector | None = None
-    minDomains: int | None = None
+    minDomains: Int32 | None = None
     nodeAffinityPolicy: str | None = None
     nodeTaintsPolicy: str | None = None
     matchLabelKeys: list[str] | None = None

@@ -3,6 +3,7 @@
 import msgspec
 
 from tonnage.model.meta import ObjectMeta
+from tonnage.model.number import Int32
 from tonnage.model.selection import LabelSelector, NodeSelector
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
@@ -128,7 +129,7 @@ class StorageClass(msgspec.Struct, gc=False, frozen=True):
 class DriverLimit(msgspec.Struct, gc=False, frozen=True):
     """The number of volumes of a driver that a node can have."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class NodeDriver(msgspec.Struct, gc=False, frozen=True):

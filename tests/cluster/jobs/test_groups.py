@@ -247,6 +247,22 @@ def test_numbers_of_members_that_are_none_are_said(text):
     assert "expected a whole number from 1 up" in own_group("default/p", [task]).fault
 
 
+@pytest.mark.parametrize("make", [group, kai_group])
+@pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical", "system-of-mine"])
+def test_a_class_of_the_system_gives_no_priority_outside_of_its_namespace(make, name):
+    pods = [member("p", "g", priority=5), member("p", "g", namespace="kube-system", priority=5)]
+    groups = [make("g", 1, priorityClassName=name, namespace=where) for where in ("default", "kube-system")]
+    cluster = add(scenario(*pods), priority_class("system-of-mine", 2_000_000_000), *groups)
+    assert cluster.groups.jobs["default/g"].priority == 5
+    assert cluster.groups.jobs["kube-system/g"].priority >= 2_000_000_000
+    (problem,) = cluster.problems()
+    assert str(problem) == (
+        f"PodGroup/default/g: spec.priorityClassName: {name} is for pods of the system; "
+        "the priority of its pods counts "
+        "(expected no system-* class in this namespace)"
+    )
+
+
 def test_durations():
     assert [seconds(text) for text in ("0", "30s", "1h30m", "1.5m", "250ms")] == [0, 30, 5400, 90, 0.25]
     for text in ("", "5", "1d", "-3s", "h", "3 s"):

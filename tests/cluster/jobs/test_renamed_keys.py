@@ -30,3 +30,9 @@ def test_a_running_pod_and_a_podgroup_are_told_too():
     cluster = scenario(node("a", gpus=1), pod("p", on="a", annotations={"tonnage/topology-required": "rack"}))
     add(cluster, group("g", 1, annotations={"tonnage/max-members": "3"}))
     assert [name for name, _, _ in told(cluster)][-2:] == ["Pod/default/p", "PodGroup/default/g"]
+
+
+def test_a_pod_that_leaves_its_job_for_an_old_key_is_told_of():
+    cluster = scenario(node("a", gpus=1), pod("p", 1, annotations={"tonnage.io/min-members": "1"}))
+    cluster.upsert_pod(pod("p", 1, annotations={"tonnage/min-members": "1"}))
+    assert [name for name, _, _ in told(cluster)] == ["Pod/default/p"]

@@ -4,6 +4,7 @@ import pytest
 
 from tests.neighbours import HOST, ZONE, labelled, term, zoned
 from tests.scenario import decide, node, problems, reasons, scenario, session
+from tonnage.cluster.podrules import MOST_TERMS, pod_rules
 from tonnage.cluster.task import make_task
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.selection import Expression, LabelSelector
@@ -270,6 +271,54 @@ def test_a_running_pod_with_a_term_without_meaning_gets_in_nobodys_way():
     cluster = zones(labelled("odd", "db", on="a1", far=[term(""), term(HOST, "web")]))
     assert feasible(cluster, labelled("p", "web")) == ["a2", "b1", "x"]
     assert problems(cluster) == []
+
+
+# -- very many terms
+
+
+@pytest.mark.parametrize("kind", ["near", "far"])
+def test_equal_terms_count_once(kind):
+    rules = pod_rules(labelled("p", **{kind: [term(HOST, "web") for _ in range(200)]}))
+    assert len(rules.affinity) + len(rules.anti) == 1
+    assert not rules.faults
+
+
+@pytest.mark.parametrize("kind", ["near", "far"])
+def test_a_pod_with_too_many_terms_waits_and_is_told_why(kind):
+    many = [term(HOST, f"app-{number}") for number in range(MOST_TERMS + 1)]
+    assert decide(zones(), labelled("p", far=many[:-1])).node is not None
+    decision = decide(zones(), labelled("p", **{kind: many}))
+    assert reasons(decision) == {"InvalidPodAffinity": 4}
+    assert decision.rejected[0].message == (
+        "spec.affinity: the pod has 65 different terms about other pods, and may have 64; remove some"
+    )
+
+
+def test_of_a_running_pod_with_too_many_terms_the_first_count():
+    many = [term(HOST, f"app-{number}") for number in range(MOST_TERMS + 1)]
+    cluster = zones(labelled("odd", "db", on="a1", far=many))
+    assert feasible(cluster, labelled("p", "app-0")) == ["a2", "b1", "x"]
+    assert feasible(cluster, labelled("p", "app-64")) == ["a1", "a2", "b1", "x"]
+
+
+def test_a_pod_that_leaves_and_is_restored_repels_as_before():
+    cluster = zones(labelled("odd", "db", on="a1", far=[term(HOST, "web")]))
+    wanted = labelled("p", "web")
+    assert feasible(cluster, wanted) == ["a2", "b1", "x"]
+    cluster.look_ahead(True)
+    cluster.evict("default/odd")
+    assert feasible(cluster, wanted) == ["a1", "a2", "b1", "x"]
+    assert not cluster.placed.anti_affinity
+    cluster.restore("default/odd")
+    assert feasible(cluster, wanted) == ["a2", "b1", "x"]
+
+
+def test_terms_without_a_carrier_are_forgotten_in_the_end():
+    cluster = zones()
+    for number in range(1000):
+        cluster.upsert_pod(labelled("odd", "db", on="a1", far=[term(HOST, f"app-{number}")]))
+    assert len(cluster.placed.anti_affinity.carried) == 1
+    assert len(cluster.placed.anti_affinity._counts) < 300
 
 
 # -- with everything else

@@ -108,6 +108,36 @@ def test_a_start_that_is_no_time_is_a_problem_and_counts_as_absent():
     assert stopped(cluster, **FIVE_MINUTES) == []
 
 
+@POINTS
+@pytest.mark.parametrize("said", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59.9999999Z", ago(-1), NOW, ago(30)])
+def test_a_job_cannot_say_that_it_is_younger_than_its_pods(point, said):
+    cluster = world(
+        kai_group("train", 2, annotations={LAST_START: said}),
+        *(member(f"train-{number}", "train", 1, on="a", started=ago(1200)) for number in range(2)),
+    )
+    assert stopped(cluster, point, **FIVE_MINUTES) == ["train-0", "train-1"]
+
+
+def test_a_start_in_the_future_counts_as_absent_for_ever():
+    cluster = world(
+        kai_group("train", 1, annotations={LAST_START: "2999-01-01T00:00:00Z"}),
+        member("p", "train", on="a", created=ago(30)),
+        pod("skewed", on="a", started="2999-01-01T00:00:00Z", created=ago(30)),
+    )
+    assert stopped(cluster, **FIVE_MINUTES) == []
+    cluster.now += 300
+    assert stopped(cluster, **FIVE_MINUTES) == ["p", "skewed"]
+
+
+def test_new_pods_beyond_the_minimum_do_not_make_a_job_young_again():
+    cluster = world(
+        kai_group("train", 2),
+        *(member(f"train-{number}", "train", 1, on="a", started=ago(1200)) for number in range(2)),
+        member("train-2", "train", 1, on="a", started=ago(10)),
+    )
+    assert stopped(cluster, **FIVE_MINUTES) == ["train-0", "train-1", "train-2"]
+
+
 # -- what a young job may lose
 
 
@@ -221,3 +251,15 @@ def test_a_minimum_that_is_no_duration_is_an_error(text):
 def test_a_method_that_there_is_not_is_an_error():
     with pytest.raises(ArgumentError, match="reclaimResolveMethod"):
         MinRuntime.read_arguments({"reclaimResolveMethod": "nearest"}, lambda key, message: None)
+
+
+def test_when_the_minimum_is_over_is_known():
+    started = {LAST_START: ago(10)}
+    cluster = world(kai_group("train", 2, annotations=started), *members("train", 2, 1, on="a"))
+    plugins = [MinRuntime(convert(FIVE_MINUTES, MinRuntime.Arguments)), AllowsAll()]
+    with Session(cluster, plugins) as session:
+        assert session.next_change is None
+        assert not list(session.jobs.preemptable(Job("default/urgent", {}, "default"), list(cluster.running.values())))
+        assert session.next_change == timestamp(NOW) + 290
+        session.reset()
+        assert session.next_change is None

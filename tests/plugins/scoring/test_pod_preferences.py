@@ -42,6 +42,13 @@ def test_nodes_score_between_the_least_and_the_most_liked():
     }
 
 
+def test_a_wish_that_is_made_three_times_weighs_as_much_as_three():
+    cluster = zones(labelled("w", "web", on="a1"), labelled("d", "db", on="b1"))
+    likes = [*[wish(10, term(ZONE, "web"))] * 3, wish(15, term(HOST, "db"))]
+    found = scores(PodAffinityScore, cluster, labelled("p", "job", likes=likes))
+    assert found == {"a1": 100, "a2": 100, "b1": 50, "x": 0}
+
+
 def test_disliked_pods_lower_the_score_below_that_of_empty_nodes():
     cluster = zones(labelled("w", "web", on="a1"))
     dislikes = [wish(10, term(ZONE, "web"))]

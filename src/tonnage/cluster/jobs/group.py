@@ -10,8 +10,10 @@ from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelCo
 from tonnage.cluster.task import Task
 from tonnage.model.annotations import MAX_MEMBERS, MIN_MEMBERS, QUEUE
 from tonnage.model.duration import seconds
+from tonnage.model.excerpt import quoted
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING
+from tonnage.model.number import LARGEST_COUNT, whole_number
 from tonnage.model.pod import Pod
 from tonnage.model.resources import amount
 from tonnage.model.timestamp import known_timestamp
@@ -29,7 +31,6 @@ STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
 NEW = ("", "Pending")
 """The phases of Volcano PodGroups that are not in the queue yet."""
 LET_IN = "Inqueue"
-_LARGEST = 2**31 - 1
 
 
 class GroupTimes(msgspec.Struct, gc=False, frozen=True):
@@ -215,6 +216,7 @@ def _number(annotations: Mapping[str, str], name: str) -> tuple[int | None, str]
     text = annotations.get(name)
     if text is None:
         return None, ""
-    if text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= _LARGEST:
-        return int(text), ""
-    return None, f"annotation {name} is {text[:40]!r}; expected a whole number from 1 up"
+    number = whole_number(text, 1, LARGEST_COUNT)
+    if number is None:
+        return None, f"annotation {name} is {quoted(text)}; expected a whole number from 1 up"
+    return number, ""

@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 _SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """The priority classes that every cluster has."""
+_SYSTEM_PREFIX = "system-"
+"""The prefix of priority classes that Kubernetes reserves for the system."""
+_SYSTEM_NAMESPACE = "kube-system"
 
 
 class Sources(Generic[T]):
@@ -47,11 +50,22 @@ class Sources(Generic[T]):
         """Everything that one kind of object defines."""
         return self._given[kind]
 
+    def counted(self) -> dict[str, T]:
+        """What counts under each name."""
+        return {name: thing for given in reversed(self._given.values()) for name, thing in given.items()}
+
     def twice(self) -> Iterator[str]:
         """Names that more than one kind of object defines, sorted."""
         names = [name for given in self._given.values() for name in given]
         if len(names) > len(set(names)):
             yield from sorted({name for name in names if sum(name in given for given in self._given.values()) > 1})
+
+
+def read_object(thing: GroupObject) -> Group | Queue | int:
+    """What a group, queue or priority class specifies, whose quantities and durations must be readable."""
+    if isinstance(thing, PriorityClass):
+        return thing.value
+    return read_group(thing) if isinstance(thing, PodGroup) else read_queue(thing)
 
 
 class JobIndex:
@@ -85,19 +99,23 @@ class JobIndex:
 
     def upsert(self, thing: GroupObject) -> None:
         """Add a group, queue or priority class, or change it."""
-        if isinstance(thing, PriorityClass):
-            self.priorities[thing.metadata.name] = thing.value
-            self._refresh_all()
-        elif isinstance(thing, PodGroup):
-            self._note_keys(f"PodGroup/{thing.key}", thing.metadata.annotations)
-            group = self._remembered(read_group(thing))
-            self.groups[thing.key] = self._given_groups.put(type(thing), thing.key, group)
-            self._track_new(thing.key)
-            self._refresh(thing.key)
-        else:
-            name = thing.metadata.name
-            self.queues[name] = self._given_queues.put(type(thing), name, read_queue(thing))
+        self.take(thing, read_object(thing))
+
+    def take(self, thing: GroupObject, said: Group | Queue | int) -> None:
+        """Add or change an object, given what `read_object` has read of it."""
+        name = thing.metadata.name
+        if isinstance(said, Group):
+            self._note_keys("PodGroup", said.key, thing.metadata.annotations)
+            group = self._remembered(said)
+            self.groups[said.key] = self._given_groups.put(type(thing), said.key, group)
+            self._track_new(said.key)
+            self._refresh(said.key)
+        elif isinstance(said, Queue):
+            self.queues[name] = self._given_queues.put(type(thing), name, said)
             self._hierarchy = None
+        else:
+            self.priorities[name] = said
+            self._refresh_all()
 
     def remove(self, thing: GroupObject) -> None:
         """Forget a group, queue or priority class; the default queue stays, without a share of its own."""
@@ -107,7 +125,7 @@ class JobIndex:
             self.priorities.update(_SYSTEM_CLASSES)
             self._refresh_all()
         elif isinstance(thing, PodGroup):
-            self._note_keys(f"PodGroup/{thing.key}", None)
+            self._note_keys("PodGroup", thing.key, None)
             group = self._given_groups.drop(type(thing), thing.key)
             if group is None:
                 self.groups.pop(thing.key, None)
@@ -129,6 +147,24 @@ class JobIndex:
         if kind is PriorityClass:
             return self.priorities
         return self._given_groups.of(kind) if issubclass(kind, PodGroup) else self._given_queues.of(kind)
+
+    def rebuild(self, tasks: Sequence[Task]) -> None:
+        """Work out groups, queues and jobs anew from the objects, these pods, and the pods that have succeeded."""
+        finished = [pod for job in self.jobs.values() for pod in job.finished.values()]
+        _replace(self.groups, self._given_groups.counted())
+        _replace(self.queues, {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **self._given_queues.counted()})
+        self._hierarchy = None
+        for key in {**self._new, **self._given_groups.of(VolcanoPodGroup)}:
+            self._track_new(key)
+        self._named_by_unmanaged = Counter(self.unmanaged.values())
+        for part in (self.jobs, self.of_pod, self._links):
+            part.clear()
+        present = {task.key for task in tasks}
+        for pod in finished:
+            if pod.key not in present:
+                self.finish(pod)
+        for task in tasks:
+            self.put(task, link_of(task.pod), self._status(task.key))
 
     def hierarchy(self) -> Hierarchy:
         """The hierarchy of queues."""
@@ -184,8 +220,8 @@ class JobIndex:
 
     def put_unmanaged(self, pod: Pod) -> None:
         """Add a waiting pod of another scheduler."""
-        self.drop_unmanaged(pod.key)
         link = link_of(pod)
+        self.drop_unmanaged(pod.key)
         if link is not None:
             self.unmanaged[pod.key] = link.key
             self._named_by_unmanaged[link.key] += 1
@@ -200,12 +236,11 @@ class JobIndex:
 
     # -- pods
 
-    def put(self, task: Task, status: PodStatus) -> None:
-        """Add a pod to the job that it names, or change it."""
-        self._note_keys(f"Pod/{task.key}", task.pod.metadata.annotations)
-        link = link_of(task.pod)
+    def put(self, task: Task, link: Link | None, status: PodStatus) -> None:
+        """Add a pod to the job that it names by `link_of`, or change it."""
         if task.key in self.of_pod and (link is None or self.of_pod[task.key].key != link.key):
             self.drop(task.key)
+        self._note_keys("Pod", task.key, task.pod.metadata.annotations)
         if link is None:
             return
         job = self._join(task.key, link)
@@ -232,7 +267,7 @@ class JobIndex:
 
     def drop(self, key: str) -> None:
         """Remove a pod that is gone."""
-        self._note_keys(f"Pod/{key}", None)
+        self._note_keys("Pod", key, None)
         job = self.of_pod.pop(key, None)
         if job is not None and job.drop(key):
             del self.jobs[job.key]
@@ -283,7 +318,7 @@ class JobIndex:
         queue = group.queue if group is not None else ""
         if not queue:
             queue = next((name for task in job.tasks.values() if (name := queue_named(task.pod))), DEFAULT_QUEUE)
-        named = group.priority_class if group is not None else ""
+        named = group.priority_class if group is not None and not _is_reserved_class(group) else ""
         job.set_group(group, queue, self.priorities.get(named))
 
     # -- problems
@@ -305,19 +340,22 @@ class JobIndex:
         for name in sorted(self._renamed):
             yield from (renamed_problem(name, old, new) for old, new in self._renamed[name])
 
-    def _note_keys(self, name: str, annotations: Mapping[str, str] | None) -> None:
+    def _note_keys(self, kind: str, key: str, annotations: Mapping[str, str] | None) -> None:
         found = renamed_keys(annotations) if annotations else None
         if found:
-            self._renamed[name] = found
+            self._renamed[f"{kind}/{key}"] = found
         elif self._renamed:
-            self._renamed.pop(name, None)
+            self._renamed.pop(f"{kind}/{key}", None)
 
     def _problems_of(self, group: Group) -> Iterator[Problem]:
         name = f"PodGroup/{group.key}"
         if group.queue and group.queue not in self.queues:
             message = f"there is no queue {group.queue}; its pods wait"
             yield Problem(name, "spec.queue", "", "a queue that exists", message)
-        if group.priority_class and group.priority_class not in self.priorities:
+        if _is_reserved_class(group):
+            message = f"{group.priority_class} is for pods of the system; the priority of its pods counts"
+            yield Problem(name, "spec.priorityClassName", "", f"no {_SYSTEM_PREFIX}* class in this namespace", message)
+        elif group.priority_class and group.priority_class not in self.priorities:
             message = f"there is no priority class {group.priority_class}; the priority of its pods counts"
             yield Problem(name, "spec.priorityClassName", "", "a PriorityClass that exists", message)
         if group.fault:
@@ -333,6 +371,21 @@ class JobIndex:
             pods = len(job.tasks) + len(job.finished)
             message = f"{group.minimum} pods must start together, and there are {pods}; they wait"
             yield Problem(name, "spec.minMember", "", f"at most {pods}", message)
+
+
+def _replace(things: dict[str, T], others: Mapping[str, T]) -> None:
+    """Replace all entries of a dictionary that others hold on to."""
+    things.clear()
+    things.update(others)
+
+
+def _is_reserved_class(group: Group) -> bool:
+    """Whether a PodGroup outside of the system's namespace names a priority class of the system.
+
+    The API server checks which classes pods may use, but not which ones PodGroups name.
+    """
+    namespace = group.key.partition("/")[0]
+    return group.priority_class.startswith(_SYSTEM_PREFIX) and namespace != _SYSTEM_NAMESPACE
 
 
 def _given_twice(name: str, rule: str) -> Problem:

@@ -278,9 +278,19 @@ class Job:
         self.group, self.queue, self.class_priority = group, queue, priority
         self._forget()
         if self._statuses is not None and self.roles != roles:
-            self._counts = {None: [0] * len(_NO_PODS)}
-            for key, status in self._statuses.items():
-                self._count_move(key, None, status)
+            self._count_all(self._statuses)
+
+    def recount(self, status_of: StatusOf) -> None:
+        """Count its pods by status anew."""
+        if self._statuses is not None:
+            self._statuses = {key: status_of(key) for key in self.tasks}
+            self._statuses |= dict.fromkeys(self.finished, PodStatus.SUCCEEDED)
+            self._count_all(self._statuses)
+
+    def _count_all(self, statuses: Mapping[str, PodStatus]) -> None:
+        self._counts = {None: [0] * len(_NO_PODS)}
+        for key, status in statuses.items():
+            self._count_move(key, None, status)
 
     def _discount(self, key: str) -> None:
         if self._statuses is not None and key in self._statuses:

@@ -34,7 +34,7 @@ class InterPodAffinity:
 
     def key(self, task: Task) -> Hashable:
         """The key of a pod without rules of its own: the carried anti-affinity rules that match it."""
-        return self._repelling.about(task).numbers if self._repelling.carried else ()
+        return self._repelling.about(task).numbers if self._repelling else ()
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
         rules, codes = task.rules, None
@@ -76,7 +76,7 @@ class InterPodAffinity:
 
     def _repelled(self, task: Task) -> Array | None:
         """True for nodes in a domain with a pod whose anti-affinity matches this one."""
-        if not self._repelling.carried:
+        if not self._repelling:
             return None
         by_topology: dict[str, Array] = {}
         for carried, counts in self._repelling.about(task).terms:

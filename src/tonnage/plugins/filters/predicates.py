@@ -170,7 +170,7 @@ class Predicates(Plugin, trusted=True):
         return self._near.codes(task, nodes)
 
     def _among_pods(self, task: Task, nodes: Nodes) -> Array | None:
-        if task.rules is None and not self._repelling.carried:
+        if task.rules is None and not self._repelling:
             return None
         return self._far.codes(task, nodes)
 

@@ -22,6 +22,8 @@ from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
+from tonnage.model.excerpt import quoted
+from tonnage.model.number import whole_number
 from tonnage.model.problem import Problem, annotation_field
 
 BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY = "binpack", "spread", "mutex", "numa", "topology-aware"
@@ -30,6 +32,9 @@ ANNOTATION = "hami.io/gpu-scheduler-policy"
 WEIGHTS_ANNOTATION = "hami.io/device-scoring-weights"
 NUMA_FIRST = "first"
 _EQUAL_WEIGHTS = (1, 1, 1)
+_EXPECTED_WEIGHTS = "expected slot=N,core=N,memory=N, whole numbers from 0 up of which one is above 0"
+_LONGEST_TEXT = 256
+"""Characters of an annotation that count, so that memos stay small."""
 _SCORE, _NUMA, _INDEX, _IDLE = range(4)
 # Above this many sets of cards the set grows greedily, card by card, instead of comparing all sets.
 _MOST_SETS = 200_000
@@ -43,26 +48,36 @@ def is_policy(text: str) -> bool:
     return bool(chain) and all(word in POLICIES for word in chain)
 
 
-@lru_cache(maxsize=1024)
 def read_policy(text: str) -> Policy:
-    """The members of a chain; HAMi treats an unknown one as spread."""
+    """The members of a chain; HAMi treats an unknown one as spread. Of a long text only the beginning counts."""
+    return _policy(text[:_LONGEST_TEXT])
+
+
+@lru_cache(maxsize=1024)
+def _policy(text: str) -> Policy:
     return tuple(word for word in words(text) if word in POLICIES) or (SPREAD,)
 
 
-@lru_cache(maxsize=1024)
 def read_weights(text: str) -> tuple[int, int, int]:
     """Weights of slots, memory and cores from `slot=1,core=1,memory=3`; ValueError if malformed."""
-    expected = "expected slot=N,core=N,memory=N, whole numbers from 0 up of which one is above 0"
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{quoted(text)}: {_EXPECTED_WEIGHTS}")
+    return _weights(text)
+
+
+@lru_cache(maxsize=1024)
+def _weights(text: str) -> tuple[int, int, int]:
     weights: dict[str, int] = {}
     for part in words(text):
         name, _, number = (piece.strip() for piece in part.partition("="))
         if name not in ("slot", "core", "memory") or name in weights:
-            raise ValueError(f"{part!r} in {text!r}: {expected}")
-        if not (number.isascii() and number.isdigit()) or int(number[:11]) > LARGEST_AMOUNT:
-            raise ValueError(f"{part!r} in {text!r}: {expected}")
-        weights[name] = int(number)
+            raise ValueError(f"{part!r} in {text!r}: {_EXPECTED_WEIGHTS}")
+        weight = whole_number(number, 0, LARGEST_AMOUNT)
+        if weight is None:
+            raise ValueError(f"{part!r} in {text!r}: {_EXPECTED_WEIGHTS}")
+        weights[name] = weight
     if len(weights) != 3 or not any(weights.values()):
-        raise ValueError(f"{text!r}: {expected}")
+        raise ValueError(f"{text!r}: {_EXPECTED_WEIGHTS}")
     return weights["slot"], weights["memory"], weights["core"]
 
 

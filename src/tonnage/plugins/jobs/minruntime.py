@@ -3,7 +3,7 @@
 Queues set the minimum runtime, and the arguments are the default. The plugin only vetoes evictions.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from tonnage.cluster.jobs.job import Job, PodStatus
@@ -12,7 +12,7 @@ from tonnage.cluster.task import Task
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.duration import DurationError, seconds
-from tonnage.model.timestamp import known_timestamp
+from tonnage.model.timestamp import past, past_timestamp
 
 _STARTED = "Running"
 
@@ -69,10 +69,16 @@ class MinRuntime(Plugin, trusted=True):
         for task in victims:
             job = self._session.job_of(task)
             if job.key not in is_young:
-                is_young[job.key] = _age(job, now) < minimum(job)
+                is_young[job.key] = self._is_young(job, minimum(job), now)
             if not is_young[job.key] or surplus.take(job, task):
                 allowed.append(task)
         return allowed
+
+    def _is_young(self, job: Job, minimum: float, now: float) -> bool:
+        left = minimum - _age(job, now)
+        if left > 0:
+            self._session.changes_at(now + left)
+        return left > 0
 
     # -- how long
 
@@ -102,16 +108,27 @@ class MinRuntime(Plugin, trusted=True):
 
 def _age(job: Job, now: float) -> float:
     """Seconds since a job started; infinite if that is unknown."""
-    if job.group is not None and job.group.times.started is not None:
-        return now - job.group.times.started
-    ages = [now - start for task in job.tasks_that(PodStatus.RUNNING) if (start := _start(task, now)) is not None]
-    return min(ages, default=float("inf"))
+    return now - min(_starts(job, now), default=float("-inf"))
+
+
+def _starts(job: Job, now: float) -> Iterator[float]:
+    """When a job started, by its group's annotation and by its pods; the earlier counts.
+
+    Users can write the annotation, so it cannot make a job younger than the last pod of its minimum is.
+    """
+    said = past(job.group.times.started, now) if job.group is not None else None
+    if said is not None:
+        yield said
+    pods = sorted([when for task in job.tasks_that(PodStatus.RUNNING) if (when := _start(task, now)) is not None])
+    if pods:
+        yield pods[max(min(job.minimum, len(pods)) - 1, 0)]
 
 
 def _start(task: Task, now: float) -> float | None:
-    """When a pod started; one that has a node and has not started yet starts now."""
+    """When a pod started; one that has a node and has not started yet starts now. A time in the future is none."""
     status = task.pod.status
-    start = known_timestamp(status.startTime)
+    start = past_timestamp(status.startTime, now)
     if start is not None:
         return start
-    return known_timestamp(task.created) if status.phase == _STARTED else now
+    is_started = status.phase == _STARTED or status.startTime is not None
+    return past_timestamp(task.created, now) if is_started else now

@@ -61,14 +61,14 @@ class PodAffinityScore:
         if rules is not None and rules.preferred:
             return rules.key
         drawing = self._cluster.placed.preferences
-        return drawing.about(task).numbers if drawing.carried and not self._own_only else ()
+        return drawing.about(task).numbers if drawing and not self._own_only else ()
 
     def applies(self, task: Task) -> bool:
         rules = task.rules
         if rules is not None and rules.preferred:
             return True
         drawing = self._cluster.placed.preferences
-        return not self._own_only and bool(drawing.carried) and bool(drawing.about(task).terms)
+        return not self._own_only and bool(drawing) and bool(drawing.about(task).terms)
 
     def scores(self, task: Task, fits: Array) -> Array:
         sums = self.sums(task)
