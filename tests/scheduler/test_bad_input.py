@@ -111,7 +111,7 @@ def test_a_minimum_that_is_no_such_number(count: str) -> None:
             {"tonnage.io/min-members": "4", "tonnage.io/max-members": "2"},
             "at most 2 pods may have a place, fewer than the 4",
         ),
-        ({"tonnage.io/queue": "../..//x\n\x00 é"}, "QueueNotFound: default/p is in queue ../..//x\n\x00 é"),
+        ({"tonnage.io/queue": "../..//x\n\x00 é"}, r"QueueNotFound: default/p is in queue ../..//x\n\x00 é"),
         ({"scheduling.volcano.sh/queue-name": "gone"}, "QueueNotFound: default/p is in queue gone"),
         ({"scheduling.k8s.io/group-name": "gone"}, "GroupNotFound: the pods name the PodGroup default/gone"),
         ({"pod-group-name": "../x"}, "GroupNotFound: the pods name the PodGroup default/../x"),

@@ -1,6 +1,7 @@
 """When the whole scheduler decides, without an API server."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager, suppress
 from unittest.mock import Mock
 
@@ -9,10 +10,12 @@ from tests.scenario import node, pod
 from tests.waiting import until_true
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
+from tonnage.framework.decision import Reason
 from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
+from tonnage.scheduler.cyclerunner import CycleRunner
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.service import SchedulerService
 
@@ -65,5 +68,43 @@ def test_one_that_leads_no_longer_does_not_rely_on_what_it_has_written():
             service._cease()
             assert not service.podgroup_statuses._written
             assert not service.queue_statuses._written
+
+    virtualtime.run(scenario())
+
+
+def test_pods_are_retried_once_when_the_first_of_several_delays_is_over():
+    async def scenario():
+        async with cycle_runner(node("a", gpus=1), pod("p", 9)) as service:
+            service._begin()
+            await until_true(lambda: "default/p" in service.unschedulable)
+            cycles, now = service.cycles, time.time()
+            for seconds in (20.0, 5.0, 10.0):
+                service._retry_when_over(now + seconds)
+            await asyncio.sleep(4.0)
+            assert service.cycles == cycles
+            await asyncio.sleep(2.0)
+            assert service.cycles == cycles + 1
+
+    virtualtime.run(scenario())
+
+
+def test_a_job_for_which_a_search_goes_on_is_looked_at_in_the_next_cycle(monkeypatch):
+    run, looked_at = CycleRunner.run, []
+
+    def searching(runner, passed_over, now):
+        outcome = run(runner, passed_over, now)
+        looked_at.append([decision.task.name for decision in outcome.waiting])
+        reason = Reason("SearchNotFinished" if len(looked_at) < 4 else "NoRoomCanBeMade")
+        return outcome._replace(waits={"default/searched": {"preempt": reason}})
+
+    monkeypatch.setattr(CycleRunner, "run", searching)
+
+    async def scenario():
+        pods = [pod(name, 1, memory=9000) for name in ("searched", "other")]
+        async with cycle_runner(node("a", gpus=1), *pods) as service:
+            service._begin()
+            await asyncio.sleep(60)
+            assert looked_at == [["other", "searched"], ["searched"], ["searched"], ["searched"]]
+            assert len(service.unschedulable) == 2
 
     virtualtime.run(scenario())

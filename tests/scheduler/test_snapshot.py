@@ -5,7 +5,6 @@ import json
 from random import Random
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from tonnage.kube.kinds import BATCH_KINDS, WatchedKind
 from tonnage.model.group import PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.kinds import BY_HEADER
-from tonnage.model.pod import EnvVar, Pod
+from tonnage.model.pod import Pod
 from tonnage.model.wire import convert, decode_object, encode, manifest
 from tonnage.plugins.defaults import default_plugins
 
@@ -153,13 +152,10 @@ def test_what_was_heard_of_and_is_gone_is_not_in_it() -> None:
     assert [one.metadata.name for one in found.pods] == ["q"]
 
 
-def test_environment_variables_and_what_kubectl_remembers_are_left_out() -> None:
+def test_what_kubectl_remembers_is_left_out() -> None:
     made = pod("p", 1, annotations={"kubectl.kubernetes.io/last-applied-configuration": "hush", "team": "x"})
-    spec = msgspec.structs.replace(made.spec.containers[0], env=[EnvVar("TOKEN", "hush")])
-    secret = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, containers=[spec]))
-    text = shown(Watching(default_plugins(), things=[secret])).decode()
+    text = shown(Watching(default_plugins(), things=[made])).decode()
     assert "hush" not in text
-    assert "TOKEN" not in text
     assert json.loads(text)["items"][0]["metadata"]["annotations"] == {"team": "x"}
 
 

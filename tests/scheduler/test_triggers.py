@@ -129,6 +129,18 @@ def test_a_queue_is_a_reason_only_when_it_changes() -> None:
     assert world.wakes(queue("q", weight=2))
 
 
+@pytest.mark.parametrize("on", [None, "a"])
+def test_annotations_of_a_group_that_holds_nothing_retry_its_own_pods_only(on: str | None) -> None:
+    notes = {"annotations": {"pod-group-name": "k"}}
+    world = World(node("a"), ours("first", on=on, **notes), ours("mine", **notes), ours("other"))
+    world.wakes(kai_group("k", 2))
+    tasks = [world.cluster.waiting[key] for key in ("default/mine", "default/other")]
+    world.unschedulable.add([Mock(task=task, job=world.cluster.groups.job_of(task)) for task in tasks])
+    assert world.wakes(kai_group("k", 2, annotations={"a": "b"}))
+    assert "default/mine" not in world.unschedulable
+    assert ("default/other" in world.unschedulable) == (on is None)
+
+
 def test_what_schedulers_write_about_groups_and_queues_is_no_reason() -> None:
     world = World()
     assert world.wakes(group("g", 2, phase=""))

@@ -19,15 +19,23 @@ class Enqueue(Action):
 
     def run(self, session: Session) -> None:
         jobs = [*session.waiting_jobs(), *(job for job in session.cluster.groups.new_jobs() if not job.tasks)]
-        jobs = [job for job in jobs if _is_new(job) and why_held_back(session, job) is None]
+        jobs = [job for job in jobs if job.key not in session.set_aside and _may_come(session, job)]
+        session.at_work = None
         job_queue = JobQueue(session, jobs, skips_overused=False)
         while (following := job_queue.next()) is not None:
             _, job = following
+            session.at_work = job
             assert job.group is not None
             if session.jobs.is_enqueueable(job):
                 session.enqueued.append(job)
             else:
                 session.not_enqueued[job.key] = job.group.min_resources
+            session.at_work = None
+
+
+def _may_come(session: Session, job: Job) -> bool:
+    session.at_work = job
+    return _is_new(job) and why_held_back(session, job) is None
 
 
 def _is_new(job: Job) -> bool:

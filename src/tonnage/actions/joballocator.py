@@ -59,16 +59,20 @@ class JobAllocator:
         session = self._session
         jobs: list[Job] = []
         for job in session.waiting_jobs(self._wants):
+            session.at_work = job
             reason = why_held_back(session, job)
             if reason is None:
                 jobs.append(job)
             else:
                 self._refuse(self._wanted(job), self._action, reason)
+        session.at_work = None
         job_queue = JobQueue(session, jobs, skips_overused=self._skips_overused)
         while (following := job_queue.next()) is not None:
             queue, job = following
+            session.at_work = job
             if self._allocate(queue, job):
                 job_queue.put_back(job)
+            session.at_work = None
 
     def _allocate(self, queue: Queue, job: Job) -> bool:
         """Place the pods that a job needs to start, or one more; the result is whether it has pods left to try."""

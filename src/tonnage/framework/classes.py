@@ -13,6 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.points import Confirm, Detail, Evaluate, Key
+from tonnage.framework.reasons import is_lasting, is_resolvable
 from tonnage.framework.scores import ScoreFunction, Scores
 from tonnage.model.wire import comparable
 
@@ -66,6 +67,10 @@ class Verdicts:
     def __init__(self, predicates: Sequence[PredicateFunction]) -> None:
         self.meanings: list[tuple[PredicateFunction, int] | None] = [None]
         self.rejects = np.zeros(_MOST_VERDICTS, np.bool_)
+        self.resolvable = np.ones(_MOST_VERDICTS, np.bool_)
+        """Whether a node with the verdict fits, or may fit once other pods have left."""
+        self.lasting = np.zeros(_MOST_VERDICTS, np.bool_)
+        """Whether the reason stays whatever pods come and go."""
         for function in predicates:
             self.number(function)
             if function.confirm is not None:
@@ -76,6 +81,8 @@ class Verdicts:
         for code in range(function.numbered, len(function.reasons)):
             self._add(function, code)
             self.rejects[function.verdicts[code]] = True
+            self.resolvable[function.verdicts[code]] = is_resolvable(function.reasons[code])
+            self.lasting[function.verdicts[code]] = is_lasting(function.reasons[code])
         function.numbered = len(function.reasons)
 
     def _add(self, function: PredicateFunction, code: int) -> None:
@@ -367,6 +374,16 @@ class Classes:
         self._asked += 1
         kept.used = self._asked
         return kept
+
+    def lasting(self, task: Task) -> Array:
+        """The verdict of a predicate that rejects a node for a reason that stays whatever pods leave; 0 for none."""
+        result = np.zeros(len(self.all_nodes), np.uint8)
+        for function in self.predicates:
+            answer = function.evaluate(task, self.all_nodes)
+            if answer is not None:
+                found = function.verdicts.take(answer[0] if isinstance(answer, tuple) else answer)
+                np.copyto(result, found, where=self.verdicts.lasting.take(found) & (result == FITS))
+        return result
 
     def _drop_idle(self) -> None:
         """Drop the half of the classes that was idle the longest."""

@@ -34,9 +34,11 @@ class CycleDocument(msgspec.Struct, frozen=True):
 
 @contextmanager
 def acting(session: Session, action: Action) -> Iterator[None]:
-    """Mark evictions of the `with` block as the action's."""
+    """Mark evictions of the `with` block as the action's; if it fails, the session still names the action and job."""
     known = len(session.evictions)
+    session.acting, session.at_work = action.name, None
     yield
+    session.acting, session.at_work = "", None
     evictions = [msgspec.structs.replace(eviction, action=action.name) for eviction in session.evictions[known:]]
     session.evictions[known:] = evictions
 

@@ -16,6 +16,7 @@ from tonnage.cluster.task import Task
 from tonnage.framework.classes import FITS, MAYBE, Classes, PodClass
 from tonnage.framework.decision import MOST_SCORES, Decision, DecisionOutcome, Reason, RejectedNodes
 from tonnage.framework.nodesets import NodeSet
+from tonnage.framework.reasons import is_lasting
 from tonnage.framework.registration import Registration
 
 
@@ -24,6 +25,13 @@ class Survey(NamedTuple):
 
     fits: dict[str, float]
     reasons: dict[str, tuple[str, str]]
+
+
+class Lasting(NamedTuple):
+    """The nodes that reject a pod for reasons that no eviction resolves, and how many give each reason."""
+
+    nodes: Array
+    reasons: dict[str, int]
 
 
 class Decider:
@@ -50,6 +58,35 @@ class Decider:
         pods = self._classes.current(task)
         fits: Array = ~self._classes.verdicts.rejects.take(pods.now.verdicts)
         return fits
+
+    def lasting(self, task: Task) -> Lasting:
+        """The nodes that reject pods of the class whatever pods leave, also if they reject them for something else."""
+        self._cluster.settle()
+        self._classes.current(task)
+        verdicts = self._classes.lasting(task)
+        counts = np.bincount(verdicts, minlength=1)
+        reasons: dict[str, int] = {}
+        for verdict in counts.nonzero()[0].tolist():
+            meaning = self._classes.verdicts.meanings[verdict]
+            if meaning is not None:
+                name = meaning[0].reasons[meaning[1]]
+                reasons[name] = reasons.get(name, 0) + int(counts[verdict])
+        return Lasting(verdicts != FITS, reasons)
+
+    def why_lasting(self, task: Task) -> Reason | None:
+        """Why the pod fits nowhere whatever pods leave and whatever the nodes are like; nothing if it may."""
+        job = self._job_of(task)
+        for _, check in self._pre_predicates:
+            reason = check(task, job)
+            if reason is not None and is_lasting(reason.name):
+                return reason
+        return None
+
+    def resolvable(self, task: Task) -> Array:
+        """The nodes that fit or may fit, or whose first reason against the pod evictions can resolve, as a mask."""
+        self._cluster.settle()
+        mask: Array = self._classes.verdicts.resolvable.take(self._classes.current(task).now.verdicts)
+        return mask
 
     def decide(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Where the pod should go, and why not elsewhere; on the nodes of `among` if it is given. Changes nothing."""

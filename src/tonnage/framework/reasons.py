@@ -35,7 +35,9 @@ _POD = {
     "InvalidRequest": KnownReason("The pod's request for cards can never mean anything.", _CHANGE),
     "SchedulingGated": KnownReason("The pod has scheduling gates.", _CHANGE),
     "InvalidNodeAffinity": KnownReason("Kubernetes would refuse the pod's required node affinity.", _CHANGE),
-    "InvalidPodAffinity": KnownReason("Kubernetes would refuse the pod's affinity or anti-affinity.", _CHANGE),
+    "InvalidPodAffinity": KnownReason(
+        "Kubernetes would refuse the pod's affinity or anti-affinity, or it has too many terms.", _CHANGE
+    ),
     "InvalidTopologySpread": KnownReason("Kubernetes would refuse one of the pod's spread constraints.", _CHANGE),
     "ClaimNotFound": KnownReason("A claim of the pod does not exist.", _CHANGE),
     "ClaimBeingDeleted": KnownReason("A claim of the pod is being deleted.", _CHANGE),
@@ -106,6 +108,7 @@ _JOB = {
     ),
     "NotConsidered": KnownReason("None of the configured actions considers the pod.", _CHANGE),
     "NoRoomCanBeMade": KnownReason("Evicting all permitted victims would not make enough room.", _ROOM),
+    "SearchNotFinished": KnownReason("The search for victims reached its limit and goes on in the next cycle.", _TIME),
     "NotEnoughInAll": KnownReason("All nodes together have less free than the job asks for.", _ROOM),
     "MustNotBeMoved": KnownReason("Nobody is moved for a job that must not be moved itself.", _CHANGE),
 }
@@ -123,6 +126,7 @@ _QUEUE = {
     "QueueBeyondFairShare": KnownReason("The queue would hold more than its fair share.", _ROOM),
 }
 PLUGIN_FAILED = "PluginFailed"
+NOT_FINISHED = "SearchNotFinished"
 KNOWN_REASONS = {
     **_POD,
     **_NODE,

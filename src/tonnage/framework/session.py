@@ -23,7 +23,7 @@ from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import TaskEvent
 from tonnage.framework.registration import CLOSE, OPEN, CallObserver, Registration, SessionError
-from tonnage.model.timestamp import known_timestamp
+from tonnage.model.timestamp import past, past_timestamp
 
 __all__ = ["Session", "SessionError"]
 
@@ -64,6 +64,14 @@ class Session:
         """Waiting pods that actions skip, because nothing has changed for them since the last attempt."""
         self.must_stay: Container[str] = frozenset()
         """Running pods that actions do not evict, because their eviction was refused a short while ago."""
+        self.next_change: float | None = None
+        """The earliest time at which an answer of this cycle changes although nothing happens, if there is one."""
+        self.set_aside: Container[str] = frozenset()
+        """Jobs that actions neither start nor stop, because a cycle that looked at them failed a short while ago."""
+        self.at_work: Job | None = None
+        """The job that an action looks at now: if the cycle fails, it is the one to blame."""
+        self.acting = ""
+        """The action that runs now; empty between actions."""
         self.next_jobs: dict[str, Job] = {}
         """The job of each queue that comes next in it, while an action goes over the queues."""
         self.queue_changes: list[str] = []
@@ -75,6 +83,7 @@ class Session:
         decider = Decider(cluster, classes, self._registration, brief=brief)
         self.decide, self.survey, self.refuse = decider.decide, decider.survey, decider.refuse
         self.fitting, self.may_fit = decider.fitting, decider.may_fit
+        self.lasting, self.why_lasting, self.resolvable = decider.lasting, decider.why_lasting, decider.resolvable
 
     def _bind_registration(self) -> None:
         """Offer the registration's methods as the session's own, which is how plugins call them."""
@@ -143,6 +152,11 @@ class Session:
         for results in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
             results.clear()
         self.queue_changes.clear()
+        self.next_change = None
+
+    def changes_at(self, when: float) -> None:
+        """Take note of a time at which an answer changes although nothing happens."""
+        self.next_change = when if self.next_change is None else min(when, self.next_change)
 
     def set_next_job(self, queue: str, job: Job | None) -> None:
         """Say which job of a queue comes next; the order of queues may depend on it."""
@@ -162,12 +176,14 @@ class Session:
         now, times = self.cluster.now, job.group.times if job.group is not None else None
         if now is None or times is None or not times.preemption_delay:
             return None
-        known = [when for when in (known_timestamp(job.created), times.evicted) if when is not None]
+        said = past_timestamp(job.created, now), past(times.evicted, now)
+        known = [when for when in said if when is not None]
         waited = now - max(known) if known else times.preemption_delay
         if waited >= times.preemption_delay:
             return None
+        self.changes_at(now - waited + times.preemption_delay)
         asked = f"{job.key} asks for {times.preemption_delay:g} s before others are stopped for it"
-        return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {max(waited, 0):.0f} s")
+        return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {waited:.0f} s")
 
     def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Decide about a pod and reserve the place found; an earlier place of the pod is released first."""

@@ -54,6 +54,12 @@ class SessionCache:
         if session is not self._kept:
             session.close()
 
+    def discard(self, session: Session) -> None:
+        """Close the session of a cycle that failed: what its plugins know of the cluster cannot be trusted."""
+        if session is self._kept:
+            self._kept = None
+        session.close()
+
     def unplace(self, key: str) -> None:
         """Undo a placement between two cycles."""
         if self._kept is not None:

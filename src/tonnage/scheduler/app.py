@@ -1,6 +1,7 @@
 """HTTP routes of `tonnage scheduler`: health, readiness, metrics, and what it sees and goes by under /debug."""
 
 import time
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -10,45 +11,53 @@ from starlette.routing import Route
 from tonnage import __version__
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
-from tonnage.observability.metrics import PACKED, PATH
+from tonnage.observability.metrics import MOST_SCRAPES, PACKED, PATH
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.reload.reloader import Reloader
 from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.snapshot import written
+from tonnage.server.authorization import Authorizer, authorized
+from tonnage.server.callers import Guard, anybody, loopback_only
+from tonnage.server.health import Health
+from tonnage.server.inflight import InFlight
 
 _UNAVAILABLE = 503
 
 
-def app(service: SchedulerService, metrics: SchedulerMetrics, reloader: Reloader) -> Starlette:
-    """The routes of one scheduler."""
+def health_of(service: SchedulerService) -> Health:
+    """The health of one scheduler."""
+
+    def notes() -> dict[str, str]:
+        return {"Lease": service.leadership.trouble} if service.leadership.trouble else {}
+
+    return Health(service.ready, service.informer.reflectors, [service.leadership.alive], notes)
+
+
+def app(
+    service: SchedulerService,
+    metrics: SchedulerMetrics,
+    reloader: Reloader,
+    health: Health,
+    authorizer: Authorizer | None = None,
+) -> Starlette:
+    """The routes of one scheduler; without an authorizer, metrics are everybody's and /debug is for loopback peers."""
     metrics.attach(service)
-
-    async def healthz(_: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    async def readyz(_: Request) -> Response:
-        if not service.ready.is_set():
-            return PlainTextResponse("the informer has not synced yet", _UNAVAILABLE)
-        trouble = dict(service.informer.trouble)
-        if service.leadership.trouble:
-            trouble["Lease"] = service.leadership.trouble
-        return PlainTextResponse("ok" + "".join(f"\n{kind}: {what}" for kind, what in trouble.items()))
+    scraped, debugged = (anybody, loopback_only) if authorizer is None else (partial(authorized, authorizer),) * 2
 
     async def show_metrics(_: Request) -> Response:
         return metrics.answer(service.cluster)
 
     return Starlette(
         routes=[
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route(PATH, show_metrics),
-            *_debug_routes(service, reloader),
+            *health.routes(),
+            Route(PATH, InFlight(scraped(show_metrics), MOST_SCRAPES), methods=["GET"]),
+            *_debug_routes(service, reloader, debugged),
         ],
         middleware=[PACKED],
     )
 
 
-def _debug_routes(service: SchedulerService, reloader: Reloader) -> list[Route]:
+def _debug_routes(service: SchedulerService, reloader: Reloader, guard: Guard) -> list[Route]:
     """The routes under /debug."""
 
     async def snapshot(_: Request) -> Response:
@@ -65,7 +74,8 @@ def _debug_routes(service: SchedulerService, reloader: Reloader) -> list[Route]:
         return Response(encode(service.problems.all()), media_type="application/json")
 
     return [
-        Route("/debug/snapshot", snapshot),
-        Route("/debug/config", config),
-        Route("/debug/problems", problems),
+        # One at a time: a snapshot holds every object of the cluster.
+        Route("/debug/snapshot", InFlight(guard(snapshot), 1), methods=["GET"]),
+        Route("/debug/config", guard(config)),
+        Route("/debug/problems", guard(problems)),
     ]

@@ -15,12 +15,14 @@ from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
+from tonnage.kube.supervision import failed, keep_running
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 TRIES = 3
 _PAUSE = 0.1
+_NAME = "bind"
 
 
 class Placement:
@@ -90,13 +92,24 @@ class Binds:
     def add(self, decisions: Iterable[Decision]) -> None:
         """Bind pods whose places are reserved."""
         now = self._clock()
-        for decision in decisions:
-            placement = Placement(decision, self._writer.is_handed_over(decision), now)
-            self._known[placement.key] = placement
-            if placement.handed_over:
-                self._binder.later(self._wait_for_turn(placement))
-            else:
-                self._enqueue(placement)
+        placements = [Placement(decision, False, now) for decision in decisions]
+        self._known.update({placement.key: placement for placement in placements})
+        for placement in placements:
+            # The pods of a job that was given up at one of its pods are not known any more.
+            if self._known.get(placement.key) is placement:
+                self._begin(placement)
+
+    def _begin(self, placement: Placement) -> None:
+        try:
+            placement.handed_over = self._writer.is_handed_over(placement.decision)
+        except Exception as error:
+            # A bug that one pod meets must not leave places reserved that nobody binds.
+            self._failed(placement, error)
+            return
+        if placement.handed_over:
+            self._binder.later(self._wait_for_turn(placement))
+        else:
+            self._enqueue(placement)
 
     @property
     def is_idle(self) -> bool:
@@ -119,7 +132,7 @@ class Binds:
         try:
             async with asyncio.TaskGroup() as workers:
                 for _ in range(self._at_once):
-                    workers.create_task(self._work())
+                    workers.create_task(keep_running(_NAME, self._work))
         finally:
             await self._binder.close()
 
@@ -133,6 +146,8 @@ class Binds:
         except BindError as error:
             if self._stands(placement):
                 self._give_up(placement, str(error))
+        except Exception as error:
+            self._failed(placement, error)
         else:
             self._enqueue(placement)
 
@@ -141,10 +156,13 @@ class Binds:
             _, _, placement = await self._queue.get()
             try:
                 await self._bind(placement)
-            except Exception:
+            except Exception as error:
                 # A bug that one pod meets must not end the binds of all others.
-                log.exception("%s: binding failed", placement.key)
-                self._give_up(placement, "binding failed; the log says why")
+                self._failed(placement, error)
+
+    def _failed(self, placement: Placement, error: Exception) -> None:
+        failed(_NAME, error)
+        self._give_up(placement, "binding failed; the log says why")
 
     async def _bind(self, placement: Placement) -> None:
         if not self._stands(placement):

@@ -11,7 +11,6 @@ from itertools import islice
 from operator import attrgetter
 
 from tonnage.cluster.task import Task
-from tonnage.scheduler.unschedulable import UnschedulablePods
 
 AIM = 0.3
 """The seconds that a cycle should take if it cannot decide about all pods."""
@@ -24,7 +23,7 @@ MOST_CYCLES = 100
 class CycleLimit:
     """Spreads the pending pods over several cycles."""
 
-    def __init__(self, unschedulable: UnschedulablePods, at_first: int = AT_FIRST) -> None:
+    def __init__(self, unschedulable: Container[str], at_first: int = AT_FIRST) -> None:
         self._unschedulable = unschedulable
         self._most = at_first
         self._tried: set[str] = set()

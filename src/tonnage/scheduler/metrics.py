@@ -107,6 +107,8 @@ class SchedulerState(Collector):
         yield from bind_metrics(parts.handovers, len(parts.binds), parts.writer.conflicts, parts.writer.locks)
         yield from plugin_metrics(parts.cycle_runner.plugins, parts.cycle_runner.failures)
         yield from self._current_fragments().collect()
+        yield read("tonnage_cycle_failures_total", parts.cycle_runner.failed_cycles())
+        yield read("tonnage_jobs_set_aside", len(parts.cycle_runner.set_aside))
         yield read("tonnage_leader", float(parts.leadership.leads))
         yield read("tonnage_pods_unschedulable", len(parts.unschedulable))
         yield read("tonnage_cluster_problems", len(parts.problems))

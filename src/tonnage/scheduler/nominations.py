@@ -7,7 +7,7 @@ cycle decides about the pods anew. A job of higher priority in the same queue th
 instead of evicting more pods. After a restart, pods whose status names a nominated node get that place again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tonnage.actions.eviction.evictionaction import NEVER, EvictionAction, starting
 from tonnage.cluster.cluster import Cluster
@@ -39,6 +39,19 @@ class Nominations:
         """Pods that could not be evicted, and until when they are no victims, in seconds since 1970."""
         self._lost: list[Task] = []
         """Pods that have lost their nomination since the last `take_lost`."""
+
+    def saved(self) -> Callable[[], None]:
+        """A function that brings the nominations back to what they are now."""
+        plans = [(plan, plan.saved()) for plan in self.plans]
+        must_stay, lost = dict(self.must_stay), list(self._lost)
+
+        def roll_back() -> None:
+            for _, restore in plans:
+                restore()
+            self.plans = [plan for plan, _ in plans]
+            self.must_stay, self._lost = must_stay, lost
+
+        return roll_back
 
     def nominated(self) -> list[tuple[EvictionPlan, Decision]]:
         """Every nominated place with its plan."""
@@ -114,14 +127,17 @@ class Nominations:
         for plan in plans:
             if self._is_void(plan):
                 self._renew(session, plan, ())
+        session.at_work = None
         jobs = sorted({session.job_of(task).key: session.job_of(task) for task in nominated}.values(), key=_order)
         # Jobs that fit go first, so that no other job takes the room that was made for them.
         for job in [job for job in jobs if not self._restore(session, job)]:
             self._evict_again(session, job, actions)
+        session.at_work = None
 
     def _renew(self, session: Session, plan: EvictionPlan, newcomers: Sequence[Job]) -> None:
         """Find the places of a plan again, for a newcomer of higher priority or for the plan's own job."""
         decisions = list(plan.decisions.values())
+        session.at_work = decisions[0].job if decisions else None
         tasks = [task for task in map(self._preemptor, decisions) if task is not None]
         if not tasks:
             plan.decisions = {}
@@ -179,6 +195,7 @@ class Nominations:
 
     def _restore(self, session: Session, job: Job) -> bool:
         """Nominate the nodes that the pods' status names since before a restart, if the pods fit there."""
+        session.at_work = job
         tasks = starting(session, job)
         places = {task.key: task.pod.status.nominatedNodeName or "" for task in tasks}
         found = find_places(session, job, tasks, places, anywhere=False) if tasks else None
@@ -240,6 +257,7 @@ class Nominations:
                 # The pods got their places one after another, so the victims of a later pod may make room for all.
                 self._renew(session, plan, ())
                 plan.victims = [victim for victim in plan.victims if victim.state != SPARED]
+        session.at_work = None
         for plan in plans:
             plan.seen = self._state(plan, [decision.task for decision in plan.decisions.values()])
         for decision in [decision for decisions in nominated.values() for decision in decisions]:
@@ -304,10 +322,12 @@ def _rivals(session: Session, job: Job, jobs: Sequence[Job]) -> list[tuple[Job, 
     for rival in jobs:
         if rival.queue != job.queue or rival.priority <= job.priority or len(found) >= MOST_RIVALS:
             continue
+        session.at_work = rival
         tasks = starting(session, rival)
         may = tasks and all(task.pod.spec.preemptionPolicy != NEVER for task in tasks)
         if may and session.why_not_yet(rival) is None and find_places(session, rival, tasks, {}, keep=False) is None:
             found.append((rival, tasks))
+    session.at_work = job
     return found
 
 

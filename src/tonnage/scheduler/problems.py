@@ -13,6 +13,7 @@ from tonnage.framework.decision import Decision
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import POD_GROUPS, QUEUES, WatchedKind
 from tonnage.kube.resource import Change
+from tonnage.kube.supervision import failed
 from tonnage.model.problem import Problem
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,11 @@ class Problems:
         """Check every 5 seconds until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
-            self.check()
+            try:
+                self.check()
+            except Exception as error:
+                # One object that nobody can say the problem of must not end the scheduler.
+                failed("problems", error)
 
 
 class Unreadable:

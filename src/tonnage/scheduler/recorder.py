@@ -14,14 +14,15 @@ from tonnage.observability.events import (
     ObjectRef,
 )
 from tonnage.observability.recorder import PodRecorder, harmless
-from tonnage.scheduler.conditions import Conditions
+from tonnage.scheduler.conditions import SCHEDULER_ERROR, Conditions
 from tonnage.scheduler.evictions.evictor import EVICTED as WAS_EVICTED
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
 from tonnage.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
-BOUND, NOT_BOUND, WAITING, NOMINATION_DROPPED = "bound", "not_bound", "waiting", "nomination_dropped"
+BOUND, NOT_BOUND, WAITING, FAILED = "bound", "not_bound", "waiting", "failed"
+NOMINATION_DROPPED = "nomination_dropped"
 
 
 class SchedulerRecorder(PodRecorder):
@@ -63,6 +64,14 @@ class SchedulerRecorder(PodRecorder):
         self._metrics.rejected(reasons)
         self.events.record(_ref(task), FAILED_SCHEDULING, why, ",".join(reasons))
         self.line(logging.DEBUG, WAITING, task.key, message=why)
+
+    @harmless
+    def failed(self, task: Task, why: str) -> None:
+        """A cycle failed at the pod's job."""
+        self._metrics.attempts.labels(FAILED).inc()
+        if self._conditions.set_unschedulable(task, why, SCHEDULER_ERROR):
+            self.events.record(_ref(task), FAILED_SCHEDULING, why)
+            self.line(logging.WARNING, FAILED, task.key, message=why)
 
     # -- outcomes of evictions
 

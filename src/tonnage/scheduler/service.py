@@ -8,14 +8,15 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tonnage.binder.binding import BindingWriter
-from tonnage.binder.handover import HandoverQueue
+from tonnage.binder.handover import HandoverQueue, asks_plugin
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.jobs.job import PodStatus
 from tonnage.devices.base import Vendor
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision
@@ -28,12 +29,13 @@ from tonnage.kube.leaderelection.fence import FencedClient
 from tonnage.kube.leaderelection.leaderelector import LeaderElector
 from tonnage.kube.leaderelection.leadership import Leadership
 from tonnage.kube.resource import Change
+from tonnage.kube.supervision import Patience, failed, keep_running
 from tonnage.kube.watch import Backoff
 from tonnage.observability.events import EventRecorder
 from tonnage.scheduler.binds import AT_ONCE, Binds
 from tonnage.scheduler.conditions import Conditions
 from tonnage.scheduler.cyclelimit import CycleLimit
-from tonnage.scheduler.cyclerunner import CycleRunner
+from tonnage.scheduler.cyclerunner import CycleOutcome, CycleRunner, Either
 from tonnage.scheduler.evictions.evictor import Evictor
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
 from tonnage.scheduler.evictions.writer import EvictionWriter
@@ -54,7 +56,8 @@ log = logging.getLogger(__name__)
 LONGEST_REST = 0.25
 """The longest pause between cycles, in seconds: pods of high priority may have come meanwhile."""
 
-
+SHORTEST_DELAY = 1.0
+"""The shortest time after which pods are retried because a delay is over, in seconds."""
 _FIRST_LOOK = 1.0
 """How long the first list waits until the Lease was read, in seconds."""
 
@@ -76,7 +79,6 @@ class SchedulerService:
     ) -> None:
         self.cluster = Cluster(vendors)
         self.unschedulable = UnschedulablePods(time.monotonic)
-        self._cycle_limit = CycleLimit(self.unschedulable)
         self._changed = asyncio.Event()
         self._triggers = Triggers(scheduler_name, self.unschedulable, self._changed.set)
         self.informer = ClusterInformer(client, self.cluster, backoff, batch_kinds(self._triggers.is_ours))
@@ -100,9 +102,10 @@ class SchedulerService:
         self.queue_statuses.listen(self.informer)
         self._recorder = SchedulerRecorder(metrics, self.events, self.conditions)
         self.cycle_runner = CycleRunner(self.cluster, plugins, actions, metrics.stopwatch)
-        self.handovers = HandoverQueue(time.monotonic)
+        self._cycle_limit = CycleLimit(Either(self.unschedulable, self.cycle_runner.set_aside))
+        self.handovers = HandoverQueue(time.monotonic, asks_plugin(self.cluster))
         self._overlaps = Overlaps(
-            fenced, self.cluster, time.time, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
+            fenced, self.cluster, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
         )
         self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leadership.fence)
         self.writer.node_locks.listen(self.informer)
@@ -117,11 +120,17 @@ class SchedulerService:
             self._give_up,
             self._triggers.room_came_free,
             time.monotonic,
+            look_again=lambda pod: self._mend([pod]),
         )
         self._stale = StaleGangs(fenced, self.cluster, self._changed.set, self.leadership.fence)
         self.ready = asyncio.Event()
         """Set once the informer has synced and the cluster's state has settled."""
         self.cycles = 0
+        self._patience = Patience("cycles")
+        self._alarm: asyncio.TimerHandle | None = None
+        self._retry_at: float | None = None
+        """When pods are retried because a delay or a minimum runtime is over, in seconds since 1970."""
+        """Set while something is set aside."""
 
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
         """Use these from the next cycle on; SessionError if they cannot be opened, and the old ones stay."""
@@ -136,16 +145,19 @@ class SchedulerService:
         """Schedule until cancelled, and run `besides` at the same time."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for work in (self._follow(), self.events.run(), self.conditions.run(), self.binds.run()):
-                    tasks.create_task(work)
-                for work in (
-                    self.podgroup_statuses.run(),
-                    self.queue_statuses.run(),
-                    self.leadership.run(),
-                    self._overlaps.run(),
-                ):
-                    tasks.create_task(work)
-                for work in (self.evictions.run(), self._stale.run(), self._decide(), self.problems.run(), *besides):
+                for name, loop in {
+                    "informer": self._follow,
+                    "events": self.events.run,
+                    "conditions": self.conditions.run,
+                    "podgroup status": self.podgroup_statuses.run,
+                    "queue status": self.queue_statuses.run,
+                    "overlaps": self._overlaps.run,
+                    "stale gangs": self._stale.run,
+                    "problems": self.problems.run,
+                }.items():
+                    tasks.create_task(keep_running(name, loop))
+                # Cycles and binds contain failures themselves. A replica that fails to lead ends, so that another does.
+                for work in (self.binds.run(), self.evictions.run(), self.leadership.run(), self._decide(), *besides):
                     tasks.create_task(work)
         finally:
             self.cycle_runner.close()
@@ -161,32 +173,99 @@ class SchedulerService:
         gc.collect()
         gc.freeze()
         self.ready.set()
-        self._overlaps.is_settled = True
+        self.cluster.claims.is_settled = True
+        self._overlaps.settle()
         log.info("synced: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
         while True:
             await self._changed.wait()
             await self.leadership.until_leading()
             self._changed.clear()
             started = time.monotonic()
-            self._cycle()
+            pause = self._try_cycle()
             took = time.monotonic() - started
             self._metrics.cycle_seconds.observe(took)
             self._cycle_limit.adapt(took)
-            await asyncio.sleep(min(took, LONGEST_REST))
+            await asyncio.sleep(max(pause, min(took, LONGEST_REST)))
 
-    def _cycle(self) -> None:
+    def _try_cycle(self) -> float:
+        """Run a cycle; for how long to pause after a failure. GaveUpError after too many without a complete cycle."""
         self.cycles += 1
-        cycle = self.cycle_runner.run(self._cycle_limit.next(self.cluster.waiting), time.time())
+        pause = 0.0
+        try:
+            cycle = self.cycle_runner.run(self._cycle_limit.next(self.cluster.waiting), time.time())
+            self._patience.succeeded()
+        except Exception as error:
+            failed("cycle", error)
+            self._changed.set()
+            pause = self._patience.failed(error)
+        else:
+            self._carry_out(cycle)
+        for failure in self.cycle_runner.take_failed():
+            for task in failure.job.tasks_that(PodStatus.WAITING):
+                self._recorder.failed(task, failure.message)
+        self._set_alarm()
+        return pause
+
+    def _set_alarm(self) -> None:
+        """Run a cycle when the next job that was set aside comes back."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        back = self.cycle_runner.set_aside.next_return()
+        if back is not None:
+            wait = max(back - time.time(), 0.0) + 0.01
+            self._alarm = asyncio.get_running_loop().call_later(wait, self._come_back)
+
+    def _retry_when_over(self, when: float | None) -> None:
+        """Retry pods at a time at which a delay or a minimum runtime is over."""
+        if when is None or (self._retry_at is not None and self._retry_at <= when):
+            return
+        self._retry_at = when
+        wait = max(when - time.time(), SHORTEST_DELAY) + 0.01
+        asyncio.get_running_loop().call_later(wait, self._delay_is_over)
+
+    def _delay_is_over(self) -> None:
+        self._retry_at = None
+        self._triggers.room_came_free()
+
+    def _come_back(self) -> None:
+        if self.cycle_runner.set_aside.actions:
+            # It may do something for pods that found no place without it.
+            self.unschedulable.retry_all()
+        self._changed.set()
+
+    def _carry_out(self, cycle: CycleOutcome) -> None:
+        """Bind and evict as decided, then tell of it: what cannot be told does not keep pods from being bound."""
         if self._cycle_limit.is_partial:
             self._changed.set()
+        self._retry_when_over(cycle.next_change)
+        self.binds.add(cycle.placed)
+        try:
+            self.evictions.add(cycle.plans)
+        except Exception as error:
+            failed("eviction", error)
+            for plan in cycle.plans:
+                self._give_up(plan, "the evictions failed; the log says why", ())
+        try:
+            self._tell(cycle)
+        except Exception as error:
+            failed("cycle outcome", error)
+
+    def _tell(self, cycle: CycleOutcome) -> None:
         self.unschedulable.add(cycle.waiting)
+        for job in cycle.unfinished():
+            self.unschedulable.retry_job(job)
+            self._changed.set()
+        # Nobody leaves for a pod that has found a place and waits for nobody, so no change would retry it.
+        stuck = [one.task.key for one in cycle.waiting if one.node is not None and not one.waits_for]
+        for key in stuck:
+            self.unschedulable.remove(key)
+            self._back_off_alone([key])
         for decision in cycle.placed:
             self.unschedulable.remove(decision.task.key)
             self.conditions.forget(decision.task.key)
             if self.unschedulable.retry_with_rules(decision.task):
                 self._changed.set()
-        self.binds.add(cycle.placed)
-        self.evictions.add(cycle.plans)
         if self.cycle_runner.nominations.void():
             self._changed.set()
         self._stale.update(cycle.stale, time.time())
@@ -216,6 +295,7 @@ class SchedulerService:
 
     def _begin(self) -> None:
         self._metrics.leader_acquisitions.inc()
+        self._mend(self.cluster.running)
         self._triggers.room_came_free()
 
     def _cease(self) -> None:
@@ -249,9 +329,12 @@ class SchedulerService:
             self._recorder.not_evicted(tasks, why)
 
     def _back_off(self, released: Sequence[str]) -> None:
-        backoff = self.unschedulable.back_off(released)
-        asyncio.get_running_loop().call_later(backoff + 0.01, self._end_backoffs)
+        self._back_off_alone(released)
         self._triggers.room_came_free()
+
+    def _back_off_alone(self, pods: Sequence[str]) -> None:
+        backoff = self.unschedulable.back_off(pods)
+        asyncio.get_running_loop().call_later(backoff + 0.01, self._end_backoffs)
 
     def _end_backoffs(self) -> None:
         if self.unschedulable.end_backoffs():
@@ -265,4 +348,15 @@ class SchedulerService:
             if change.is_gone:
                 self.conditions.forget(change.key)
                 self.events.forget(change.key)
+        self._mend([change.key for change in changes if not change.is_gone])
         self._overlaps.seen(changes)
+
+    def _mend(self, pods: Iterable[str]) -> None:
+        """Set right what a write has left in a pod's status that came true later than another one."""
+        for key in pods if self.leadership.leading.is_set() else ():
+            running, waiting = self.cluster.running.get(key), self.cluster.waiting.get(key)
+            if running is not None and running.pod.status.says_unscheduled and self._triggers.is_ours(running.pod):
+                self.conditions.set_scheduled(running)
+            # The next cycle decides about the nominations of all other pending pods.
+            elif waiting is not None and waiting.pod.status.nominatedNodeName and key in self.unschedulable:
+                self.evictions.clear(waiting)

@@ -20,6 +20,7 @@ from tonnage.cluster.jobs.index import JobIndex
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceUse
 from tonnage.framework.decision import Decision
+from tonnage.model.annotations import LAST_APPLIED
 from tonnage.model.group import PodGroup, QueueObject, VolcanoPodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.timestamp import rfc3339
@@ -27,8 +28,6 @@ from tonnage.model.wire import encode, manifest
 
 SLICE = 256
 """Objects that are written in one go, which takes some milliseconds."""
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps the whole object, with the parts that the snapshot omits."""
 
 
 def collect(cluster: Cluster, others: Iterable[Any], placed: Mapping[str, Decision], now: float) -> list[Any]:
@@ -127,7 +126,4 @@ def _shown(thing: Any) -> dict[str, Any]:
     annotations = plain["metadata"].get("annotations")
     if annotations:
         annotations.pop(LAST_APPLIED, None)
-    if isinstance(thing, Pod):
-        for container in (*plain["spec"]["containers"], *plain["spec"].get("initContainers", ())):
-            container.pop("env", None)
     return plain

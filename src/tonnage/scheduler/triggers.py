@@ -75,7 +75,7 @@ class Triggers:
 
     # -- groups, queues, quotas, storage
 
-    def _other_after(self, path: str, _cluster: Cluster, change: Change, _before: None) -> None:
+    def _other_after(self, path: str, cluster: Cluster, change: Change, _before: None) -> None:
         name = path, change.key
         if change.is_gone:
             self._seen.pop(name, None)
@@ -83,8 +83,14 @@ class Triggers:
             return
         before = self._seen.get(name)
         self._seen[name] = change.object
-        if before is None or _without_status(before) != _without_status(change.object):
+        if before is None:
             self.room_came_free()
+        elif _without_status(before) != _without_status(change.object):
+            if _concerns_others(cluster, change.key, before, change.object):
+                self.room_came_free()
+            else:
+                self._unschedulable.retry_job(change.key)
+                self._wake()
 
     # -- nodes
 
@@ -152,6 +158,14 @@ def _without_status(thing: Any) -> Any:
     if isinstance(thing, KaiQueue):
         return msgspec.structs.replace(thing, status=KaiQueueStatus())
     return thing
+
+
+def _concerns_others(cluster: Cluster, key: str, before: Any, now: Any) -> bool:
+    """Whether a change may let other jobs be placed; not so annotations of a PodGroup none of whose pods has a node."""
+    if not isinstance(now, PodGroup) or before.spec != now.spec or before.metadata.labels != now.metadata.labels:
+        return True
+    job = cluster.groups.jobs.get(key)
+    return job is not None and any(pod in cluster.holders for pod in job.tasks)
 
 
 def _asked(pod: Pod) -> object:

@@ -65,9 +65,12 @@ def test_the_group_may_say_how_long(grace, age, goes):
     assert stale.grace == (None if grace == "-1s" else 60 if grace is None else float(grace[:-1]))
 
 
-def test_a_time_that_is_still_to_come_waits():
-    cluster = world(kai_group("train", 2, annotations=since(-100)), member("p", "train", on="a"))
-    assert evicted(cluster) == []
+@pytest.mark.parametrize("said", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59.9999999Z", rfc3339(NOW + 1)])
+def test_a_time_that_is_still_to_come_counts_as_absent(said):
+    cluster = world(kai_group("train", 2, annotations={STALE_SINCE: said}), member("p", "train", on="a"))
+    done = cycle(cluster, actions=ACTIONS)
+    assert done.session.evictions == []
+    assert [stale.since for stale in done.session.stale] == [rfc3339(NOW)]
 
 
 def test_roles_that_lack_pods_count():

@@ -10,8 +10,10 @@ from collections.abc import Hashable, Sequence
 import msgspec
 
 from tonnage.actions.admission import why_held_back
+from tonnage.actions.eviction.noderoom import HelpfulNodes
 from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
+from tonnage.actions.eviction.searchlimit import SearchLimit
 from tonnage.actions.eviction.victims import Victims
 from tonnage.actions.jobqueue import JobQueue
 from tonnage.cluster.jobs.job import Job, PodStatus
@@ -20,6 +22,7 @@ from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision, Reason
 from tonnage.framework.nodesets import NodeSet
+from tonnage.framework.reasons import NOT_FINISHED
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
@@ -32,18 +35,26 @@ NEVER = "Never"
 class EvictionAction(Action):
     """An action that evicts pods so that others can start."""
 
-    def run(self, session: Session) -> None:
-        self.make_room(session, session.waiting_jobs())
+    def __init__(self) -> None:
+        self._limit = SearchLimit()
 
-    def make_room(self, session: Session, waiting: Sequence[Job]) -> None:
+    def run(self, session: Session) -> None:
+        self.make_room(session, session.waiting_jobs(), self._limit)
+
+    def make_room(self, session: Session, waiting: Sequence[Job], limit: SearchLimit | None = None) -> None:
         """Make room for some of the waiting jobs."""
-        attempts = _Attempts(self, session)
+        limit = limit or SearchLimit()
+        attempts = _Attempts(self, session, limit)
         jobs = [job for job in waiting if attempts.is_eligible(job)]
+        session.at_work = None
+        limit.begin(jobs)
         if not jobs:
             return
         job_queue = JobQueue(session, jobs, skips_overused=False)
         while (following := job_queue.next()) is not None:
+            session.at_work = following[1]
             attempts.make(*following)
+            session.at_work = None
         for queue in session.cluster.queues:
             session.set_next_job(queue, None)
 
@@ -71,9 +82,10 @@ class EvictionAction(Action):
 class _Attempts:
     """The attempts of one action to make room in one session."""
 
-    def __init__(self, action: EvictionAction, session: Session) -> None:
-        self._action, self._session = action, session
+    def __init__(self, action: EvictionAction, session: Session, limit: SearchLimit) -> None:
+        self._action, self._session, self._limit = action, session, limit
         self._victims: Victims | None = None
+        self._helpful = HelpfulNodes(session)
         self._prospects: Prospects
         self._first: dict[str, Job] = {}
         """Per queue the first job for which no room was made; it stays the next job of its queue."""
@@ -83,6 +95,7 @@ class _Attempts:
     def is_eligible(self, job: Job) -> bool:
         """Whether a job can be a preemptor at all."""
         session = self._session
+        session.at_work = job
         return why_held_back(session, job) is None and session.jobs.why_invalid(job) is None
 
     def make(self, queue: Queue, preemptor: Job) -> None:
@@ -110,7 +123,8 @@ class _Attempts:
             reason = session.why_not_yet(preemptor) or self._try(queue, preemptor, tasks)
             if reason is None:
                 return
-            self._failed[kind] = len(tasks), reason
+            if reason.name != NOT_FINISHED:
+                self._failed[kind] = len(tasks), reason
         self._first.setdefault(queue.name, preemptor)
         session.waits.setdefault(preemptor.key, {})[self._action.name] = reason
         for task in preemptor.tasks_that(PodStatus.WAITING):
@@ -140,22 +154,38 @@ class _Attempts:
         hopeful = [within for outlook, within in outlooks if outlook.places >= outlook.needed]
         if not hopeful:
             return Reason("NoRoomCanBeMade", message)
+        for task in tasks:
+            never = self._helpful.why_none(task)
+            if never:
+                return Reason("NoRoomCanBeMade", f"{message}; no eviction would help {task.key}: {never}")
+        progress = self._limit.turn(preemptor)
+        if progress is None:
+            waits = f"it is not the turn of {preemptor.key}: searches for {preemptor.namespace} have their limit"
+            return Reason("SearchNotFinished", f"{message}; {waits}")
         for within in hopeful[:MOST_SETS]:
             with Statement(session) as statement:
                 victims = self._victims.stream(queues, below)
                 allows, why = action.allows(session), action.reason(preemptor)
-                search = Search(statement, session, queue, preemptor, victims, allows, why, within)
+                search = Search(
+                    statement, session, queue, preemptor, victims, allows, why, self._helpful, progress, within
+                )
                 if search.run(tasks) and session.jobs.is_pipelined(preemptor):
                     statement.commit()
+                    self._limit.ended(preemptor, progress, room_was_made=True)
                     self._prospects.leave(search.evicted)
                     self._record(search.placed)
                     return None
+            if progress.is_over:
+                break
+        self._limit.ended(preemptor, progress, room_was_made=False)
         message += f"; of {search.considered} pods that were looked at enough may go for {len(search.placed)}"
         if search.refused:
             message += f", and others of {' and '.join(sorted(search.refused))} must not"
         first = self._first.get(queue.name)
         if search.refused and first is not None:
             message += f"; the next turn of {queue.name} is that of {first.key}"
+        if progress.is_over:
+            return Reason("SearchNotFinished", f"{message}; the search goes on in the next cycle")
         return Reason("NoRoomCanBeMade", message)
 
     def _record(self, placed: Sequence[Decision]) -> None:

@@ -1,8 +1,39 @@
-"""Room on a node if some of its pods were evicted: a quick check before the plugins are asked."""
+"""Room on a node if some of its pods were evicted, and the nodes on which evictions help: checks before any trial."""
+
+from collections.abc import Hashable
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import FREE, Array
 from tonnage.cluster.task import Requests, Task
+from tonnage.framework.decider import Lasting
+from tonnage.framework.session import Session
+
+
+class HelpfulNodes:
+    """The nodes on which evictions may make room for a pod, looked up once for all pods of a class."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[Hashable, Lasting] = {}
+
+    def why_none(self, task: Task) -> str:
+        """Why no eviction on any node would help the pod; empty if one may."""
+        reason = self._session.why_lasting(task)
+        if reason is not None:
+            return f"{reason.name}: {reason.message}"
+        lasting = self._lasting(task)
+        return ", ".join(f"{count} {name}" for name, count in lasting.reasons.items()) if lasting.nodes.all() else ""
+
+    def of(self, task: Task) -> Array:
+        """The nodes as a mask."""
+        return self._session.resolvable(task) & ~self._lasting(task).nodes
+
+    def _lasting(self, task: Task) -> Lasting:
+        kind = self._session.class_key(task)
+        known = self._known.get(kind)
+        if known is None:
+            known = self._known[kind] = self._session.lasting(task)
+        return known
 
 
 class NodeRoom:

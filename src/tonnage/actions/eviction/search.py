@@ -4,16 +4,19 @@ Candidates come batch by batch in their order. For each batch the search looks a
 the leaving pods have left, and removes all candidates there that have come so far. If the preemptor's pod fits then,
 the search restores candidates, the latest first, as long as the pod still fits; the remaining ones are the victims. If
 the plugins allow them, the search keeps them and goes on with the preemptor's next pod, else with the next batch. It
-tries no combinations, so an impossible preemptor costs one look at every candidate. In the end all pods of the
-preemptor have a place, or nothing has changed.
+tries no combinations, so an impossible preemptor costs one look at every candidate, and no look at nodes that reject
+the pod for a reason that no eviction resolves. It stops when it has tried too much for one cycle. In the end all pods
+of the preemptor have a place, or nothing has changed.
 
 A victim gets another place if there is one. Such a victim is moved, not lost, and the plugins are not asked about it.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from tonnage.actions.eviction.noderoom import NodeRoom
+from tonnage.actions.eviction.noderoom import HelpfulNodes, NodeRoom
+from tonnage.actions.eviction.searchlimit import Place, Progress
 from tonnage.actions.eviction.victims import VictimBatch
+from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
@@ -40,6 +43,8 @@ class Search:
         victims: Iterator[VictimBatch],
         allows: Allows | None,
         reason: str,
+        helpful: HelpfulNodes,
+        progress: Progress,
         within: NodeSet | None = None,
     ) -> None:
         self._statement, self._session, self._cluster = statement, session, session.cluster
@@ -48,8 +53,12 @@ class Search:
         self._allows = allows
         """Nothing if no victim may be lost: each must get another place."""
         self._reason = reason
+        self._helpful = helpful
+        self._progress = progress
         self._within = within
         """The nodes to make room on; all nodes if there is no set."""
+        self._nodes: Array | None = None
+        """Those of them that evictions may make room on for the pod at hand, as a mask; all at first."""
         self._candidates: Batches = {}
         """Candidates that have come and are not victims yet."""
         self._numbers_of_job: dict[str, set[int]] = {}
@@ -83,17 +92,27 @@ class Search:
         session = self._session
         if session.queues.why_not_allocatable(self._queue, task) is not None:
             return self._allows is not None and self._make_room_in_queue(task)
+        spent = self._progress.spent
         decision = session.decide(task, self._within)
         if decision.node is not None and self._take(decision, {}) is None:
+            self._progress.found(spent)
             return True
+        self._choose_nodes(task)
         kind = session.class_key(task)
         is_like_last = self._last is not None and self._last[0] == kind
         again = [self._last[1]] if self._last is not None and is_like_last else list(self._rooms)
-        within = None if self._within is None else self._within.mask
-        again = [node for node in again if node in self._rooms and self._rooms[node].is_among(within)]
+        again = [node for node in again if node in self._rooms and self._rooms[node].is_among(self._nodes)]
         if any(self._place_on(task, node) for node in again):
             return True
-        return any(self._place_on(task, node) for batch in self._victims for node in self._add_candidate(batch))
+        while not self._progress.is_over and (batch := next(self._victims, None)) is not None:
+            if any(self._place_on(task, node) for node in self._add_candidate(batch)):
+                return True
+        return False
+
+    def _choose_nodes(self, task: Task) -> None:
+        """Look only at nodes where the pod may fit once others have left."""
+        nodes = self._helpful.of(task)
+        self._nodes = nodes if self._within is None else nodes & self._within.mask
 
     def _add_candidate(self, batch: VictimBatch) -> list[str]:
         """Add a batch to the candidates, unless its job must keep its surplus and so its rest; returns its nodes."""
@@ -110,51 +129,59 @@ class Search:
             self._rooms[node].add(self._seen, task)
             rooms[node] = self._rooms[node]
         self._seen += 1
-        within = None if self._within is None else self._within.mask
-        return [node for node, room in rooms.items() if room.is_among(within)]
+        return [node for node, room in rooms.items() if room.is_among(self._nodes)]
 
     def _place_on(self, task: Task, node: str) -> bool:
         """Place a pod on a node if it fits there without some of the candidates."""
-        room = self._rooms[node]
+        room, progress = self._rooms[node], self._progress
+        place, candidates, spent = self._place(task, node), len(room.batches), progress.spent
+        if progress.is_over or progress.was_tried(place, candidates):
+            return False
         while room.could_hold(task):
             found = self._fewest_victims(task, node, room)
             if found is None:
-                return False
+                break
             decision, needed = found
             refused = self._take(decision, needed)
             if refused is None:
+                progress.found(spent)
                 return True
             if not refused:
-                return False
+                break
             # Other candidates may make enough room without the ones that must stay.
             for number in refused:
                 self._must_keep_surplus.add(self._candidates[number].job.key)
                 self._drop(number)
+        progress.failed(place, candidates)
         return False
+
+    def _place(self, task: Task, node: str) -> Place:
+        name = "" if self._within is None else self._within.name
+        return name, self._session.class_key(task), node, len(self.placed)
 
     def _fewest_victims(self, task: Task, node: str, room: NodeRoom) -> tuple[Decision, Batches] | None:
         """The place that a pod would get on a node, and the fewest batches to evict for it."""
-        session, among = self._session, self._cluster.mask((node,))
+        among = self._cluster.mask((node,))
         needed = {number: self._candidates[number] for number in room.batches}
         for batch in needed.values():
-            self._remove(batch)
-        decision = session.decide(task, among)
+            self._remove(batch, task)
+        decision = self._decide(task, among)
         stopped: set[str] = set()
         for number in sorted(needed, reverse=True) if decision.node is not None else ():
             batch = needed[number]
             if batch.job.key in stopped:
                 continue
             if room.can_take_back(number, task):
-                self._restore(batch)
-                without = session.decide(task, among)
+                self._restore(batch, task)
+                without = self._decide(task, among)
                 if without.node is not None:
                     decision = without
                     del needed[number]
                     continue
-                self._remove(batch)
+                self._remove(batch, task)
             stopped |= {batch.job.key} if batch.is_rest else set()
         for batch in needed.values():
-            self._restore(batch)
+            self._restore(batch, task)
         return None if decision.node is None else (decision, self._with_surplus_of(stopped, needed))
 
     def _with_surplus_of(self, stopped: set[str], needed: Batches) -> Batches:
@@ -166,7 +193,8 @@ class Search:
 
     def _make_room_in_queue(self, task: Task) -> bool:
         """Evict pods until the queue may have what the pod requests, and the pod fits."""
-        session, needed = self._session, Batches()
+        session, progress, needed = self._session, self._progress, Batches()
+        place, spent = self._place(task, ""), progress.spent
         decision: Decision | None = None
         for batch in self._victims:
             number = self._seen
@@ -174,10 +202,15 @@ class Search:
             if number not in self._candidates:
                 continue
             needed[number] = batch
-            self._remove(batch, tell=True)
-            if session.queues.why_not_allocatable(self._queue, task) is None:
-                decision = session.decide(task, self._within)
+            self._remove(batch, task, tell=True)
+            tried = len(needed)
+            if session.queues.why_not_allocatable(self._queue, task) is None and not progress.was_tried(place, tried):
+                decision = self._decide(task, self._within)
                 if decision.node is not None:
+                    break
+                progress.failed(place, tried)
+                if progress.is_over:
+                    decision = None
                     break
         else:
             decision = None
@@ -186,27 +219,36 @@ class Search:
             batch = needed[number]
             if batch.job.key in stopped:
                 continue
-            self._restore(batch, tell=True)
-            without = session.decide(task, self._within)
+            self._restore(batch, task, tell=True)
+            without = self._decide(task, self._within)
             if without.node is not None and session.queues.why_not_allocatable(self._queue, task) is None:
                 decision = without
                 del needed[number]
             else:
-                self._remove(batch, tell=True)
+                self._remove(batch, task, tell=True)
                 stopped |= {batch.job.key} if batch.is_rest else set()
         for batch in needed.values():
-            self._restore(batch, tell=True)
-        return decision is not None and self._take(decision, self._with_surplus_of(stopped, needed)) is None
+            self._restore(batch, task, tell=True)
+        if decision is None or self._take(decision, self._with_surplus_of(stopped, needed)) is not None:
+            return False
+        progress.found(spent)
+        return True
 
-    def _remove(self, batch: VictimBatch, tell: bool = False) -> None:
+    def _decide(self, task: Task, among: Array | NodeSet | None) -> Decision:
+        self._progress.decided(task)
+        return self._session.decide(task, among)
+
+    def _remove(self, batch: VictimBatch, beneficiary: Task, tell: bool = False) -> None:
         """Remove pods from the cluster for a while; with `tell` the plugins' event handlers hear of it."""
+        self._progress.tried_without(beneficiary, len(batch.tasks))
         for task in batch.tasks:
             if tell:
                 self._session.evict(task)
             else:
                 self._cluster.evict(task.key)
 
-    def _restore(self, batch: VictimBatch, tell: bool = False) -> None:
+    def _restore(self, batch: VictimBatch, beneficiary: Task, tell: bool = False) -> None:
+        self._progress.tried_without(beneficiary, len(batch.tasks))
         for task in batch.tasks:
             if tell:
                 self._session.restore(task)
@@ -294,6 +336,7 @@ class Search:
             for task in batch.tasks:
                 kind = queue.name, self._session.class_key(task)
                 refused = kind in hopeless or self._session.queues.why_not_allocatable(queue, task) is not None
+                self._progress.decided(task)
                 if refused or statement.move(task).node is None:
                     hopeless.add(kind)
                     statement.undo(mark)

@@ -5,7 +5,7 @@ from tonnage.framework.action import Action
 from tonnage.framework.decision import StaleGang
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
-from tonnage.model.timestamp import rfc3339
+from tonnage.model.timestamp import past, rfc3339
 
 GRACE_SECONDS = 60.0
 """How long a group may run below its minimum if it does not say."""
@@ -15,7 +15,8 @@ class StaleGangEviction(Action):
     """Evicts the pods of PodGroups that have run with fewer than their minimum for longer than their grace period.
 
     The group itself says since when it does, and whoever runs the cycle writes that there: the first cycle that finds a
-    stale group evicts nothing and records it in `session.stale`. Without a time the action does nothing.
+    stale group evicts nothing and records it in `session.stale`, as does one that finds a time in the future. Without a
+    time the action does nothing.
     """
 
     name = "stalegangeviction"
@@ -29,7 +30,8 @@ class StaleGangEviction(Action):
             return
         jobs = session.cluster.groups.jobs
         for key in sorted(jobs):
-            if _is_stale(jobs[key]):
+            session.at_work = jobs[key]
+            if key not in session.set_aside and _is_stale(jobs[key]):
                 self._look_at(session, jobs[key], now)
 
     def _look_at(self, session: Session, job: Job, now: float) -> None:
@@ -38,9 +40,10 @@ class StaleGangEviction(Action):
         times = job.group.times
         grace = self._grace if times.grace is None else times.grace
         message = _message(job)
-        since = now if times.stale_since is None else times.stale_since
+        said = past(times.stale_since, now)
+        since = now if said is None else said
         session.stale.append(StaleGang(job.key, rfc3339(since), grace if grace >= 0 else None, message))
-        if times.stale_since is None or grace < 0 or now - since < grace:
+        if said is None or grace < 0 or now - since < grace:
             return
         reason = f"StaleGang: {message} for {now - since:.0f} s, and may for {grace:g} s"
         victims = [task for task in job.tasks_that(PodStatus.RUNNING) if task.key not in session.must_stay]

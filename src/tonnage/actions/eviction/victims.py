@@ -35,9 +35,14 @@ class Victims:
         leaving = cluster.leaving
         tasks = [task for key, task in cluster.running.items() if key not in leaving and key in cluster.holders]
         self._by_queue: dict[str, list[Job]] = {}
+        preemptor = session.at_work
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
+            session.at_work = job
+            if job.key in session.set_aside:
+                continue
             if job.preemptible or any(map(job.may_evict, job.tasks.values())):
                 self._by_queue.setdefault(job.queue, []).append(job)
+        session.at_work = preemptor
         self._sorted: dict[str, list[VictimBatch]] = {}
 
     def queues(self) -> list[str]:

@@ -13,7 +13,6 @@ from tonnage.model.podselector import meets, requirements
 from tonnage.model.selection import LabelSelector, SelectionError
 from tonnage.scheduler.evictions.plans import Victim
 
-BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 _RUNNING = "Running"
 
 

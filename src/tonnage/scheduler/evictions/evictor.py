@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from tonnage.cluster.task import Task
+from tonnage.kube.supervision import background
 from tonnage.scheduler.evictions.plans import ASKED, LEAVES, SPARED, STAYS, EvictionPlan, Victim
 from tonnage.scheduler.evictions.writer import EvictionError, EvictionWriter
 from tonnage.scheduler.nominations import Nominations
@@ -51,6 +52,7 @@ class Evictor:
         retry_all: Callable[[], None],
         clock: Callable[[], float],
         patience: float = PATIENCE,
+        look_again: Callable[[str], None] = lambda pod: None,
     ) -> None:
         self._writer = writer
         self._nominations = nominations
@@ -60,6 +62,8 @@ class Evictor:
         """Called when a victim stays after all: other pods may have counted on its room."""
         self._clock = clock
         self._patience = patience
+        self._look_again = look_again
+        """Called with a pod whose nominated node was cleared: an earlier write may have come true after that."""
         self._free = asyncio.Semaphore(AT_ONCE)
         self._background: set[asyncio.Task[None]] = set()
         self._clearing: dict[str, asyncio.Task[None]] = {}
@@ -75,13 +79,27 @@ class Evictor:
             if decision.task.key in self._clearing:
                 plan.nominated[decision.task.key] = ""
         for plan in plans:
-            self._later(self._carry_out(plan))
+            self._later(self._carry_out_or_end(plan))
         for plan in self._nominations.plans:
             if plan not in plans and self._unwritten(plan):
                 self._later(self._once(self._nominate(plan)))
         for task in self._nominations.take_lost():
-            self._clearing[task.key] = self._later(self._once(self._writer.nominate(task, "")))
-            asyncio.get_running_loop().call_later(_LATE_SECONDS, self._clearing.pop, task.key, None)
+            self._clear(task)
+
+    def clear(self, task: Task) -> None:
+        """Clear the nominated node of a pod that is not nominated, unless that is under way."""
+        if task.key not in self._clearing:
+            self._clear(task)
+
+    def _clear(self, task: Task) -> None:
+        clearing = self._clearing[task.key] = self._later(self._once(self._writer.nominate(task, "")))
+        asyncio.get_running_loop().call_later(_LATE_SECONDS, self._cleared, task, clearing)
+
+    def _cleared(self, task: Task, clearing: "asyncio.Task[None]") -> None:
+        """Look again once the write can take no effect any more."""
+        if self._clearing.get(task.key) is clearing:
+            del self._clearing[task.key]
+            self._look_again(task.key)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -93,20 +111,18 @@ class Evictor:
             await asyncio.gather(*self._background, return_exceptions=True)
 
     def _later(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
-
-    @staticmethod
-    async def _guarded(work: Coroutine[Any, Any, object]) -> None:
-        try:
-            await work
-        except Exception:
-            # A bug that one plan meets must not end all others.
-            log.exception("an eviction failed")
+        # A bug that one plan meets must not end all others.
+        return background("eviction", work, self._background)
 
     # -- one plan
+
+    async def _carry_out_or_end(self, plan: EvictionPlan) -> None:
+        """A plan that nobody carries out must not keep its places."""
+        try:
+            await self._carry_out(plan)
+        except Exception:
+            self._give_up(plan, "the evictions failed; the log says why", ())
+            raise
 
     async def _carry_out(self, plan: EvictionPlan) -> None:
         """Write the nominated nodes, then evict: after a crash, the nominations tell for whom pods were evicted."""

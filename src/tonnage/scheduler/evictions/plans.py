@@ -1,6 +1,6 @@
 """EvictionPlan and Victim: the pods to evict for a job, and the places that its pods get then."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision, Eviction
@@ -52,6 +52,24 @@ class EvictionPlan:
         """The state of its pods and their nodes when the places were found."""
         self.against = ""
         """Why a victim could not be evicted so far."""
+
+    def saved(self) -> Callable[[], None]:
+        """A function that brings the plan back to what it is now."""
+        victims, states = list(self.victims), [victim.state for victim in self.victims]
+        decisions, nominated, is_over, seen = dict(self.decisions), dict(self.nominated), self.is_over, self.seen
+
+        def roll_back() -> None:
+            self.victims = list(victims)
+            for victim, state in zip(victims, states, strict=True):
+                victim.state = state
+            self.decisions, self.nominated = dict(decisions), dict(nominated)
+            self.is_over, self.seen = is_over, seen
+
+        return roll_back
+
+    def concerns(self, job: str) -> bool:
+        """Whether it nominates places for pods of a job."""
+        return any(decision.job.key == job for decision in self.decisions.values())
 
     @property
     def priority(self) -> int:

@@ -11,8 +11,9 @@ from tonnage.cluster.task import Task
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.leaderelection.fence import Fence, always
+from tonnage.kube.paths import api_path
 from tonnage.model.wire import WireError, decode
-from tonnage.scheduler.evictions.budgets import BUDGETS, BudgetList, exceeded
+from tonnage.scheduler.evictions.budgets import BudgetList, exceeded
 from tonnage.scheduler.evictions.plans import Victim
 
 _WRITE_SECONDS = 10.0
@@ -50,7 +51,7 @@ class EvictionWriter:
             "metadata": {"name": task.name, "namespace": task.namespace},
             "deleteOptions": {"preconditions": {"uid": task.uid}},
         }
-        path = f"{pod_path(task.namespace, task.name)}/eviction"
+        path = pod_path(task.namespace, task.name, "eviction")
         try:
             await self._client.request("POST", path, body=body, timeout=self._seconds())
             return True
@@ -70,8 +71,9 @@ class EvictionWriter:
         for victim in victims:
             namespaces.setdefault(victim.task.namespace, []).append(victim)
         for namespace, going in namespaces.items():
+            path = api_path("policy/v1", "namespaces", namespace, "poddisruptionbudgets")
             try:
-                answer = decode(await self._client.get(BUDGETS.format(namespace), timeout=10), BudgetList)
+                answer = decode(await self._client.get(path, timeout=10), BudgetList)
             except (KubeError, WireError) as error:
                 raise EvictionError(f"the PodDisruptionBudgets of {namespace} cannot be read: {error}") from error
             why, refused = exceeded(answer.items, going)
@@ -81,7 +83,7 @@ class EvictionWriter:
     async def nominate(self, task: Task, node: str) -> None:
         """Write a pod's nominated node, or clear it if `node` is empty; EvictionError if that fails."""
         body = {"metadata": {"uid": task.uid}, "status": {"nominatedNodeName": node or None}}
-        path = f"{pod_path(task.namespace, task.name)}/status"
+        path = pod_path(task.namespace, task.name, "status")
         try:
             await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=self._seconds())
         except StatusError as error:

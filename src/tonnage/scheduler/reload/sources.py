@@ -17,6 +17,7 @@ from tonnage.config.notes import ConfigError, Note
 from tonnage.config.source import text_of_file
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.paths import api_path, below
 from tonnage.kube.resource import Resource
 from tonnage.kube.watch import NOT_FOUND, Backoff, Reflector
 from tonnage.model.meta import ObjectMeta
@@ -39,7 +40,7 @@ class ConfigMap(msgspec.Struct, gc=False, frozen=True):
 
 def _one_config_map(namespace: str, name: str) -> Resource:
     """The resource of one ConfigMap, which need not exist."""
-    return Resource("ConfigMap", f"/api/v1/namespaces/{namespace}/configmaps", ConfigMap, only=name)
+    return Resource("ConfigMap", api_path("v1", "namespaces", namespace, "configmaps"), ConfigMap, only=name)
 
 
 class ConfigSource(Protocol):
@@ -139,7 +140,7 @@ class ConfigMapSource:
     async def read(self) -> str:
         """The text; ConfigError if there is none, KubeError if the API server cannot tell."""
         try:
-            body = await self._client.get(f"{self._resource.path}/{self._named.map}")
+            body = await self._client.get(below(self._resource.path, self._named.map))
             return self._text(decode_object(body, ConfigMap))
         except StatusError as error:
             if error.status != NOT_FOUND:

@@ -20,6 +20,7 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import POD_GROUPS, PODS, WatchedKind
 from tonnage.kube.ratelimit import RateLimit
 from tonnage.kube.resource import Change, Resource
+from tonnage.kube.supervision import failed
 from tonnage.model.group import PodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.timestamp import rfc3339
@@ -177,9 +178,9 @@ class PodGroupStatuses:
         self._changed.pop(key, None)
         try:
             await self._bring_up_to_date(key)
-        except Exception:
+        except Exception as error:
             # A bug that one group meets must not stop the writes to all others.
-            log.exception("the status of %s could not be written", key)
+            failed("podgroup status", error)
 
     async def _bring_up_to_date(self, key: str) -> None:
         found = self._object(key)

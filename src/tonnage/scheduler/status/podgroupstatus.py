@@ -11,6 +11,7 @@ from tonnage.cluster.jobs.group import LET_IN
 from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.framework.reasons import known_reason
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PodGroup, VolcanoPodGroup
+from tonnage.model.number import LARGEST_COUNT, whole_number
 from tonnage.observability.messages import shortened
 
 Status = dict[str, Any]
@@ -170,7 +171,8 @@ def _on_node_pool(conditions: list[Any], pool: str, why: Why, now: str) -> dict[
     if conditions and without_stamps(conditions[-1:]) == [ours]:
         found: dict[str, Any] = conditions[-1]
         return found
-    numbers = [int(text) for one in conditions if (text := _named(one, "transitionID")).isdecimal()]
+    said = [whole_number(_named(one, "transitionID"), 0, LARGEST_COUNT) for one in conditions]
+    numbers = [number for number in said if number is not None]
     return ours | {"transitionID": str(max(numbers, default=0) + 1), "lastTransitionTime": now}
 
 

@@ -19,6 +19,7 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import KAI_QUEUES, POD_GROUPS, QUEUES, VOLCANO_QUEUES, WatchedKind
 from tonnage.kube.kinds import PODS as POD_KIND
 from tonnage.kube.resource import Change, Resource
+from tonnage.kube.supervision import failed
 from tonnage.model.group import QueueObject
 from tonnage.model.pod import Pod
 from tonnage.model.quantity import format_milli
@@ -104,9 +105,9 @@ class QueueStatuses:
             if any(self._objects.values()):
                 try:
                     await self._bring_up_to_date()
-                except Exception:
+                except Exception as error:
                     # A bug here must not end the scheduler.
-                    log.exception("the status of queues could not be written")
+                    failed("queue status", error)
             await asyncio.sleep(self._every - SETTLING)
 
     async def _bring_up_to_date(self) -> None:

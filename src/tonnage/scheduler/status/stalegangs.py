@@ -11,7 +11,8 @@ from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError
 from tonnage.kube.kinds import POD_GROUPS
 from tonnage.kube.leaderelection.fence import Fence, always
-from tonnage.model.timestamp import known_timestamp
+from tonnage.kube.supervision import failed
+from tonnage.model.timestamp import known_timestamp, past
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class StaleGangs:
         groups = self._cluster.groups.groups
         lacking = {gang.job: gang for gang in stale}
         for job, gang in lacking.items():
-            if groups[job].times.stale_since is None:
+            if past(groups[job].times.stale_since, now) is None:
                 self._wanted.setdefault(job, gang.since)
         for job, group in groups.items():
             if job not in lacking and (group.times.stale_since is not None or self._wanted.get(job)):
@@ -60,8 +61,12 @@ class StaleGangs:
             self._filled.clear()
             for job, since in list(self._wanted.items()):
                 left, least = self._fence()
-                if left >= least:
-                    await self._write(job, since, min(left, 10.0))
+                try:
+                    if left >= least:
+                        await self._write(job, since, min(left, 10.0))
+                except Exception as error:
+                    # A bug that one group meets must not stop the writes to all others.
+                    failed("stale gangs", error)
                 # The next cycle queues again what was not written.
                 if self._wanted.get(job) == since:
                     del self._wanted[job]

@@ -1,0 +1,118 @@
+"""The batch scheduler's routes: who is shown what, one snapshot at a time, and probes."""
+
+import asyncio
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+from tests.scenario import node
+from tests.server.strangers import LOOPBACK, STRANGER, asked, head, serving
+from tonnage.actions.catalog import make_actions
+from tonnage.devices.catalog import default_vendors
+from tonnage.kube.kinds import NODES
+from tonnage.kube.watch import Backoff
+from tonnage.plugins.defaults import default_plugins
+from tonnage.scheduler import app as module
+from tonnage.scheduler.app import app, health_of
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.service import SchedulerService
+from tonnage.server.health import SILENT_SECONDS
+
+DEBUG = ("/debug/snapshot", "/debug/config", "/debug/problems")
+
+
+class Reviews:
+    """Plays an authorizer that knows one token."""
+
+    async def status(self, authorization, path):
+        return 200 if authorization == "Bearer good" else 403
+
+
+def play(scene, authorizer=None):
+    async def main():
+        metrics = SchedulerMetrics()
+        service = SchedulerService(
+            Mock(),
+            default_vendors(),
+            default_plugins(),
+            make_actions(["allocate"]),
+            Backoff(draw=lambda: 0.5),
+            metrics,
+            "default-scheduler",
+        )
+        NODES.handler.put(service.cluster, node("a", gpus=1))
+        service.ready.set()
+        reloader = SimpleNamespace(in_force=SimpleNamespace(text="actions: [allocate]"))
+        async with serving(app(service, metrics, reloader, health_of(service), authorizer)) as port:
+            await scene(port, service)
+
+    asyncio.run(main())
+
+
+def test_debugging_is_for_loopback_peers_and_metrics_and_probes_are_for_everybody():
+    async def scene(port, service):
+        for path in DEBUG:
+            refused = await asked(port, head(path, X_Forwarded_For=LOOPBACK))
+            assert b" 403 " in refused
+            assert b"--authorize-metrics" in refused
+            assert b" 200 " in await asked(port, head(path), LOOPBACK)
+            assert b" 405 " in await asked(port, head(path, "POST", Content_Length=0), LOOPBACK)
+        for path in ("/metrics", "/healthz", "/livez", "/readyz"):
+            assert b" 200 " in await asked(port, head(path), STRANGER)
+
+    play(scene)
+
+
+def test_with_an_authorizer_both_are_for_whom_the_api_server_lets():
+    async def scene(port, service):
+        for path in (*DEBUG, "/metrics"):
+            assert b" 403 " in await asked(port, head(path, Authorization="Bearer bad"))
+            assert b" 200 " in await asked(port, head(path, Authorization="Bearer good"))
+        assert b" 200 " in await asked(port, head("/healthz"))
+
+    play(scene, Reviews())
+
+
+def test_snapshots_are_made_one_at_a_time(monkeypatch):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def written(_):
+        begun.set()
+        yield b"["
+        await go_on.wait()
+        yield b"]"
+
+    monkeypatch.setattr(module, "written", written)
+
+    async def scene(port, service):
+        first = asyncio.create_task(asked(port, head("/debug/snapshot"), LOOPBACK))
+        await begun.wait()
+        assert b" 429 " in await asked(port, head("/debug/snapshot"), LOOPBACK)
+        go_on.set()
+        assert b" 200 " in await first
+
+        async def is_free():
+            return b" 200 " in await asked(port, head("/debug/snapshot"), LOOPBACK)
+
+        while not await is_free():
+            await asyncio.sleep(0.01)
+
+    play(scene)
+
+
+def test_probes_tell_of_a_silent_watch_and_of_a_lease_thread_that_stands(monkeypatch):
+    async def scene(port, service):
+        pods = service.informer.reflectors["Pod"]
+        pods.lists = 1
+        assert (await asked(port, head("/readyz"))).endswith(b"ok")
+        pods.heard -= SILENT_SECONDS + 1
+        unready = await asked(port, head("/readyz"))
+        assert b" 503 " in unready
+        assert b"\r\n\r\nPod: nothing was heard" in unready
+        assert (await asked(port, head("/livez"))).endswith(b"ok")
+        monkeypatch.setattr(service.leadership, "_elector", SimpleNamespace(alive=lambda: "it stands"))
+        for path in ("/livez", "/healthz"):
+            dead = await asked(port, head(path))
+            assert b" 503 " in dead
+            assert dead.endswith(b"it stands")
+
+    play(scene)
