@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.scenario import pod
-from tonnage.binder.handover import HandoverQueue
+from tests.scenario import node, plain, pod, scenario
+from tonnage.binder.handover import HandoverQueue, asks_plugin
 
 
 class Clock:
@@ -133,19 +133,112 @@ def test_old_news_of_a_pod_whose_binding_is_on_its_way_does_not_let_the_next_one
 
 def test_a_pod_that_another_process_bound_keeps_the_node_busy():
     async def main():
-        clock = Clock()
-        handovers = HandoverQueue(clock)
+        handovers = HandoverQueue(Clock())
         handovers.seen("default/p", phased("p", "allocating"), is_gone=False)
         second = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
         await settled()
         assert not second.done()
+        handovers.seen("default/p", phased("p", "success"), is_gone=False)
+        assert await second
+
+    asyncio.run(main())
+
+
+def test_a_node_is_silent_while_its_plugin_does_not_answer_about_a_pod_that_this_process_bound():
+    async def main():
+        clock = Clock()
+        handovers = HandoverQueue(clock)
+        await bound(handovers, "a", phased("p", "allocating"))
+        handovers.seen("default/p", phased("p", "allocating"), is_gone=False)
+        assert handovers.silent() == set()
         clock.now = 30.0
         assert handovers.silent() == {"a"}
         handovers.seen("default/p", phased("p", "success"), is_gone=False)
-        assert await second
         assert handovers.silent() == set()
 
     asyncio.run(main())
+
+
+# -- what tenants write
+
+
+def owned(name, phase, uid="1", gpus=1, **more):
+    """A pending pod on the node, with a UID and what its author wrote."""
+    made = pod(name, gpus, on="a", phase="Pending", annotations={"hami.io/bind-phase": phase}, **more)
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid=uid))
+
+
+def test_a_pod_that_this_process_did_not_bind_keeps_others_waiting_for_a_while_and_silences_no_node():
+    async def main():
+        clock = Clock()
+        handovers = HandoverQueue(clock)
+        handovers.seen("default/p", owned("p", "allocating"), is_gone=False)
+        clock.now = 29.9
+        assert handovers.holder("a") == "default/p"
+        second = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
+        await settled()
+        assert not second.done()
+        clock.now = 30.0
+        assert handovers.silent() == set()
+        assert await second
+        # Nor does anything that is written on it later.
+        handovers.release("a", pod("q"))
+        handovers.seen("default/p", owned("p", "allocating"), is_gone=False)
+        assert handovers.holder("a") is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answer", ["success", "failed"])
+def test_a_pod_takes_part_once_whatever_is_written_after_the_answer(answer):
+    async def main():
+        clock = Clock()
+        handovers = HandoverQueue(clock)
+        await bound(handovers, "a", owned("p", "allocating"))
+        handovers.seen("default/p", owned("p", answer), is_gone=False)
+        for phase in ("allocating", answer, "allocating"):
+            handovers.seen("default/p", owned("p", phase), is_gone=False)
+            assert handovers.holder("a") is None
+        # Another pod of the same name is another one.
+        handovers.seen("default/p", None, is_gone=True)
+        handovers.seen("default/p", owned("p", "allocating", uid="2"), is_gone=False)
+        assert handovers.holder("a") == "default/p"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "author",
+    [
+        owned("p", "allocating", gpus=None),
+        # The kubelet gives out nothing for these: no such device is on the node, nor does memory alone count one.
+        owned("p", "allocating", gpus=None, **{"cambricon.com/vmlu": 1}),
+        owned("p", "allocating", gpus=None, memory=1000),
+    ],
+)
+def test_a_pod_for_which_the_kubelet_asks_no_plugin_keeps_nobody_waiting(author):
+    async def main():
+        handovers = HandoverQueue(Clock(), asks_plugin(scenario(node("a", gpus=1))))
+        handovers.seen("default/p", author, is_gone=False)
+        assert handovers.holder("a") is None
+        # If it was bound by this process, its hand-over ends as soon as it is seen bound.
+        await bound(handovers, "a", author)
+        handovers.seen("default/p", author, is_gone=False)
+        assert handovers.holder("a") is None
+
+    asyncio.run(main())
+
+
+def test_a_pod_with_a_device_request_takes_part_whatever_its_scheduler_is_called():
+    handovers = HandoverQueue(Clock(), asks_plugin(scenario(node("a", gpus=1))))
+    handovers.seen("default/p", owned("p", "allocating"), is_gone=False)
+    assert handovers.holder("a") == "default/p"
+
+
+def test_the_kubelet_gives_out_plain_cards_without_a_plugin_that_answers():
+    handovers = HandoverQueue(Clock(), asks_plugin(scenario(plain("a", 1))))
+    handovers.seen("default/p", owned("p", "allocating"), is_gone=False)
+    assert handovers.holder("a") is None
 
 
 def reborn(uid, created, **more):

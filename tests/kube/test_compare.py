@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
-from tests.scenario import node, part, plain, pod, running, scenario
+from tests.scenario import node, part, plain, pod, running, scenario, usage
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import COUNTED, CardModel
 from tonnage.cluster.task import make_task
@@ -114,3 +115,11 @@ def test_quotas_and_what_is_held_of_them_are_compared() -> None:
     assert [(d.live, d.fresh) for d in compare(one, other)] == [
         ("Quota(limit=5, used=0)", "Quota(limit=5, used=500)"),
     ]
+
+
+def test_what_a_pod_said_about_its_devices_first_is_no_difference() -> None:
+    first, later = (running("x", on="a", gpu=number, memory=1000) for number in (0, 1))
+    known = [replace(one, metadata=replace(one.metadata, uid="1")) for one in (first, later)]
+    live = scenario(node("a", gpus=2), *known)
+    assert usage(live, "a") == [(1, 1000, 0), (0, 0, 0)]
+    assert compare(live, scenario(node("a", gpus=2), known[1])) == []

@@ -13,7 +13,7 @@ import pytest
 from tests.kube.fake_server import NODES, PODS, QUOTAS, FakeServer, Plan, Stream, error_line, status
 from tests.kube.live import Live, live, run
 from tests.scenario import node, pod, running
-from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.cluster import Cluster, PodReading
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import ChangeHook, ClusterInformer
 from tonnage.kube.kinds import NODES as NODE_KIND
@@ -21,6 +21,7 @@ from tonnage.kube.kinds import PODS as POD_KIND
 from tonnage.kube.kinds import WatchedKind
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff, Reflector, listing
+from tonnage.model.pod import Pod
 
 
 def some_objects(server: FakeServer) -> None:
@@ -337,18 +338,58 @@ def test_a_mistake_of_ours_about_one_object_is_a_problem_of_that_object(
 ) -> None:
     async def main() -> None:
         async with live(tmp_path, some_objects) as now:
-            real = now.cluster.upsert_pod
+            real = now.cluster.read_pod
 
-            def stumble(thing: object) -> None:
-                if thing.metadata.name == "odd":  # type: ignore[attr-defined]
+            def stumble(thing: Pod) -> PodReading:
+                if thing.metadata.name.startswith("odd"):
                     raise ZeroDivisionError
-                real(thing)  # type: ignore[arg-type]
+                return real(thing)
 
-            monkeypatch.setattr(now.cluster, "upsert_pod", stumble)
+            monkeypatch.setattr(now.cluster, "read_pod", stumble)
             now.server.put(pod("odd"))
+            now.server.put(pod("odd-and-runs", 1, on="a"))
             now.server.put(pod("even"))
             await now.until(lambda: "default/even" in now.cluster.waiting)
             assert "the log says why" in now.informer.problems["Pod/default/odd"].message
+            assert "ZeroDivisionError" in now.cluster.waiting["default/odd"].fault
+            assert now.cluster.holders["default/odd-and-runs"] == "a"
+            assert now.informer.failures == {("Pod", "take"): 2}
+
+    run(main())
+
+
+def test_a_hook_or_listener_that_raises_misses_one_change_and_the_others_miss_none(tmp_path: Path) -> None:
+    def stumble(change: Change) -> None:
+        if change.key == "default/odd":
+            raise ZeroDivisionError
+
+    def listen(_kind: WatchedKind, changes: Sequence[Change]) -> None:
+        for change in changes:
+            stumble(change)
+            told.add(change.key)
+
+    told: set[str] = set()
+    told_too: set[str] = set()
+    compared: list[str] = []
+
+    async def main() -> None:
+        async with live(tmp_path, some_objects) as now:
+            now.informer.add_hook(POD_KIND, ChangeHook(lambda _, change: stumble(change), lambda *_: None))
+            now.informer.add_hook(POD_KIND, ChangeHook(lambda *_: None, lambda _, change, __: stumble(change)))
+            now.informer.add_hook(
+                POD_KIND, ChangeHook(lambda *_: None, lambda _, change, __: compared.append(change.key))
+            )
+            now.informer.add_listener([POD_KIND], listen)
+            now.informer.add_listener([POD_KIND], lambda _, changes: told_too.update(change.key for change in changes))
+            for name in ("even", "odd", "last"):
+                now.server.put(pod(name))
+            await now.until(lambda: "default/last" in told_too)
+            assert {"default/even", "default/odd", "default/last"} <= now.cluster.waiting.keys()
+            assert told == {"default/even", "default/last"}
+            assert {"default/even", "default/odd"} <= told_too
+            assert compared == ["default/even", "default/odd", "default/last"]
+            assert now.informer.failures == {("Pod", "hook"): 2, ("Pod", "listener"): 1}
+            assert "ZeroDivisionError" in now.informer.problems["Pod/default/odd"].message
 
     run(main())
 

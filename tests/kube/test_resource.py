@@ -12,6 +12,7 @@ from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.resource import read_lines, read_page
 from tonnage.kube.watch import Backoff, Lines
 from tonnage.lab.api import pod_manifest
+from tonnage.model.annotations import LAST_APPLIED
 
 
 def line(kind: str, thing: object) -> bytes:
@@ -94,6 +95,31 @@ def test_a_page_with_one_object_that_cannot_be_read_gives_the_others() -> None:
         ("", False),
         ("", False),
     ]
+
+
+def test_what_can_be_read_of_a_pod_on_a_node_counts() -> None:
+    odd = versioned("p", 1)
+    odd["metadata"] |= {"labels": {"a": "b", "c": 5}, "annotations": {"d": "e", "f": None}, "ownerReferences": 7}
+    box = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2", "odd": []}}, "ports": "all"}
+    odd["spec"] = {"nodeName": "a", "containers": [box, 3], "priority": "high"}
+    pending = {**odd, "metadata": {**odd["metadata"], "name": "q"}, "spec": {**odd["spec"], "nodeName": None}}
+    on_a, waits = read_lines(PODS.resource, [line("ADDED", odd), line("ADDED", pending)]).changes
+    assert on_a.problem is not None
+    assert (on_a.object.key, on_a.object.node) == ("default/p", "a")
+    assert (on_a.object.labels, on_a.object.annotations) == ({"a": "b"}, {"d": "e"})
+    assert on_a.object.spec.containers[0].resources.limits == {"nvidia.com/gpu": "2"}
+    assert (waits.key, waits.object) == ("default/q", None)
+    assert waits.problem is not None
+
+
+def test_environment_variables_of_pods_are_not_kept() -> None:
+    made = versioned("p", 5)
+    made["spec"]["containers"] = [{"name": "main", "env": [{"name": "TOKEN", "value": "hush"}]}]
+    made["metadata"]["annotations"] = {LAST_APPLIED: '{"env": [{"name": "TOKEN", "value": "hush"}]}', "team": "x"}
+    (change,) = read_lines(PODS.resource, [line("ADDED", made)]).changes
+    assert change.object.annotations == {"team": "x"}
+    assert "hush" not in repr(change)
+    assert "TOKEN" not in repr(change)
 
 
 def test_an_empty_list_may_be_null() -> None:

@@ -11,18 +11,20 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tonnage.binder.binding import NODE_ANNOTATION, BindError, BindingWriter, BindUnknownError
-from tonnage.binder.handover import HandoverQueue
+from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
+from tonnage.binder.handover import NODE_ANNOTATION, HandoverQueue
 from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
 from tonnage.kube.errors import KubeError
+from tonnage.kube.supervision import background, failed
 
 log = logging.getLogger(__name__)
 
 TURN_SECONDS = 28.0
 """How long a bind waits for its turn on the node: kube-scheduler gives its extender 30 seconds."""
 _LABELS_AT_ONCE = 2
+_PAUSE = 5.0
 
 
 class PodBinder:
@@ -112,9 +114,7 @@ class PodBinder:
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `close`."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        background("bind", work, self._background)
 
     async def close(self, seconds: float = 0.0) -> None:
         """Give the work in the background so long, then cancel it."""
@@ -134,12 +134,21 @@ class PodBinder:
         handed_over: bool,
     ) -> None:
         try:
-            is_bound = await self._writer.is_bound(decision.task, is_reserved)
+            is_bound = await self._is_bound(decision, is_reserved)
         finally:
             self.unanswered -= 1
         settle(is_bound)
         if is_bound:
             self._label_later(decision, handed_over)
+
+    async def _is_bound(self, decision: Decision, is_reserved: Callable[[], bool]) -> bool | None:
+        while True:
+            try:
+                return await self._writer.is_bound(decision.task, is_reserved)
+            except Exception as error:
+                # Nobody else finds out, and the place must be neither kept for ever nor given to another pod.
+                failed("bind outcome", error)
+                await asyncio.sleep(_PAUSE)
 
     def _label_later(self, decision: Decision, handed_over: bool) -> None:
         if handed_over:

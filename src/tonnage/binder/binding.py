@@ -9,21 +9,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tonnage.binder.handover import ALLOCATING, BIND_PHASE
+from tonnage.binder.handover import ALLOCATING, BIND_PHASE, BIND_TIME, NODE_ANNOTATION
 from tonnage.binder.nodelocks import NodeLocks
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.task import Task, containers_of
 from tonnage.devices.base import PLAIN_MODE, Handover
 from tonnage.framework.decision import Decision
 from tonnage.kube.client import MERGE_PATCH, Client
-from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError, UnsentError
 from tonnage.kube.leaderelection.fence import Fence, always
+from tonnage.kube.paths import api_path
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 
-NODE_ANNOTATION = "hami.io/vgpu-node"
 TIME_ANNOTATION = "hami.io/vgpu-time"
-BIND_TIME = "hami.io/bind-time"
 CONFLICT, NOT_FOUND = 409, 404
 REFUSED, FOUND_BOUND, FOUND_NOT_BOUND = "refused", "found_bound", "found_not_bound"
 _LONGEST_LABEL = 63
@@ -88,7 +87,8 @@ class BindingWriter:
         failure: Exception | None = None
         for attempt in range(_TRIES):
             if attempt:
-                await asyncio.sleep(0.1 * 2**attempt)
+                asked_for = failure.retry_after if isinstance(failure, StatusError) else 0.0
+                await asyncio.sleep(max(0.1 * 2**attempt, asked_for))
             try:
                 seconds = self._seconds_for(task)
             except BindError:
@@ -96,7 +96,7 @@ class BindingWriter:
                     raise
                 break
             try:
-                path = f"{pod_path(task.namespace, task.name)}/binding"
+                path = pod_path(task.namespace, task.name, "binding")
                 await self._client.request("POST", path, body=body, timeout=seconds)
                 return
             except StatusError as error:
@@ -109,6 +109,10 @@ class BindingWriter:
                 if error.status == CONFLICT:
                     # An earlier attempt may have succeeded.
                     break
+            except UnsentError as error:
+                if failure is None:
+                    raise BindError(f"{task.key} is not bound to {node}: {error}") from error
+                failure = error
             except ConnectionLostError as error:
                 failure = error
         raise BindUnknownError(f"whether {task.key} is bound to {node} is not known yet: {failure}")
@@ -206,6 +210,6 @@ def _shares(task: Task) -> bool:
     return any(request.shares for demand in task.demands for request in demand.requests)
 
 
-def pod_path(namespace: str, name: str) -> str:
-    """The path of a pod in the API."""
-    return f"/api/v1/namespaces/{namespace or 'default'}/pods/{name}"
+def pod_path(namespace: str, name: str, *subresource: str) -> str:
+    """The path of a pod in the API, or of a subresource of it."""
+    return api_path("v1", "namespaces", namespace or "default", "pods", name, *subresource)

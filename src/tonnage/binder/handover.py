@@ -2,15 +2,26 @@
 
 The kubelet tells a device plugin no pod's name, so HAMi's plugins guess it: the pod that the node's lock names, or the
 first pending one. With one such pod per node the guess is right. Later binds to the node wait here, in memory.
+
+Tenants may write the annotations that say how far a pod is, so they are believed only within bounds. A pod takes part
+only if the kubelet asks a device plugin of its node for it, whatever its scheduler's name. It takes part once: what is
+written after the plugin's answer changes nothing. A pod that this process did not bind keeps others waiting for 30
+seconds at most and silences no node; if its plugin is really dead, the next pod that this process binds there shows it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.nodestate import NodeState
+from tonnage.cluster.task import containers_of
+from tonnage.devices.base import PLAIN_MODE, RequestError, whole_number
 from tonnage.model.pod import Pod
 
 BIND_PHASE = "hami.io/bind-phase"
+BIND_TIME = "hami.io/bind-time"
+NODE_ANNOTATION = "hami.io/vgpu-node"
 ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
 PENDING = "Pending"
 SILENCE_SECONDS = 30.0
@@ -23,18 +34,50 @@ def is_allocating(pod: Pod) -> bool:
     return pod.node is not None and pending and pod.annotations.get(BIND_PHASE) == ALLOCATING
 
 
+def asks_plugin(cluster: Cluster) -> Callable[[Pod], bool]:
+    """Whether the kubelet asks a registering device plugin of a pod's node for the cards that it counts for the pod."""
+    numbers = {vendor.count_resource: number for number, vendor in enumerate(cluster.vendors)}
+
+    def asks(pod: Pod) -> bool:
+        state = cluster.nodes.get(pod.node or "")
+        for container, _ in containers_of(pod):
+            for name in {*(container.resources.limits or ()), *(container.resources.requests or ())} & numbers.keys():
+                try:
+                    count = whole_number(container, name)
+                except RequestError:
+                    count = 1
+                if count and (state is None or _is_registered(state, numbers[name])):
+                    return True
+        return False
+
+    return asks
+
+
+def _is_registered(state: NodeState, vendor: int) -> bool:
+    """Whether a device plugin registers cards of the vendor on the node."""
+    pairs = zip(state.vendors, state.devices, strict=True)
+    return any(owner == vendor and device.mode != PLAIN_MODE for owner, device in pairs)
+
+
+def every_pod(pod: Pod) -> bool:
+    """The answer for pods of which nothing is known but that they are bound."""
+    return True
+
+
 class PodHandover:
     """A pod whose device plugin has not answered yet."""
 
-    __slots__ = ("is_over", "is_shown", "is_written", "node", "pod", "since")
+    __slots__ = ("is_foreign", "is_over", "is_shown", "is_written", "node", "pod", "since")
 
-    def __init__(self, node: str, pod: Pod, since: float, is_shown: bool = False) -> None:
+    def __init__(self, node: str, pod: Pod, since: float, is_foreign: bool = False) -> None:
         self.node = node
         self.pod = pod
         self.since = since
-        self.is_shown = is_shown
+        self.is_foreign = is_foreign
+        """Whether another process bound the pod, or this one before a restart, or nobody but the pod's author."""
+        self.is_shown = is_foreign
         """Whether the watch has shown the pod, so that another pod of its name is a later one."""
-        self.is_written = is_shown
+        self.is_written = is_foreign
         """Whether the bind writes nothing more; until then the hand-over lasts, even if the pod is gone."""
         self.is_over = False
         """Whether the plugin has nothing more to do with the pod."""
@@ -44,7 +87,7 @@ class PodHandover:
         uids = self.pod.metadata.uid, pod.metadata.uid
         return self.pod.key == pod.key and (None in uids or uids[0] == uids[1])
 
-    def is_done(self, shown: Pod | None, is_gone: bool) -> bool:
+    def is_done(self, shown: Pod | None, is_gone: bool, is_waiting: bool) -> bool:
         """Whether the node's plugin has nothing more to do with the pod, in view of what the watch shows."""
         if shown is None:
             return is_gone
@@ -53,17 +96,23 @@ class PodHandover:
             return self.is_shown or later
         self.is_shown = True
         # Without a node this is an old event of a pod whose Binding is being written.
-        return is_gone or (shown.node is not None and (shown.node != self.node or not is_allocating(shown)))
+        return is_gone or (shown.node is not None and (shown.node != self.node or not is_waiting))
 
 
 class HandoverQueue:
     """The hand-overs in progress on each node, and the binds that wait for them."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], asks: Callable[[Pod], bool] = every_pod) -> None:
         self._clock = clock
+        self._asks = asks
+        """Whether the kubelet asks a device plugin for a pod's cards."""
+        self._answered: dict[str, str] = {}
+        """The UIDs of pending pods that have nothing more to wait for."""
         self._by_node: dict[str, list[PodHandover]] = {}
         """More than one on a node only if another process binds pods too."""
         self._by_pod: dict[str, list[PodHandover]] = {}
+        self._foreign: list[PodHandover] = []
+        """Those of pods that this process did not bind, the oldest first."""
         self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
         """By node, the binds that wait for their turn, the first first."""
         self.observer: Callable[[float], None] | None = None
@@ -79,6 +128,7 @@ class HandoverQueue:
                 self.observer(self._clock() - begun)
 
     async def _acquire(self, node: str, pod: Pod, deadline: float) -> bool:
+        self._end_foreign()
         while any(not handover.is_same(pod) for handover in self._by_node.get(node, ())):
             turn = asyncio.get_running_loop().create_future()
             self._waiters.setdefault(node, deque()).append(turn)
@@ -108,21 +158,38 @@ class HandoverQueue:
 
     def seen(self, key: str, pod: Pod | None, is_gone: bool) -> None:
         """Take over what the watch shows of a pod."""
+        is_waiting = pod is not None and not is_gone and self._is_waiting(pod)
         for handover in list(self._by_pod.get(key, ())):
-            handover.is_over = handover.is_over or handover.is_done(pod, is_gone)
+            handover.is_over = handover.is_over or handover.is_done(pod, is_gone, is_waiting)
             self._remove_if_done(handover)
-        if pod is None or pod.node is None or is_gone or not is_allocating(pod):
-            return
-        if not any(handover.is_same(pod) for handover in self._by_pod.get(key, ())):
-            # Bound by another process, or by this one before a restart.
-            self._add(PodHandover(pod.node, pod, self._clock(), is_shown=True))
+        if pod is None or pod.node is None or is_gone or pod.status.phase not in (None, PENDING):
+            self._answered.pop(key, None)
+        elif not is_waiting:
+            self._answered[key] = pod.metadata.uid or ""
+        elif not any(handover.is_same(pod) for handover in self._by_pod.get(key, ())):
+            self._add(PodHandover(pod.node, pod, self._clock(), is_foreign=True))
+
+    def _is_waiting(self, pod: Pod) -> bool:
+        """Whether a pod still waits for its device plugin's first answer."""
+        uid = pod.metadata.uid
+        is_answered = uid is not None and self._answered.get(pod.key) == uid
+        return not is_answered and is_allocating(pod) and self._asks(pod)
 
     def silent(self) -> set[str]:
-        """Nodes whose device plugin has not answered for 30 seconds."""
+        """Nodes whose device plugin has not answered for 30 seconds about a pod that this process bound."""
+        self._end_foreign()
         before = self._clock() - SILENCE_SECONDS
         return {
             node for node, handovers in self._by_node.items() if any(handover.since <= before for handover in handovers)
         }
+
+    def _end_foreign(self) -> None:
+        """Wait no longer for pods that this process did not bind and whose plugin has not answered for 30 seconds."""
+        before = self._clock() - SILENCE_SECONDS
+        while self._foreign and self._foreign[0].since <= before:
+            late = self._foreign[0]
+            self._answered[late.pod.key] = late.pod.metadata.uid or ""
+            self._remove(late)
 
     def holder(self, node: str) -> str | None:
         """The pod that is being handed its devices on the node."""
@@ -136,6 +203,8 @@ class HandoverQueue:
     def _add(self, handover: PodHandover) -> None:
         self._by_node.setdefault(handover.node, []).append(handover)
         self._by_pod.setdefault(handover.pod.key, []).append(handover)
+        if handover.is_foreign:
+            self._foreign.append(handover)
 
     def _remove_if_done(self, handover: PodHandover) -> None:
         if handover.is_over and handover.is_written:
@@ -143,6 +212,8 @@ class HandoverQueue:
 
     def _remove(self, handover: PodHandover) -> None:
         """End a hand-over; if it was the node's last, the next pod gets its turn."""
+        if handover.is_foreign:
+            self._foreign.remove(handover)
         for handovers, name in ((self._by_pod, handover.pod.key), (self._by_node, handover.node)):
             handovers[name].remove(handover)
             if not handovers[name]:

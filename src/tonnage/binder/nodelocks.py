@@ -1,19 +1,21 @@
 """NodeLocks: the lock of a node, which tells its device plugin which pod the kubelet asks about.
 
-A lock is written only if the plugin could take another pod for this one. A lock that was written and that the watch has
+A lock is written only if the plugin could take another pod for this one: without a lock it believes the annotations of
+any pending pod, also of one that requests no devices. A lock that was written and that the watch has
 not shown yet counts as present: its pod may be gone before the plugin could remove the lock.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tonnage.binder.handover import PENDING
+from tonnage.binder.handover import BIND_PHASE, BIND_TIME, NODE_ANNOTATION, PENDING
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import NODES, WatchedKind
+from tonnage.kube.paths import api_path
 from tonnage.kube.resource import Change
 from tonnage.model.timestamp import rfc3339
 
@@ -43,7 +45,7 @@ class NodeLocks:
         if node in self._unseen or (lock and not lock.endswith(f",{task.namespace},{task.name}")):
             return True
         others = (self._cluster.running.get(key) for key in state.holdings if key != task.key)
-        return any(o is not None and o.demands and o.pod.status.phase in (None, PENDING) for o in others)
+        return any(o is not None and o.pod.status.phase in (None, PENDING) and _is_believed(o) for o in others)
 
     async def take(self, task: Task, node: str, seconds: float) -> None:
         """Name the pod in the node's lock, even if it names another pod; KubeError if that fails."""
@@ -53,7 +55,9 @@ class NodeLocks:
         self._unseen[node] = lock
         body = {"metadata": {"annotations": {LOCK: lock}}}
         try:
-            await self._client.request("PATCH", f"/api/v1/nodes/{node}", body=body, type_=MERGE_PATCH, timeout=seconds)
+            await self._client.request(
+                "PATCH", api_path("v1", "nodes", node), body=body, type_=MERGE_PATCH, timeout=seconds
+            )
         except KubeError as error:
             self.outcomes[NOT_TAKEN] += 1
             if isinstance(error, StatusError) and error.is_definite:
@@ -79,3 +83,8 @@ class NodeLocks:
             self._unseen.pop(node, None)
         else:
             self._unseen[node] = before
+
+
+def _is_believed(task: Task) -> bool:
+    """Whether a device plugin could take a pending pod for the one that the kubelet asks about."""
+    return bool(task.demands) or any(key in task.annotations for key in (BIND_PHASE, BIND_TIME, NODE_ANNOTATION))

@@ -4,13 +4,20 @@ Overlaps cannot happen as long as writes take effect when they are sent. But a w
 another replica leads and has given its place away looks like a lost one. So every newly bound pod is checked: it is
 suspect if one of its cards is over-committed, and is evicted if that is still so 1.5 seconds later. A card that has
 shrunk under its pods makes no pod suspect.
+
+Which pod is the later one is what this process saw, never what an annotation says: a pod counts from the reservation
+that this process made for it, or else from when it was first seen with a node; a pod that comes to name another card
+counts from then on. Of pods that were bound before this process started the order is not known, so none of them is
+evicted; their overlaps are logged.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tonnage.binder.binding import BIND_TIME
+import numpy as np
+
+from tonnage.binder.binding import pod_path
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import CardUse
 from tonnage.cluster.nodestate import NodeState
@@ -25,8 +32,6 @@ log = logging.getLogger(__name__)
 
 MOMENT = 1.5
 """Seconds that the watch of nodes has to catch up with the watch of pods."""
-RECENT = 60.0
-"""When this process starts, it checks pods that were bound within so many seconds."""
 _BEAT = 0.5
 _AGAIN = 5.0
 """Seconds until a refused eviction is repeated."""
@@ -52,50 +57,71 @@ class Overlaps:
         self,
         client: Client,
         cluster: Cluster,
-        now: Callable[[], float],
         clock: Callable[[], float],
         on_evicted: Callable[[Pod, str], None],
         may_evict: Callable[[], bool],
     ) -> None:
         self._client = client
         self._cluster = cluster
-        self._now = now
-        """Seconds since 1970, to which the times of binds are compared."""
         self._clock = clock
         self._on_evicted = on_evicted
         """Called with every evicted pod and the reason."""
         self._may_evict = may_evict
-        self.is_settled = False
+        self._is_settled = False
         """Whether all pods were listed, so that a bound pod that appears now was bound just now."""
-        self._known: dict[str, str | None] = {}
-        """The UID of every bound pod that was checked."""
+        self._start = 0
+        """The number of the last holding that was there when this process started."""
+        self._checked: dict[str, tuple[str | None, int]] = {}
+        """By bound pod, its UID and the number of its holding when it was checked."""
         self.suspects: dict[str, Suspect] = {}
-        """By the time at which they were bound."""
+
+    def settle(self) -> None:
+        """All pods were listed: what is bound from now on is later than what was listed."""
+        self._is_settled = True
+        self._start = max(self._cluster.holdings.since.values(), default=0)
+        for state in self._cluster.nodes.values():
+            if self._is_crowded(state):
+                for key in state.holdings:
+                    for why in overlapped(self._cluster, key):
+                        log.warning("%s %s hold too; who came later is not known, so nobody is evicted", key, why)
+
+    def _is_crowded(self, state: NodeState) -> bool:
+        """Whether more may be held of a card of the node than it has."""
+        free = self._cluster.columns.card_free[:, :, state.row]
+        return bool(np.any(free < 0)) or any(len(placements) > 1 for placements in state.mig.values())
 
     def seen(self, changes: Sequence[Change]) -> None:
-        """Check newly bound pods."""
-        new: list[Pod] = []
+        """Check newly bound pods, and those that came to name other cards."""
+        news: list[str] = []
         for change in changes:
             pod: Pod | None = change.object
             if change.is_gone:
-                self._known.pop(change.key, None)
+                self._checked.pop(change.key, None)
             elif pod is not None and pod.node is not None:
-                uid = pod.metadata.uid
-                if self._known.get(change.key, "") != uid:
-                    self._known[change.key] = uid
-                    new.append(pod)
-        oldest = 0.0 if self.is_settled else self._now() - RECENT
-        self._check(sorted((pod for pod in new if bound_at(pod) >= oldest), key=bound_at))
+                now = pod.metadata.uid, self._number(change.key)
+                if self._checked.get(change.key) != now:
+                    self._checked[change.key] = now
+                    news.append(change.key)
+        for key in news if self._is_settled else ():
+            self._check(key)
 
-    def _check(self, pods: Sequence[Pod]) -> None:
-        """Suspect each pod for which earlier pods leave no room."""
-        left_out = {*self.suspects, *(pod.key for pod in pods)}
-        for pod in pods:
-            why = next(overlapped(self._cluster, pod.key, left_out), "")
-            if why:
-                self.suspects[pod.key] = Suspect(pod.metadata.uid, why, self._clock())
-            else:
-                left_out.discard(pod.key)
+    def _check(self, key: str) -> None:
+        """Suspect a pod, and later ones on its node, if earlier pods leave no room for them."""
+        for pod in sorted({key, *self._later(key)} & self._checked.keys(), key=self._number):
+            why = next(overlapped(self._cluster, pod, {*self.suspects, *self._later(pod)}), "")
+            if why and pod not in self.suspects and self._number(pod):
+                self.suspects[pod] = Suspect(self._checked[pod][0], f"{why} held before", self._clock())
+
+    def _number(self, key: str) -> int:
+        """The place of a pod's holding in the order in which they became known; 0 if it was there at the start."""
+        number = self._cluster.holdings.since.get(key, 0)
+        return number if number > self._start else 0
+
+    def _later(self, key: str) -> set[str]:
+        """The pods on a pod's node that were seen later than it."""
+        state = self._cluster.nodes.get(self._cluster.holders.get(key, ""))
+        number = self._number(key)
+        return {other for other in state.holdings if self._number(other) > number} if state is not None else set()
 
     async def run(self) -> None:
         """Evict overlapping pods until cancelled."""
@@ -109,12 +135,12 @@ class Overlaps:
         """The pods to evict now, each with the reason; earlier pods stay as far as there is room."""
         found: list[tuple[Task, str]] = []
         left_out = set(self.suspects)
-        for key, suspect in list(self.suspects.items()):
+        for key, suspect in sorted(self.suspects.items(), key=lambda one: self._number(one[0])):
             task = self._cluster.running.get(key)
             if task is None or task.uid != suspect.uid:
                 del self.suspects[key]
             elif not task.pod.is_leaving and self._clock() >= suspect.again:
-                if any(overlapped(self._cluster, key, left_out)):
+                if any(overlapped(self._cluster, key, {*left_out, *self._later(key)})):
                     suspect.again = self._clock() + _AGAIN
                     found.append((task, suspect.why))
                 else:
@@ -123,7 +149,7 @@ class Overlaps:
         return found
 
     async def _evict(self, task: Task, why: str) -> None:
-        path = f"/api/v1/namespaces/{task.namespace}/pods/{task.name}/eviction"
+        path = pod_path(task.namespace, task.name, "eviction")
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -142,14 +168,8 @@ class Overlaps:
         self._on_evicted(task.pod, f"evicted: {why}")
 
 
-def bound_at(pod: Pod) -> float:
-    """When a pod was bound, in seconds since 1970; 0 if its annotation does not say."""
-    text = pod.annotations.get(BIND_TIME, "")
-    return float(text) if text.isascii() and text.isdigit() else 0.0
-
-
 def overlapped(cluster: Cluster, key: str, without: Iterable[str] = ()) -> Iterator[str]:
-    """What a bound pod holds of its cards that other pods hold too, in words; pods in `without` do not count."""
+    """What a bound pod holds too much of its cards, in words that end with the other pods; `without` do not count."""
     state = cluster.nodes.get(cluster.holders.get(key, ""))
     if state is None or key not in state.holdings:
         return
@@ -166,7 +186,7 @@ def overlapped(cluster: Cluster, key: str, without: Iterable[str] = ()) -> Itera
             if what:
                 names = ", ".join(sorted(name for name, _ in others))
                 vendor = cluster.vendors[use.vendor].name
-                yield f"{what} of {vendor} card {card.uuid} of {state.name}, which {names} held before"
+                yield f"{what} of {vendor} card {card.uuid} of {state.name}, which {names}"
 
 
 def _others(

@@ -5,6 +5,8 @@ of times longer. Everything runs on the event loop that opened the client.
 """
 
 import asyncio
+import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,15 +14,26 @@ from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+from yarl import URL
 
 from tonnage.kube.access import Access, Transport
-from tonnage.kube.errors import ConnectionLostError, StatusError, refusal
+from tonnage.kube.errors import ConnectionLostError, StatusError, TooLargeError, UnsentError, refusal
+from tonnage.kube.ratelimit import RateLimit
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 USER_AGENT = "tonnage"
 _CONNECT = 10.0
-_UNAUTHORIZED, _CONFLICT = 401, 409
+_UNAUTHORIZED, _CONFLICT, _TOO_MANY, _UNAVAILABLE = 401, 409, 429, 503
+LARGEST_ANSWER = 64 * 2**20
+"""In bytes; a page of usual pods takes some megabytes, and the largest objects about one each."""
+_LONGEST_PAUSE = 10.0
+"""The longest wait, in seconds, that an API server can ask for."""
+_SPREAD = 0.5
+"""How much longer than asked for a request may wait, as a part, so that not all come back together."""
+_LIMIT_OF_WATCHES = 60.0
+"""How long a watch may wait for the rate limit, in seconds."""
+_SECONDS = re.compile(r"[0-9]{1,6}")
 _NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 SUCCESS, REFUSED, CONFLICT, UNKNOWN = "success", "refused", "conflict", "unknown"
@@ -35,9 +48,11 @@ Observer = Callable[[str, str, float, str], None]
 class Client:
     """A client of one cluster; must be closed."""
 
-    def __init__(self, access: Access, transport: Transport) -> None:
+    def __init__(self, access: Access, transport: Transport, limit: RateLimit | None = None) -> None:
         self._access = access
         self._transport = transport
+        self._limit = limit
+        """How many requests may be sent; a watch counts once, when it is opened."""
         self.observer: Observer | None = None
 
     @property
@@ -55,12 +70,32 @@ class Client:
         accept: str = JSON,
         timeout: float = 30.0,
     ) -> bytes:
-        """The body of the answer; StatusError for an error status, ConnectionLostError if the outcome is unknown."""
+        """The body of the answer; StatusError for an error status, ConnectionLostError if the outcome is unknown.
+
+        If the API server says when to ask again and has certainly done nothing, the request is sent again, as long as
+        the time-out allows. UnsentError if the rate limit does not let it go in that time.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + timeout
+        while True:
+            await self._wait_for_limit(method, path, deadline - clock())
+            try:
+                left = max(deadline - clock(), 0.001)
+                return await self._request_once(method, path, query, body, (type_, accept), left)
+            except StatusError as error:
+                pause = _pause(error, method)
+                if pause is None or clock() + pause >= deadline:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def _request_once(
+        self, method: str, path: str, query: Query | None, body: object, types: Types, timeout: float
+    ) -> bytes:
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
         started, outcome = time.monotonic(), UNKNOWN
         try:
-            async with self._answer(method, path, query, body, (type_, accept), limits) as response:
-                answer = await response.read()
+            async with self._answer(method, path, query, body, types, limits) as response:
+                answer = await _body(response, f"{method} {path}")
             outcome = SUCCESS
             return answer
         except StatusError as error:
@@ -77,17 +112,30 @@ class Client:
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of an endless answer; ConnectionLostError when it breaks or is silent for that many seconds."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        await self._wait_for_limit("GET", path, _LIMIT_OF_WATCHES)
         async with self._answer("GET", path, query, None, (JSON, JSON), limits) as response:
             yield response.content.iter_any()
 
+    @property
+    def unlimited(self) -> "Client":
+        """The same client without the rate limit, for leader election; only the other one is closed."""
+        made = Client(self._access, self._transport)
+        made.observer = lambda *write: self.observer(*write) if self.observer is not None else None
+        return made
+
     async def close(self) -> None:
         await self._transport.close()
+
+    async def _wait_for_limit(self, method: str, path: str, seconds: float) -> None:
+        if self._limit is not None and not await self._limit.take(seconds):
+            raise UnsentError(f"{method} {path}: not sent within {seconds:.0f} s because of --kube-qps")
 
     @asynccontextmanager
     async def _answer(
         self, method: str, path: str, query: Query | None, body: object, types: Types, limits: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        url = f"{self.server}{path}?{urlencode(query)}" if query else f"{self.server}{path}"
+        # Encoded already: the path is sent as it was built.
+        url = URL(f"{self.server}{path}?{urlencode(query)}" if query else f"{self.server}{path}", encoded=True)
         try:
             response = await self._send(method, url, body, types, limits)
             if response.status == _UNAUTHORIZED:
@@ -96,7 +144,8 @@ class Client:
                 response = await self._send(method, url, body, types, limits)
             try:
                 if response.status >= 400:
-                    raise refusal(await response.read(), response.status, response.reason or "")
+                    said = await _body(response, f"{method} {path}")
+                    raise refusal(said, response.status, response.reason or "", _retry_after(response))
                 yield response
             finally:
                 _cut(response)
@@ -104,7 +153,7 @@ class Client:
             raise ConnectionLostError(f"{method} {path}: {_words(error)}") from error
 
     async def _send(
-        self, method: str, url: str, body: object, types: Types, limits: aiohttp.ClientTimeout
+        self, method: str, url: URL, body: object, types: Types, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         headers = {
             "Accept": types[1],
@@ -121,10 +170,10 @@ class Client:
         return response
 
 
-async def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
+async def connect(kubeconfig: str | None = None, context: str | None = None, limit: RateLimit | None = None) -> Client:
     """A client for the cluster of a kubeconfig file, or of the pod around this process; AccessError with advice."""
     access = Access(kubeconfig, context)
-    return Client(access, await access.open())
+    return Client(access, await access.open(), limit)
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:
@@ -133,6 +182,35 @@ def _cut(response: aiohttp.ClientResponse) -> None:
         # Without a TLS shutdown, which would have to be awaited.
         response.connection.transport.abort()
     response.close()
+
+
+async def _body(response: aiohttp.ClientResponse, asked: str) -> bytes:
+    """The whole body; TooLargeError as soon as it is larger than an answer may be."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > LARGEST_ANSWER:
+            raise TooLargeError(f"{asked}: the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    """The seconds in an answer's Retry-After, up to the longest pause; 0 if it has none."""
+    told = response.headers.get("Retry-After", "").strip()
+    return min(float(told), _LONGEST_PAUSE) if _SECONDS.fullmatch(told) else 0.0
+
+
+def _pause(error: StatusError, method: str) -> float | None:
+    """Seconds to wait before the request is sent again; None if it must not be.
+
+    429 means that the API server has not begun with it; after 503 a write may have happened.
+    """
+    may_repeat = error.status == _TOO_MANY or (error.status == _UNAVAILABLE and method == "GET")
+    if not may_repeat or not error.retry_after:
+        return None
+    return error.retry_after * (1 + _SPREAD * random.random())
 
 
 def _outcome(error: StatusError) -> str:

@@ -89,6 +89,10 @@ def compare(live: Cluster, fresh: Cluster) -> list[Difference]:
         holding = live.held(key)
         if holding is not None and key not in fresh.holders:
             fresh.reserve_holding(task, holding)
+    # A fresh list does not show what pods said about their devices before.
+    fresh.claims.copy(live.claims)
+    for key in live.claims.ignored.keys() & fresh.running.keys():
+        fresh.upsert_pod(fresh.running[key].pod)
     fresh.holdings.copy_assignments(live.holdings)
     live.settle()
     fresh.settle()

@@ -8,8 +8,10 @@ decisions do not wait for a whole batch.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -28,12 +30,17 @@ log = logging.getLogger(__name__)
 
 SLICE = 64
 """Changes that the cluster takes without a pause: some milliseconds."""
+_LONGEST_ERROR = 200
 _PAUSE = 0.5
 """Seconds until an object is looked up again after a failed request."""
 
 
 Listener = Callable[[WatchedKind, Sequence[Change]], None]
-"""Told of changes after the cluster has taken them; must be quick and not raise."""
+"""Told of changes after the cluster has taken them; must be quick. One that raises is told of the same changes again,
+one by one, so that it misses only the change that it cannot cope with."""
+TAKE, HOOK, LISTENER = "take", "hook", "listener"
+STAGES = (TAKE, HOOK, LISTENER)
+"""Where a change may fail: in the cluster, in a hook around that, in a listener."""
 
 
 class ChangeHook(msgspec.Struct, frozen=True):
@@ -68,6 +75,8 @@ class ClusterInformer:
         """When `run` began to list, by the monotonic clock."""
         self.applied = 0
         """How many changes the informer has handled."""
+        self.failures: Counter[tuple[str, str]] = Counter()
+        """Changes at which something raised, by kind and stage."""
         self.observer: Observer | None = None
         self._client = client
         self._kinds = tuple(kinds)
@@ -159,22 +168,33 @@ class ClusterInformer:
             self.problems.pop(name, None)
         elif change.object is None:
             return
+        after: list[Callable[[], None]] = []
+        for hook in self._hooks[kind.resource.name]:
+            try:
+                state = hook.before(self.cluster, change)
+                after.append(partial(hook.after, self.cluster, change, state))
+            except Exception as error:
+                self._report(kind, change, HOOK, error)
         try:
-            self._apply(kind, change)
-        except Exception:
-            # A bug that shows with one object must not stop the informer for all others.
-            self.problems[name] = Problem(name, "", "", "", "could not be taken over; the log says why")
-            log.exception("%s could not be taken over", name)
+            if change.is_gone:
+                kind.handler.drop(self.cluster, change.key, change.object)
+            else:
+                kind.handler.put(self.cluster, change.object)
+        except Exception as error:
+            self._report(kind, change, TAKE, error)
+        for call in after:
+            try:
+                call()
+            except Exception as error:
+                self._report(kind, change, HOOK, error)
 
-    def _apply(self, kind: WatchedKind, change: Change) -> None:
-        hooks = self._hooks[kind.resource.name]
-        states = [hook.before(self.cluster, change) for hook in hooks]
-        if change.is_gone:
-            kind.handler.drop(self.cluster, change.key, change.object)
-        else:
-            kind.handler.put(self.cluster, change.object)
-        for hook, state in zip(hooks, states, strict=True):
-            hook.after(self.cluster, change, state)
+    def _report(self, kind: WatchedKind, change: Change, stage: str, error: Exception) -> None:
+        """Report a bug that shows with one object, which must not stop the informer for all others."""
+        name = f"{kind.resource.name}/{change.key}"
+        said = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        self.failures[kind.resource.name, stage] += 1
+        self.problems[name] = Problem(name, "", "", "", f"could not be taken over whole ({said}); the log says why")
+        log.error("%s could not be taken over whole (%s)", name, stage, exc_info=error)
 
     async def _drop_unlisted(self, kind: WatchedKind, listed: frozenset[str]) -> None:
         """Drop known objects that are missing from a complete list."""
@@ -212,4 +232,14 @@ class ClusterInformer:
         """Tell the kind's listeners of changes that the cluster has taken."""
         if changes:
             for listener in self._listeners[kind.resource.name]:
-                listener(kind, changes)
+                self._tell_one(listener, kind, changes)
+
+    def _tell_one(self, listener: Listener, kind: WatchedKind, changes: Sequence[Change]) -> None:
+        try:
+            listener(kind, changes)
+        except Exception:
+            for change in changes:
+                try:
+                    listener(kind, (change,))
+                except Exception as error:
+                    self._report(kind, change, LISTENER, error)

@@ -12,6 +12,7 @@ import msgspec
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.handlers import HANDLERS, ObjectHandler, pods_of
 from tonnage.cluster.jobs.validation import group_faults
+from tonnage.kube.partialpod import partial_pod
 from tonnage.kube.resource import Resource
 from tonnage.model.group import KaiQueue, VolcanoQueue
 from tonnage.model.kinds import KINDS, KindRole, ObjectKind, structs_of
@@ -41,8 +42,9 @@ class WatchedKind(msgspec.Struct, frozen=True):
 
 def _watched(kind: ObjectKind) -> WatchedKind:
     faults = group_faults if kind.role in _CHECKED else None
+    partial = partial_pod if kind.role is KindRole.POD else None
     return WatchedKind(
-        Resource(kind.name, kind.path, kind.struct, kind.is_namespaced, kind.is_custom, faults),
+        Resource(kind.name, kind.path, kind.struct, kind.is_namespaced, kind.is_custom, faults, partial),
         HANDLERS[kind.struct],
         in_doubt=(lambda cluster: cluster.reserved) if kind.role is KindRole.POD else _no_keys,
         is_vital=kind.role in _VITAL,

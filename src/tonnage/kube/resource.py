@@ -1,7 +1,7 @@
 """Resources of the API server, and the decoding of their lists and watches into changes. Nothing here does I/O.
 
-An object that cannot be decoded becomes a `Problem` with its name. An error in the stream itself is returned beside the
-changes before it, so that those are not lost.
+An object that cannot be decoded becomes a `Problem` with its name; what can be read of a pod on a node counts. An
+error in the stream itself is returned beside the changes before it, so that those are not lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,8 @@ import msgspec
 
 from tonnage.cluster.jobs.validation import Fault
 from tonnage.kube.errors import KubeError, OutdatedError, refusal
+from tonnage.kube.paths import below
+from tonnage.model.annotations import LAST_APPLIED
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.problem import Problem
 from tonnage.model.wire import WireError, decode, decode_object
@@ -34,6 +36,8 @@ class Resource(msgspec.Struct, frozen=True):
     """Whether it comes with a CustomResourceDefinition, which need not be installed."""
     faults: Callable[[Any], Sequence[Fault]] | None = None
     """Faults that the types of an object do not rule out."""
+    partial: Callable[[object], Any] | None = None
+    """Makes an object of what can be read of plain data that does not fit its type, or nothing."""
     only: str = ""
     """The name of the one object to list and watch; empty for all."""
 
@@ -65,10 +69,10 @@ class Resource(msgspec.Struct, frozen=True):
     def path_of(self, key: str) -> str:
         """The path of one object."""
         if not self.is_namespaced:
-            return f"{self.path}/{key}"
+            return below(self.path, key)
         namespace, _, name = key.partition("/")
         group, _, plural = self.path.rpartition("/")
-        return f"{group}/namespaces/{namespace}/{plural}/{name}"
+        return below(group, "namespaces", namespace, plural, name)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -76,10 +80,10 @@ class Change(msgspec.Struct, frozen=True):
 
     key: str
     object: Any = None
-    """The object as it is now, or as it was last if it is gone; None if it cannot be decoded."""
+    """The object as it is now, or as it was last if it is gone; None if it cannot be decoded, even in parts."""
     is_gone: bool = False
     problem: Problem | None = None
-    """Why the object cannot be used."""
+    """Why the object cannot be used, or only in parts."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -187,6 +191,9 @@ def _change(resource: Resource, thing: Any, is_gone: bool) -> Change:
         problem = Problem(resource.kind, "metadata.name", "", "a name", "an object without a name; left out")
         return Change("", problem=problem)
     key = resource.key(thing.metadata)
+    if thing.metadata.annotations:
+        # It may be large, nobody reads it, and it has the environment variables of pods.
+        thing.metadata.annotations.pop(LAST_APPLIED, None)
     if resource.faults is not None and not is_gone:
         for fault in resource.faults(thing):
             message = f"{fault.message}; {_STAYS}"
@@ -205,9 +212,17 @@ def _carefully(resource: Resource, text: msgspec.Raw, is_gone: bool) -> Change:
         key = resource.key(ObjectMeta(name=name.name, namespace=name.namespace))
     except WireError:
         key = ""
-    message = f"{wrong.message}; {_STAYS}"
+    part = _part(resource, text) if key and not is_gone else None
+    message = f"{wrong.message}; {_STAYS if part is None else 'what can be read of the object counts'}"
     problem = Problem(f"{resource.kind}/{key}" if key else resource.kind, wrong.path, "", "", message)
-    return Change(key, is_gone=is_gone, problem=problem)
+    return Change(key, part, is_gone=is_gone, problem=problem)
+
+
+def _part(resource: Resource, text: msgspec.Raw) -> Any:
+    try:
+        return None if resource.partial is None else resource.partial(decode(text, object))
+    except WireError:
+        return None
 
 
 def _error(text: msgspec.Raw) -> KubeError:

@@ -14,13 +14,15 @@ from contextlib import aclosing, contextmanager
 import msgspec
 
 from tonnage.kube.client import Client
-from tonnage.kube.errors import ConnectionLostError, KubeError, OutdatedError, StatusError
+from tonnage.kube.errors import ConnectionLostError, KubeError, OutdatedError, StatusError, TooLargeError
 from tonnage.kube.resource import GONE, Change, Page, Resource, read_lines, read_page
 from tonnage.model.wire import WireError
 
 log = logging.getLogger(__name__)
 
 PAGE = 500
+_SMALLER = 8
+"""By how much pages get smaller if one is too large."""
 NOT_FOUND, FORBIDDEN = 404, 403
 SILENCE = 120.0
 """Seconds without an event or bookmark after which a watch is given up; servers send a bookmark each minute."""
@@ -144,7 +146,8 @@ class Reflector:
             failures = 1 if clock() - begun >= self._backoff.steady else failures + 1
             if failures > _MOST_CONTINUED:
                 version = ""
-            await asyncio.sleep(self._backoff.delay(failures))
+            pause = problem.retry_after if isinstance(problem, StatusError) else 0.0
+            await asyncio.sleep(max(self._backoff.delay(failures), pause))
 
     def _is_there(self) -> None:
         if self.is_missing:
@@ -192,7 +195,14 @@ async def listing(client: Client, resource: Resource, size: int = PAGE) -> Async
     keys: set[str] = set()
     token, version = "", ""
     while token or not version:
-        page = await _read_page(client, resource, token, size)
+        try:
+            page = await _read_page(client, resource, token, size)
+        except TooLargeError:
+            if size == 1:
+                raise
+            # Somebody has many very large objects.
+            size = max((size or PAGE) // _SMALLER, 1)
+            continue
         keys.update(change.key for change in page.changes)
         token, version = page.continue_token, version or page.version
         yield ChangeBatch(page.changes), version

@@ -328,3 +328,36 @@ def test_the_lease_is_renewed_while_a_cycle_takes_longer_than_it_lasts():
         assert world.told == ["prepare", "begin"]
 
     play(scenario)
+
+
+def test_a_thread_that_stands_is_not_alive():
+    class Hanging(Api):
+        hangs = False
+
+        async def _wait(self):
+            while self.hangs:
+                # Whatever it is that stops the whole thread.
+                time.sleep(0.005)
+            await super()._wait()
+
+    async def scenario(world):
+        await world.until(lambda: world.leadership.leads)
+        assert world.leadership.alive() == ""
+        world.api.hangs = True
+        await asyncio.sleep(0.05)
+        world.now += 26
+        assert world.leadership.alive() == "", "it may be an API server that gives no answer"
+        world.now += 2
+        assert "stands for 28 s" in world.leadership.alive()
+        world.api.hangs = False
+        await world.until(lambda: not world.leadership.alive())
+
+    play(scenario, Hanging())
+
+
+def test_one_without_an_election_has_no_thread_that_could_stand():
+    async def scenario(world):
+        world.now += 1000
+        assert world.leadership.alive() == ""
+
+    play(scenario, elected=False)

@@ -20,6 +20,8 @@ from tonnage.model.timestamp import rfc3339_micro
 log = logging.getLogger(__name__)
 
 _RELEASE_TIMEOUT = 1.0
+_STANDING_LEASES = 3
+"""How many Leases the thread may take for one turn before it is held to stand still."""
 _CONFLICT = 409
 """Another candidate was faster."""
 
@@ -57,6 +59,8 @@ class LeaderElector:
         self._is_stopped = self._releases = False
         self.trouble = ""
         """Why the last read or write of the Lease failed; empty if it did not."""
+        self._beat: float | None = None
+        """When the thread last began to read or write the Lease; None while it does not run."""
 
     def __str__(self) -> str:
         return f"{self._config.namespace}/{self._config.name}"
@@ -79,6 +83,12 @@ class LeaderElector:
         """For how many seconds this process may still write, and the least for which a write is begun."""
         with self._lock:
             return self._candidate.may_write(self._clock()), self._config.durations.retry_period
+
+    def alive(self) -> str:
+        """Why the thread is held to stand still; empty if it does not run, or has lately looked at the Lease."""
+        longest = _STANDING_LEASES * self._config.durations.lease_duration
+        since = 0.0 if self._beat is None else self._clock() - self._beat
+        return f"the thread that renews the lease {self} stands for {since:.0f} s" if since > longest else ""
 
     def start_leading(self, term: int) -> bool:
         """Lead in that term, which this replica has prepared for; False if the term is over."""
@@ -107,6 +117,7 @@ class LeaderElector:
         lease = LeaseStore(client, self._config.namespace, self._config.name)
         try:
             while not self._is_stopped:
+                self._beat = self._clock()
                 await self._try_acquire_or_renew(lease)
                 on_change()
                 with suppress(TimeoutError):
@@ -115,6 +126,7 @@ class LeaderElector:
             if self._releases:
                 await self._release(lease)
         finally:
+            self._beat = None
             await client.close()
 
     async def _try_acquire_or_renew(self, lease: LeaseStore) -> None:

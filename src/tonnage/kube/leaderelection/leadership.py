@@ -65,6 +65,10 @@ class Leadership:
         """Why the last read or write of the Lease failed; empty if it did not."""
         return "" if self._elector is None else self._elector.trouble
 
+    def alive(self) -> str:
+        """Why the thread that renews the Lease is held to stand still; empty if it is not."""
+        return "" if self._elector is None else self._elector.alive()
+
     async def run(self) -> None:
         """Lead whenever that is possible, until told to resign."""
         try:

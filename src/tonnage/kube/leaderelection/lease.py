@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.paths import api_path, below
 from tonnage.model.wire import WireError, decode
 
 _NOT_FOUND = 404
@@ -64,7 +65,7 @@ class LeaseStore:
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self._client = client
-        self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._leases = api_path("coordination.k8s.io/v1", "namespaces", namespace, "leases")
         self._namespace = namespace
         self.name = name
 
@@ -74,7 +75,7 @@ class LeaseStore:
     async def read(self, timeout: float) -> LeaseRecord:
         """The Lease as it is now; KubeError if it cannot be read."""
         try:
-            return self._record(await self._client.get(f"{self._leases}/{self.name}", timeout=timeout))
+            return self._record(await self._client.get(below(self._leases, self.name), timeout=timeout))
         except StatusError as error:
             if error.status == _NOT_FOUND:
                 return LeaseRecord()
@@ -86,7 +87,7 @@ class LeaseStore:
         body: dict[str, object] = {"metadata": metadata, "spec": msgspec.to_builtins(lease)}
         if resource_version:
             metadata["resourceVersion"] = resource_version
-            path = f"{self._leases}/{self.name}"
+            path = below(self._leases, self.name)
             answer = await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=timeout)
         else:
             body |= {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
