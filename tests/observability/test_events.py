@@ -12,6 +12,7 @@ from tests.extender.recording import Api
 from tests.virtualtime import VirtualLoop
 from tests.waiting import PATIENCE
 from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError
+from tonnage.model.excerpt import one_line
 from tonnage.observability import events as module
 from tonnage.observability.events import (
     BINDING_FAILED,
@@ -266,7 +267,8 @@ def test_the_longest_names_are_cut_where_that_is_allowed():
 
 
 @given(st.text(max_size=3000))
-def test_messages_are_cut_to_what_the_api_server_takes(message):
-    short = shortened(message)
+def test_messages_are_cut_to_what_the_api_server_takes_and_are_one_line(message):
+    short, message = shortened(message), one_line(message)
+    assert len(short.splitlines()) <= 1
     assert len(short.encode()) <= LONGEST_MESSAGE
     assert short == message or (short.endswith("…") and message.startswith(short[:-1]))

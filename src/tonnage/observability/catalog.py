@@ -91,10 +91,17 @@ METRICS: dict[str, MetricSpec] = {
     "tonnage_informer_apply_duration_seconds": _histogram(
         MEDIUM, "Time from reading watch events until the cluster state has them.", "kind"
     ),
+    "tonnage_informer_failures_total": _counter(
+        "Changes at which the cluster state, a hook or a listener failed.", "kind", "stage"
+    ),
     "tonnage_informer_unreadable_objects": _gauge("Objects that cannot be read."),
+    "tonnage_task_failures_total": _counter("Unexpected errors in background tasks, which go on.", "task"),
     "tonnage_cluster_problems": _gauge("Problems with objects that are used all the same."),
     "tonnage_pods": _gauge("Pods in the cluster state.", "state"),
     "tonnage_nodes": _gauge("Nodes in the cluster state."),
+    "tonnage_pods_ignored_device_claims": _gauge(
+        "Bound pods whose annotations claim devices beyond their requests, or other ones than when they got their node."
+    ),
     "tonnage_gpus_free": _gauge("Free GPUs, parts added up."),
     "tonnage_gpus_free_usable": _gauge("Free GPUs that a typical pod can use, on average over the typical pods."),
     # Writes to the API server.
@@ -119,6 +126,8 @@ METRICS: dict[str, MetricSpec] = {
     "tonnage_queue_requested": _gauge("Resources that the pods of a queue hold and wait for.", "queue", "resource"),
     # The process.
     "tonnage_leader": _gauge("1 while this replica leads."),
+    "tonnage_cycle_failures_total": _counter("Cycles that failed, by the action that ran.", "action"),
+    "tonnage_jobs_set_aside": _gauge("Jobs that cycles leave out because a cycle failed at them."),
     "tonnage_leader_acquisitions_total": _counter("Times that this replica came to lead."),
     "tonnage_config_reloads_total": _counter("New configurations, by the result.", "outcome"),
     "tonnage_config_last_reload_success_timestamp_seconds": _gauge("Time since which the configuration is in force."),

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError
+from tonnage.kube.paths import api_path
 from tonnage.kube.ratelimit import RateLimit
+from tonnage.kube.supervision import failed
 from tonnage.model.timestamp import rfc3339
 from tonnage.observability.messages import shortened
 
@@ -109,6 +111,7 @@ class EventRecorder:
         A repeated Event of an object counts up and shows the latest message; two are the same if their `alike` is, or
         without it their message.
         """
+        message = shortened(message)
         key = (about, reason, message if alike is None else alike)
         # Normal Events may use half of the queue: why a pod is pending is more important.
         room = self._most if reason in WARNINGS else self._most // 2
@@ -142,9 +145,9 @@ class EventRecorder:
                 self._filled.clear()
             try:
                 await self._write(key, event)
-            except Exception:
+            except Exception as error:
                 # A bug in one Event must not stop all others.
-                log.exception("an event about %s/%s could not be written", event.about.namespace, event.about.name)
+                failed("events", error)
                 self._count(DROPPED)
 
     async def _write(self, key: Key, event: RecordedEvent) -> None:
@@ -191,7 +194,7 @@ class EventRecorder:
                 "uid": about.uid,
             },
             "reason": event.reason,
-            "message": shortened(event.message),
+            "message": event.message,
             "type": "Warning" if event.reason in WARNINGS else "Normal",
             "source": {"component": self._component},
             "reportingComponent": self._component,
@@ -199,11 +202,11 @@ class EventRecorder:
             "lastTimestamp": rfc3339(event.last),
             "count": event.times,
         }
-        await self._client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body, timeout=10)
+        await self._client.request("POST", api_path("v1", "namespaces", namespace, "events"), body=body, timeout=10)
 
     async def _repeat(self, event: RecordedEvent) -> None:
-        body = {"count": event.times, "lastTimestamp": rfc3339(event.last), "message": shortened(event.message)}
-        path = f"/api/v1/namespaces/{event.about.namespace}/events/{event.name}"
+        body = {"count": event.times, "lastTimestamp": rfc3339(event.last), "message": event.message}
+        path = api_path("v1", "namespaces", event.about.namespace, "events", event.name)
         await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)
 
     def _remember(self, key: Key, event: RecordedEvent) -> None:

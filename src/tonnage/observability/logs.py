@@ -8,8 +8,11 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from tonnage.model.excerpt import bounded
 from tonnage.model.wire import encode
 
+_LONGEST = 8192
+"""The longest text in a line, in characters."""
 FIELDS = "fields"
 """The key in `extra` under which a line has its data."""
 
@@ -29,6 +32,10 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, FIELDS, {})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        # JSON writes line breaks out, so nobody's text becomes a line of its own; this bounds its length.
+        for name, value in line.items():
+            if isinstance(value, str) and len(value) > _LONGEST:
+                line[name] = bounded(value, _LONGEST)
         return encode(line).decode()
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from tonnage.framework.decision import Decision
+from tonnage.model.excerpt import one_line
 
 LONGEST_MESSAGE = 1024
 """In bytes; the API server refuses a longer message of an Event."""
@@ -22,7 +23,9 @@ def counted(count: int, reason: str, example: str | None) -> str:
 
 
 def shortened(message: str) -> str:
-    """The message, cut at the end if it is too long for the API server."""
+    """The message on one line, cut at the end if it is too long for the API server."""
+    # A line break makes one character two; what is cut off need not be looked at.
+    message = one_line(message[:LONGEST_MESSAGE]) + ("…" if len(message) > LONGEST_MESSAGE else "")
     text = message.encode()
     if len(text) <= LONGEST_MESSAGE:
         return message

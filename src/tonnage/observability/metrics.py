@@ -24,9 +24,17 @@ PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PACKED = Middleware(GZipMiddleware, compresslevel=1)
 """Level 1 is fast, and the text shrinks to a twentieth at any level."""
+MOST_SCRAPES = 16
+"""Scrapes that are answered at once."""
 MOST_REASONS = 100
 """Users' plugins may give reasons of any name; beyond this many, reasons count together as `Other`."""
 OTHER = "Other"
+_WRITTEN = "events leases nodes podgroups pods queues subjectaccessreviews tokenreviews"
+WRITTEN_RESOURCES = frozenset(
+    f"{resource}{part}" for resource in _WRITTEN.split() for part in ("", "/binding", "/eviction", "/status")
+)
+"""What both servers write to; a write to anything else counts as `other`."""
+OTHER_RESOURCE = "other"
 
 
 class ServerMetrics:
@@ -65,8 +73,10 @@ class ServerMetrics:
         self.events.labels(outcome).inc()
 
     def wrote(self, method: str, path: str, seconds: float, outcome: str) -> None:
-        """Record a write to the API server; the path becomes a resource without names."""
-        self.write_seconds.labels(method, resource_of(path), outcome).observe(seconds)
+        """Record a write to the API server; the path becomes a resource without names, of a fixed set."""
+        resource = resource_of(path)
+        resource = resource if resource in WRITTEN_RESOURCES else OTHER_RESOURCE
+        self.write_seconds.labels(method, resource, outcome).observe(seconds)
 
     def answer(self, cluster: Cluster, legacy: bool = False) -> Response:
         """The answer to a scrape, with HAMi's old names too if `legacy` is set."""

@@ -1,10 +1,13 @@
-"""HAMi's metrics about what containers hold of cards, of both generations, from the annotations of bound pods."""
+"""HAMi's metrics about what containers hold of cards, of both generations, from the annotations of bound pods.
+
+Only cards that the pod's node has and that count for the pod make a series.
+"""
 
 from collections.abc import Iterator
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.devices.base import ContainerUses, DecodeError, Device
+from tonnage.devices.base import ContainerUses, Device
 from tonnage.observability.cardmetrics import MIB, ZONE
 from tonnage.observability.exposition import Family, escaped, samples
 
@@ -38,7 +41,7 @@ class HeldShares:
         self.memory: list[int] = []
         self.cores: list[int] = []
         self.card_memory: list[int] = []
-        """What the card has; 0 if the card is not known."""
+        """What the card has."""
         self.instances: dict[str, int] = {}
         self.old_instances: dict[str, int] = {}
         """1 for the labels of each instance."""
@@ -69,30 +72,25 @@ def pod_text(cluster: Cluster, legacy: bool) -> Iterator[str]:
 
 def _look_at(cluster: Cluster, task: Task, held: HeldShares, legacy: bool) -> None:
     """Take down what a pod's annotations say it holds; what cannot be read is told as a problem elsewhere."""
-    node = cluster.holders.get(task.key)
-    state = cluster.nodes.get(node) if node is not None else None
-    if node is None or not task.annotations:
+    state = cluster.nodes.get(cluster.holders.get(task.key, ""))
+    if state is None or not task.annotations:
         return
-    for vendor in cluster.vendors:
-        if vendor.allocated not in task.annotations:
-            continue
-        try:
-            uses = vendor.decode_pod(task.pod) or ()
-        except DecodeError:
-            continue
+    for vendor, uses in cluster.claims.uses(task, state):
         for container, given in enumerate(uses):
             for uuid, memory, cores in _by_card(given):
-                values = (task.namespace, node, task.name, str(container), uuid, ZONE)
+                position = state.position(uuid, cluster.vendor_numbers[vendor.name])
+                if position is None:
+                    continue
+                card = state.devices[position]
+                values = (task.namespace, state.name, task.name, str(container), uuid, ZONE)
                 held.labels.append(_text(_NEW, values))
                 if legacy:
                     held.old_labels.append(_text(_OLD, values))
-                position = state.positions.get(uuid) if state is not None else None
-                card = state.devices[position] if state is not None and position is not None else None
                 held.memory.append(memory)
                 held.cores.append(cores)
-                held.card_memory.append(card.memory if card is not None else 0)
-                if card is not None and card.profiles:
-                    _take_instances(held, node, card, given)
+                held.card_memory.append(card.memory)
+                if card.profiles:
+                    _take_instances(held, state.name, card, given)
 
 
 def _by_card(given: ContainerUses) -> list[tuple[str, int, int]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from tonnage.kube.supervision import failures
 from tonnage.model.pod import Pod
 from tonnage.observability.events import DEVICE_OVERLAP, EventRecorder, ObjectRef
 from tonnage.observability.logs import FIELDS
@@ -26,6 +27,7 @@ def harmless(record: Callable[Concatenate[R, P], None]) -> Callable[Concatenate[
             record(self, *args, **named)
         except Exception:
             self.log.exception("a decision could not be told")
+            failures["recorder"] += 1
 
     return guarded
 

@@ -11,7 +11,8 @@ from tonnage.binder import binding, nodelocks
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.plugin import Plugin
-from tonnage.kube.informer import ClusterInformer
+from tonnage.kube import supervision
+from tonnage.kube.informer import STAGES, ClusterInformer
 from tonnage.observability.catalog import read
 
 CONFLICTS = (binding.REFUSED, binding.FOUND_BOUND, binding.FOUND_NOT_BOUND)
@@ -23,6 +24,7 @@ def informer_metrics(cluster: Cluster, informer: ClusterInformer, now: float) ->
     pods = {"waiting": len(cluster.waiting), "reserved": len(cluster.reserved), "bound": len(cluster.running)}
     yield read("tonnage_pods", pods)
     yield read("tonnage_nodes", len(cluster.nodes))
+    yield read("tonnage_pods_ignored_device_claims", len(cluster.claims.ignored))
     yield read("tonnage_informer_synced", float(informer.synced.is_set()))
     yield read("tonnage_informer_events_total", informer.applied)
     reflectors = informer.reflectors
@@ -33,7 +35,10 @@ def informer_metrics(cluster: Cluster, informer: ClusterInformer, now: float) ->
     yield read("tonnage_informer_watch_errors_total", errors)
     silence = {kind: now - reflector.heard for kind, reflector in reflectors.items()}
     yield read("tonnage_informer_silence_seconds", silence)
+    failures = {(kind, stage): informer.failures[kind, stage] for kind in reflectors for stage in STAGES}
+    yield read("tonnage_informer_failures_total", failures)
     yield read("tonnage_informer_unreadable_objects", len(informer.problems))
+    yield read("tonnage_task_failures_total", dict(supervision.failures))
 
 
 def bind_metrics(
