@@ -28,13 +28,16 @@ class Api(recording.Api):
 class World:
     """A cluster, the extender's decisions on it, and a bind of the pod `p` to the node `a`."""
 
-    def __init__(self, *objects, api=None, wanted=None):
+    def __init__(self, *objects, api=None, wanted=None, is_shown=True, scheduler_name=""):
         self.cluster = scenario(node("a", gpus=1), *objects)
-        self.server = reservations(self.cluster)
+        self.server = reservations(self.cluster, scheduler_name=scheduler_name)
         self.api = api or Api()
         self.now = 1_700_000_000.0
         self.handovers = HandoverQueue(lambda: self.now)
         self.wanted = wanted or named("p", gpus=1, memory=1000)
+        if is_shown:
+            # By the watch.
+            self.cluster.upsert_pod(self.wanted)
 
     def filter(self):
         assert self.server.filter(asked(self.wanted, "a"), self.now).result.node_names == ["a"]

@@ -27,6 +27,7 @@ from tonnage.extender.webhook.review import answer, decide, read_review
 from tonnage.framework.session import Session
 from tonnage.observability.events import EventRecorder
 from tonnage.plugins.defaults import default_plugins
+from tonnage.server.health import Health
 
 NODES = ["a", "b", "c"]
 ENDPOINTS = ("/filter", "/prioritize", "/preempt", "/bind", "/webhook")
@@ -68,7 +69,7 @@ class Server:
         synced.set()
         recorder = ExtenderRecorder(metrics, self.events)
         self.requeue = Requeue(self.api, PendingPods(session, self.reservations, self.clock), self.clock, self.clock)
-        server = Extender(
+        self.extender = Extender(
             session,
             self.reservations,
             self.binder,
@@ -79,7 +80,7 @@ class Server:
             decides,
             self.requeue.filtered,
         )
-        self.app = server.app()
+        self.app = self.extender.app(Health(synced, {}))
 
     def clock(self) -> float:
         return self.now
@@ -106,6 +107,7 @@ class Server:
             "asgi": {"version": "3.0"},
             "method": "POST",
             "path": path,
+            "client": ("127.0.0.1", 1),
             "query_string": b"",
             "headers": [(b"content-type", b"application/json")],
         }

@@ -20,6 +20,7 @@ from tonnage.observability.events import EventRecorder
 from tonnage.plugins.defaults import default_plugins
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
+LOOPBACK = ("127.0.0.1", 1)
 
 
 class Memory:
@@ -127,7 +128,7 @@ class Whole:
         )
         metrics.app(self.service)
         self.parts = {"service": self.service, "events": self.events, "metrics": metrics}
-        self._app = metrics.timings.timed(self.service.extender.app())
+        self._app = metrics.timings.timed(self.service.extender.app(self.service.health))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Whole"]:
@@ -142,7 +143,7 @@ class Whole:
 
     async def ask(self, path: str, document: object) -> Any:
         sent: list[dict[str, Any]] = []
-        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [], "client": LOOPBACK}
         body = json.dumps(document).encode()
 
         async def receive() -> dict[str, Any]:

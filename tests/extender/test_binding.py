@@ -139,7 +139,7 @@ def test_a_place_goes_when_the_pod_turns_out_to_be_gone():
 
 
 def test_a_bind_without_a_place_decides_anew_on_its_node():
-    world = World(api=Api(pods={"p": shown()}))
+    world = World()
     assert world.bind().node == "a"
     assert len(world.bindings()) == 1
 
@@ -147,14 +147,14 @@ def test_a_bind_without_a_place_decides_anew_on_its_node():
 @pytest.mark.parametrize(
     ("pods", "words"),
     [
-        ({}, "cannot be read: 404"),
+        ({}, "it is gone .404"),
         ({"p": shown(uid="2")}, "is another pod now"),
         ({"p": shown(on="b")}, "is bound to b already"),
         ({"p": b"nonsense"}, "cannot be read"),
     ],
 )
 def test_a_pod_that_cannot_be_bound_is_refused_in_words(pods, words):
-    world = World(api=Api(pods=pods))
+    world = World(api=Api(pods=pods), is_shown=False)
     with pytest.raises(BindError, match=words):
         world.bind()
     assert not world.api.written
@@ -195,6 +195,15 @@ def test_the_lock_names_the_pod_before_its_binding_is_written():
     assert binding[0] == "POST"
 
 
+@pytest.mark.parametrize("key", ["hami.io/bind-phase", "hami.io/bind-time", "hami.io/vgpu-node"])
+def test_the_lock_names_the_pod_while_any_pending_pod_bears_what_a_device_plugin_believes(key):
+    """A tenant's pod without device requests says that it is the one that the plugin is asked about."""
+    world = World(pod("cpu", on="a", cpu="1", phase="Pending", annotations={key: "a"})).filter()
+    world.bind()
+    assert [method for method, *_ in world.api.written] == ["PATCH", "POST", "PATCH"]
+    assert "hami.io/mutex.lock" in world.api.written[0][2]["metadata"]["annotations"]
+
+
 def test_a_lock_that_a_dead_process_left_is_taken_over():
     world = World()
     world.cluster.upsert_node(
@@ -223,6 +232,7 @@ def bind_two(world, *shown):
             world.cluster.upsert_node(one)
             binder.node_locks.seen(NODES, [Change("a", one)])
         world.cluster.upsert_pod(running("x", on="a", memory=10))
+        world.cluster.upsert_pod(named("q", uid="2", gpus=1, memory=1000))
         decided = world.server.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
         assert decided.result.node_names == ["a"]
         await binder.bind(BindArgs("q", "default", "2", "a"))
@@ -260,6 +270,7 @@ def test_the_lock_of_a_pod_that_is_deleted_while_it_is_written_does_not_follow_t
     """The writes of one bind are over before those of the next begin, whatever the watch shows in between."""
     world = World(running("x", on="a", memory=10, phase="Pending"))
     world.filter()
+    world.cluster.upsert_pod(named("q", uid="2", gpus=1, memory=1000))
     world.server.filter(asked(named("q", uid="2", gpus=1, memory=1000), "a"), world.now)
 
     class Slow(Api):

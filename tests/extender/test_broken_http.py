@@ -82,9 +82,16 @@ def test_broken_requests_are_answered_or_hung_up_on(case):
 
 
 def test_a_body_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(app, "LARGEST_BODY", 1000)
+    limits = {"LARGEST_BODY": 1500, "LARGEST_BIND": 1000, "LARGEST_REVIEW": 1200}
+    for name, limit in limits.items():
+        monkeypatch.setattr(app, name, limit)
     size = 2000
-    for path, expected in ((b"/filter", b"larger than 1000 bytes"), (b"/webhook", b"too large")):
+    expectations = (
+        (b"/filter", b'"Error":"the request is larger than 1500 bytes"'),
+        (b"/bind", b'"Error":"the request is larger than 1000 bytes"'),
+        (b"/webhook", b"the request is larger than 1200 bytes"),
+    )
+    for path, expected in expectations:
         head = HEAD.replace(b"/filter", path) + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % size
         (answer,) = served(head + b"x" * size)
         assert expected in answer

@@ -144,8 +144,17 @@ def test_pods_whose_annotation_cannot_be_read_and_pods_on_unknown_nodes_do_not_s
     broken = pod("broken", 1, on="a", annotations={ALLOCATED: "nonsense"})
     cluster = scenario(node("a", gpus=1), broken, running("lost", on="gone", memory=1), running("x", on="a", memory=2))
     found = scraped(cluster, legacy=True)
-    assert values(found["hami_vgpu_memory_allocated_bytes"], "pod") == {("x",): 2 * MIB, ("lost",): 1 * MIB}
+    assert values(found["hami_vgpu_memory_allocated_bytes"], "pod") == {("x",): 2 * MIB}
     assert values(found["vGPUMemoryPercentage"], "podname") == {("x",): 2 / 8000}
+
+
+@pytest.mark.parametrize("gpus", [None, 1, 2000])
+def test_invented_cards_make_no_series(gpus):
+    invented = "".join(f"invented-{number},NVIDIA,1,1:" for number in range(1000)) + ";"
+    cluster = scenario(node("a", gpus=1), pod("x", gpus, on="a", annotations={ALLOCATED: invented}))
+    found = scraped(cluster, legacy=True)
+    assert not found.get("hami_vgpu_memory_allocated_bytes")
+    assert not found.get("vGPUPodsDeviceAllocated")
 
 
 def test_instances_in_use_are_told_with_their_profile_and_place():
@@ -192,7 +201,8 @@ def test_random_clusters_are_told_as_a_plain_count_finds_them(seed):
             (uuid,): used[kind] * unit for uuid, used in expected.items()
         }
     held = values(found.get("hami_vgpu_memory_allocated_bytes", {}), "node", "device_uuid")
-    assert len(found.get("vGPUCoreAllocated", {})) == len(cluster.running)
+    known = [key for key in cluster.running if cluster.holders[key] in cluster.nodes]
+    assert len(found.get("vGPUCoreAllocated", {})) == len(known)
     assert {uuid for _, uuid in held} >= {uuid for uuid, used in expected.items() if used[0]}
 
 

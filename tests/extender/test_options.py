@@ -97,8 +97,6 @@ def test_what_the_chart_of_a_new_hami_says_is_understood():
         debug=True,
         warnings=(
             "--node-label-selector has no effect: all nodes are looked at",
-            "--kube-qps has no effect: requests are not throttled yet",
-            "--kube-burst has no effect: requests are not throttled yet",
             "--kube-timeout has no effect: requests have time-outs of their own",
             "--node-lock-timeout has no effect: a lock is taken over as soon as its pod is done or gone",
             "--profiling has no effect: no profiles are served",
@@ -139,7 +137,8 @@ def test_every_flag_of_the_reference_exists():
     dcu-memory dcu-cores iluvatar-name iluvatar-memory iluvatar-cores enable-ascend ascend-config-file debug kube-qps
     kube-burst kube-timeout profiling node-lock-timeout force-overwrite-default-scheduler leader-elect
     leader-elect-resource-name leader-elect-resource-namespace legacy-metrics node-lock-retry-timeout
-    device-config-file enable-iluvatar placement privileged-pods reservation-timeout config kubeconfig"""
+    device-config-file enable-iluvatar placement privileged-pods reservation-timeout config kubeconfig
+    client-ca-file peer-bind peer-cert-file peer-key-file peer-ca-file authorize-metrics"""
     command = click.command()(extender_options(lambda options: None))
     known = {spelling for parameter in command.params for spelling in parameter.opts}
     assert {f"--{name}" for name in names.split()} <= known
@@ -197,6 +196,10 @@ def test_a_command_may_have_arguments_of_its_own():
         (["--default-mem=-1"], "-1 is not in the range"),
         (["--kube-burst=many"], "many"),
         (["--cert_file=a"], "--cert-file and --key-file belong together"),
+        (["--client-ca-file=a"], "--client-ca-file needs --cert-file and --key-file"),
+        (["--authorize-metrics"], "--authorize-metrics needs --cert-file and --key-file"),
+        (["--peer-bind=:9443"], "--peer-bind, --peer-cert-file, --peer-key-file, --peer-ca-file belong together"),
+        (["--peer-ca-file=a"], "belong together; give all, or none"),
         (["--placement=nobody"], "'nobody' is not one of"),
         (["--no-such-flag"], "--no-such-flag"),
     ],
@@ -258,3 +261,20 @@ def test_a_flag_without_effect_is_named_when_it_is_given_with_its_default_too():
     )
     assert parsed("--profiling=false").warnings == ()
     assert parsed().warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limit", "warnings"),
+    [
+        ((), (None, None), ()),
+        (("--kube-qps=50", "--kube-burst=100"), (50, 100), ()),
+        (("--kube-qps=5", "--kube-burst=10"), (5, 10), ("--kube-qps is 5: ", "--kube-burst is 10: ")),
+        (("--kube-qps=49.5",), (49.5, None), ("--kube-qps is 49.5: ",)),
+        (("--kube-burst=100",), (None, 100), ("--kube-burst has no effect without --kube-qps",)),
+    ],
+)
+def test_requests_are_limited_only_if_that_is_asked_for_and_a_tight_limit_is_warned_about(arguments, limit, warnings):
+    options = parsed(*arguments)
+    assert (options.kube_qps, options.kube_burst) == limit
+    assert len(options.warnings) == len(warnings)
+    assert all(said.startswith(begin) for said, begin in zip(options.warnings, warnings, strict=True))

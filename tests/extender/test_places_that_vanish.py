@@ -15,6 +15,7 @@ from tonnage.extender.protocol import BindArgs
 from tonnage.extender.reservations import Reservations, ReservationState
 from tonnage.framework.session import Session
 from tonnage.model.node import NodeSpec
+from tonnage.model.selection import Toleration
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -80,7 +81,7 @@ def test_a_node_that_is_gone_is_not_bound_to():
     extender = Extender(a_node("u"))
     extender.filter()
     extender.cluster.remove_node("a")
-    assert_refused(extender, "default/p is not bound, its place is free again: node a is gone")
+    assert_refused(extender, "default/p is not bound: node a is not known")
     extender.cluster.upsert_node(a_node("u"))
     assert usage(extender.cluster, "a") == [(0, 0, 0)]
     assert extender.filter() == ["a"]
@@ -131,12 +132,42 @@ def test_trouble_with_another_card_does_not_matter():
     assert len(extender.server.bindings) == 1
 
 
-def test_a_node_that_is_cordoned_is_bound_to_as_kube_scheduler_would():
+CORDONED = NodeSpec(unschedulable=True)
+
+
+def test_a_node_that_is_cordoned_is_not_bound_to():
     extender = Extender(a_node("u"))
     extender.filter()
-    extender.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=NodeSpec(unschedulable=True)))
+    extender.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=CORDONED))
+    assert_refused(extender, "default/p is not bound: a is cordoned")
+
+
+def test_a_node_that_is_cordoned_is_bound_to_by_a_pod_that_tolerates_it():
+    extender = Extender(a_node("u"))
+    tolerated = [Toleration(key="node.kubernetes.io/unschedulable", operator="Exists", effect="NoSchedule")]
+    assert extender.filter(gpus=1, memory=1000, tolerations=tolerated) == ["a"]
+    extender.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=CORDONED))
     run(extender.bind())
     assert len(extender.server.bindings) == 1
+
+
+def test_a_node_that_is_cordoned_while_the_bind_waits_for_its_turn_is_not_bound_to():
+    extender = Extender(a_node("u"))
+    extender.filter()
+
+    async def main():
+        assert await extender.handovers.acquire("a", pod("before"), 1)
+        binding = asyncio.create_task(extender.bind())
+        while not extender.handovers.waiting:
+            await asyncio.sleep(0)
+        extender.cluster.upsert_node(msgspec.structs.replace(a_node("u"), spec=CORDONED))
+        extender.handovers.release("a", pod("before"))
+        with pytest.raises(BindError, match="default/p is not bound: a is cordoned"):
+            await binding
+
+    run(main())
+    assert extender.server.bindings == []
+    assert not extender.cluster.reserved
 
 
 def test_a_card_that_somebody_else_filled_meanwhile_is_not_given():

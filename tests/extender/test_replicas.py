@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from collections import Counter
+from contextlib import asynccontextmanager
 
 import pytest
 from starlette.applications import Starlette
@@ -11,17 +12,20 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests import virtualtime
-from tests.server.listening import certificate, until_listening
-from tests.waiting import until_true
+from tests.server.listening import authority, signed, until_listening
+from tests.waiting import PATIENCE, until_true
 from tonnage.extender import replicas as module
-from tonnage.extender.forwarding import FORWARDED, Forwarder, ForwardError
+from tonnage.extender.forwarding import PEER_NAME, Forwarder, ForwardError, PeerTls
 from tonnage.extender.replicas import NobodyLeadsError, Replicas, SchedulerLeaseConfig
 from tonnage.kube.errors import StatusError
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.lab.program import free_ports
+from tonnage.server import http as serving_module
+from tonnage.server.callers import certificate_names
 from tonnage.server.http import Endpoint, serve
 
 ROLE = "hami.io/scheduler-role"
+OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is missing")
 
 
 class Api:
@@ -75,13 +79,13 @@ class Api:
 class World:
     """The replica `a`, whose clock goes on by so much at every look at it."""
 
-    def __init__(self, api, tick=0.001, port=1, pod="a"):
+    def __init__(self, api, tick=0.001, tls=None, pod="a"):
         self.api, self.now, self.tick = api, 0.0, tick
         self.prepared, self.begun, self.ceased, self.idle = 0, 0, 0, True
         self.go_on = asyncio.Event()
         self.go_on.set()
         election = SchedulerLeaseConfig(
-            lease_namespace="system", lease_name="lease", host="a", pod_namespace="here", pod=pod, port=port
+            lease_namespace="system", lease_name="lease", host="a", pod_namespace="here", pod=pod, peer_tls=tls
         )
         callbacks = LeaderCallbacks(self.prepare, self.begin, self.cease, lambda: self.idle)
         self.replicas = Replicas(api, election, self.clock, callbacks)
@@ -105,7 +109,7 @@ class World:
         await until_true(true)
 
 
-def play(scenario, api=None, **more):
+def play(scenario, api=None, run=virtualtime.run, **more):
     async def main():
         world = World(api or Api(), **more)
         running = asyncio.create_task(world.replicas.run())
@@ -116,7 +120,7 @@ def play(scenario, api=None, **more):
             await asyncio.gather(running, return_exceptions=True)
         return world
 
-    return virtualtime.run(main())
+    return run(main())
 
 
 def test_it_labels_its_pod_and_leads_when_its_kube_scheduler_holds_the_lease():
@@ -317,21 +321,22 @@ def test_when_nobody_leads_the_answer_says_so(monkeypatch, holder, words):
     play(scenario)
 
 
-def test_a_question_is_handed_on_once():
+@OPENSSL
+def test_a_question_is_handed_on_once(tmp_path):
     asked = []
 
     async def answer(request):
-        asked.append((request.url.path, await request.body(), request.headers[FORWARDED]))
+        asked.append((request.url.path, await request.body(), certificate_names(request.scope)))
         return Response(b"yes", media_type="application/json")
 
     async def scenario(world):
         world.api.holder = "b_1"
         stop = asyncio.Event()
         app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
-        serving = asyncio.create_task(serve([(app, Endpoint("127.0.0.1", port))], stop))
-        await until_listening(port)
+        serving = asyncio.create_task(serve([(app, peer_place(tls))], stop))
+        await until_listening(tls.port)
         assert await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=False) == b"yes"
-        assert asked == [("/bind", b"body", "a")]
+        assert asked == [("/bind", b"body", (PEER_NAME,))]
         assert world.replicas.forwarder.forwarded == 1
         with pytest.raises(NobodyLeadsError, match="leads no longer, b does"):
             await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=True)
@@ -340,8 +345,18 @@ def test_a_question_is_handed_on_once():
         with pytest.raises(NobodyLeadsError, match="b leads and cannot be asked"):
             await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=False)
 
-    (port,) = free_ports(1)
-    play(scenario, port=port)
+    authority(tmp_path)
+    tls = peer_tls(signed(tmp_path / "a", tmp_path))
+    play(scenario, run=asyncio.run, tls=tls)
+
+
+def test_a_replica_without_certificates_for_the_others_says_what_is_missing():
+    async def scenario(world):
+        world.api.holder = "b_1"
+        with pytest.raises(NobodyLeadsError, match=r"b leads and cannot be asked: .* without --peer-bind"):
+            await world.replicas.answer_elsewhere("/bind", b"body", was_forwarded=False)
+
+    play(scenario)
 
 
 def test_a_leader_without_an_address_is_said():
@@ -355,33 +370,104 @@ def test_a_leader_without_an_address_is_said():
     play(scenario, api)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
-def test_a_leader_is_trusted_by_the_certificate_that_all_replicas_share(tmp_path):
+# -- certificates
+
+
+def peer_tls(folder, port=0):
+    files = (str(folder / name) for name in ("tls.crt", "tls.key", "ca.crt"))
+    return PeerTls(**dict(zip(("certificate", "key", "authority"), files, strict=True)), port=port or free_ports(1)[0])
+
+
+def peer_place(tls):
+    return Endpoint("127.0.0.1", tls.port, tls.certificate, tls.key, tls.authority, needs_client_certificate=True)
+
+
+@asynccontextmanager
+async def leading(tls):
+    """The port for peers of a replica that says yes to a bind."""
+
     async def answer(request):
         return PlainTextResponse("yes")
 
-    async def main():
-        folders = [tmp_path / name for name in ("ours", "theirs")]
-        for folder in folders:
-            folder.mkdir()
-            certificate(folder, folder.name)
-        (port,) = free_ports(1)
-        stop = asyncio.Event()
-        app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
-        place = Endpoint("127.0.0.1", port, str(folders[0] / "tls.crt"), str(folders[0] / "tls.key"))
-        serving = asyncio.create_task(serve([(app, place)], stop))
-        await until_listening(port)
-        forwarders = [Forwarder("a", port, str(folder / "tls.crt")) for folder in folders]
-        try:
-            assert await forwarders[0].ask("127.0.0.1", "/bind", b"") == b"yes"
-            with pytest.raises(ForwardError, match="certificate"):
-                await forwarders[1].ask("127.0.0.1", "/bind", b"")
-            with pytest.raises(ForwardError, match="404"):
-                await forwarders[0].ask("127.0.0.1", "/elsewhere", b"")
-        finally:
-            for forwarder in forwarders:
-                await forwarder.close()
-            stop.set()
-            await serving
+    stop = asyncio.Event()
+    app = Starlette(routes=[Route("/bind", answer, methods=["POST"])])
+    serving = asyncio.create_task(serve([(app, peer_place(tls))], stop))
+    try:
+        await until_listening(tls.port)
+        yield
+    finally:
+        stop.set()
+        await serving
 
-    virtualtime.run(main())
+
+@asynccontextmanager
+async def forwarder(tls):
+    made = Forwarder(tls)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@OPENSSL
+def test_replicas_know_each_other_by_their_ca_and_name(tmp_path):
+    async def refused(tls, words=None):
+        async with forwarder(tls) as stranger:
+            with pytest.raises(ForwardError, match=words):
+                await stranger.ask("127.0.0.1", "/bind", b"")
+
+    async def main():
+        for name in ("ours", "theirs"):
+            authority(tmp_path / name)
+        tls = peer_tls(signed(tmp_path / "leader", tmp_path / "ours"))
+        mixed = signed(tmp_path / "mixed", tmp_path / "theirs")
+        shutil.copy(tmp_path / "ours" / "ca.crt", mixed / "ca.crt")
+        async with leading(tls):
+            async with forwarder(peer_tls(signed(tmp_path / "a", tmp_path / "ours"), tls.port)) as one:
+                assert await one.ask("127.0.0.1", "/bind", b"") == b"yes"
+                with pytest.raises(ForwardError, match="404"):
+                    await one.ask("127.0.0.1", "/elsewhere", b"")
+            await refused(peer_tls(signed(tmp_path / "b", tmp_path / "theirs"), tls.port), "certificate")
+            # It trusts the leader, and the leader does not trust it.
+            await refused(peer_tls(mixed, tls.port))
+            server_only = signed(tmp_path / "c", tmp_path / "ours", usage="serverAuth")
+            await refused(peer_tls(server_only, tls.port))
+        other_name = peer_tls(signed(tmp_path / "d", tmp_path / "ours", name="another"))
+        async with leading(other_name):
+            await refused(peer_tls(tmp_path / "a", other_name.port), "certificate")
+
+    asyncio.run(main())
+
+
+@OPENSSL
+def test_a_replica_uses_certificates_that_were_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving_module, "_RELOAD_SECONDS", 0.05)
+
+    async def main():
+        authority(tmp_path / "old")
+        tls = peer_tls(signed(tmp_path / "a", tmp_path / "old"))
+        async with leading(tls), forwarder(tls) as one:
+            assert await one.ask("127.0.0.1", "/bind", b"") == b"yes"
+            authority(tmp_path / "new")
+            signed(tmp_path / "a", tmp_path / "new")
+            async with forwarder(peer_tls(tmp_path / "a", tls.port)) as fresh:
+                await until_answered(fresh)
+            assert await one.ask("127.0.0.1", "/bind", b"") == b"yes"
+            old = signed(tmp_path / "b", tmp_path / "old")
+            shutil.copy(tmp_path / "new" / "ca.crt", old / "ca.crt")
+            async with forwarder(peer_tls(old, tls.port)) as late:
+                with pytest.raises(ForwardError):
+                    await late.ask("127.0.0.1", "/bind", b"")
+
+    asyncio.run(main())
+
+
+async def until_answered(one):
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                assert await one.ask("127.0.0.1", "/bind", b"") == b"yes"
+            except ForwardError:
+                await asyncio.sleep(0.05)
+            else:
+                return

@@ -140,11 +140,11 @@ def test_a_place_for_a_pod_that_the_watch_does_not_show_expires_soon():
     cluster = three()
     server = reservations(cluster, timeout=60)
     server.filter(asked(named("p", gpus=1, memory=1000), "a"), 0)
-    server.filter(asked(named("shown later", uid="2", gpus=1, memory=1000), "a"), 0)
-    cluster.upsert_pod(named("shown later", uid="2", gpus=1, memory=1000))
+    server.filter(asked(named("shown-later", uid="2", gpus=1, memory=1000), "a"), 0)
+    cluster.upsert_pod(named("shown-later", uid="2", gpus=1, memory=1000))
     assert server.expire(9) == []
     assert [one.task.key for one in server.expire(10)] == ["default/p"]
-    assert list(cluster.reserved) == ["default/shown later"]
+    assert list(cluster.reserved) == ["default/shown-later"]
     assert "default/p" not in cluster.waiting
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import signal
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tonnage.devices.base import Vendor
+    from tonnage.extender.forwarding import PeerTls
     from tonnage.extender.options import ExtenderOptions
     from tonnage.extender.replicas import SchedulerLeaseConfig
     from tonnage.framework.plugin import Plugin
@@ -32,6 +34,7 @@ def command(options: "ExtenderOptions") -> None:
     import uvloop
 
     from tonnage.kube.errors import KubeError
+    from tonnage.kube.supervision import GaveUpError
     from tonnage.observability.logs import log_to_stderr
     from tonnage.server.http import ServeError
 
@@ -41,7 +44,7 @@ def command(options: "ExtenderOptions") -> None:
     vendors, plugins = _vendors(options), _plugins(options)
     try:
         uvloop.run(_serve(options, vendors, plugins))
-    except (KubeError, ServeError) as error:
+    except (GaveUpError, KubeError, ServeError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -77,8 +80,20 @@ def _election(options: "ExtenderOptions") -> "SchedulerLeaseConfig | None":
         host=host,
         pod_namespace=os.environ.get("POD_NAMESPACE") or options.leader_elect_resource_namespace,
         pod=os.environ.get("POD_NAME") or host,
-        port=options.http_bind.port,
-        certificate=options.cert_file,
+        peer_tls=_peer_tls(options),
+    )
+
+
+def _peer_tls(options: "ExtenderOptions") -> "PeerTls | None":
+    from tonnage.extender.forwarding import PeerTls
+
+    if options.peer_bind is None:
+        return None
+    return PeerTls(
+        port=options.peer_bind.port,
+        certificate=options.peer_cert_file,
+        key=options.peer_key_file,
+        authority=options.peer_ca_file,
     )
 
 
@@ -92,11 +107,15 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
     from tonnage.extender.webhook.review import answer, decide, read_review
     from tonnage.kube.client import connect
+    from tonnage.kube.ratelimit import request_limit
+    from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
     from tonnage.kube.watch import Backoff
     from tonnage.observability.events import EventRecorder
+    from tonnage.server.authorization import Authorizer, authorized
+    from tonnage.server.callers import Guard, anybody
     from tonnage.server.http import Endpoint, serve
 
-    client = await connect(options.kubeconfig or None)
+    client = await connect(options.kubeconfig or None, limit=request_limit(options.kube_qps, options.kube_burst))
     rules = AdmissionRules(
         scheduler_name=options.scheduler_name,
         overwrite_default_scheduler=options.force_overwrite_default_scheduler,
@@ -126,22 +145,37 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     admission = PodAdmission(vendors, rules, service.cluster.quotas)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    watch_callbacks(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    place = Endpoint(options.http_bind.host, options.http_bind.port, options.cert_file, options.key_file)
-    metrics_place = Endpoint(options.metrics_bind_address.host, options.metrics_bind_address.port)
+    place = Endpoint(*options.http_bind, options.cert_file, options.key_file, options.client_ca_file)
+    metrics_place = Endpoint(*options.metrics_bind_address)
+    guard: Guard = anybody
+    if options.authorize_metrics:
+        metrics_place = Endpoint(*options.metrics_bind_address, options.cert_file, options.key_file)
+        guard = partial(authorized, Authorizer(client.unlimited))
     running = asyncio.create_task(service.run())
-    recorder = asyncio.create_task(events.run())
-    running.add_done_callback(lambda _: stop.set())
+    recorder = asyncio.create_task(keep_running("events", events.run))
+    for task in (running, recorder):
+        task.add_done_callback(lambda _: stop.set())
     try:
         log.info("serving %s, metrics at %s, for %s", place, metrics_place, client.server)
-        metrics_app = metrics.app(service, options.legacy_metrics)
-        app = metrics.timings.timed(service.extender.app())
-        await serve([(app, place), (metrics_app, metrics_place)], stop)
+        apps: list[tuple[Any, Endpoint]] = [
+            (metrics.timings.timed(service.extender.app(service.health)), place),
+            (metrics.app(service, options.legacy_metrics, guard), metrics_place),
+        ]
+        if options.peer_bind is not None:
+            files = options.peer_cert_file, options.peer_key_file, options.peer_ca_file
+            peer_place = Endpoint(*options.peer_bind, *files, needs_client_certificate=True)
+            apps.append((metrics.timings.timed(service.extender.peer_app()), peer_place))
+        await serve(apps, stop)
     finally:
-        if running.done():
-            running.result()
         running.cancel()
         recorder.cancel()
-        await asyncio.gather(running, recorder, return_exceptions=True)
+        outcomes = await asyncio.gather(running, recorder, return_exceptions=True)
         await client.close()
+    for failure in outcomes:
+        if isinstance(failure, Exception):
+            cause = first_cause(failure)
+            log.critical("the extender ends: %s: %s", type(cause).__name__, cause)
+            raise cause from failure

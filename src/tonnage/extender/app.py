@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.extender.binding import Binder
-from tonnage.extender.forwarding import FORWARDED
+from tonnage.extender.forwarding import PEER_NAME
 from tonnage.extender.preemption import PreemptArgs, PreemptResult, preempt
 from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
 from tonnage.extender.recorder import ExtenderRecorder
@@ -24,14 +25,26 @@ from tonnage.extender.replicas import NobodyLeadsError, Replicas
 from tonnage.extender.reservations import Filtered, Reservations
 from tonnage.extender.webhook.review import ReviewError
 from tonnage.framework.session import Session
+from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, encode
+from tonnage.server.bodies import BodyError, BodyReader
+from tonnage.server.callers import Refusal, certificate_names, from_loopback, only
+from tonnage.server.health import Health
+from tonnage.server.inflight import InFlight
 
 log = logging.getLogger(__name__)
 
-LARGEST_BODY = 256 * 2**20
-"""The whole nodes of a large cluster take about 50 MB."""
+LARGEST_BODY = 128 * 2**20
+"""Also of all that are being received; the whole nodes of a large cluster take about 50 MB."""
+LARGEST_BIND = 64 * 2**10
+LARGEST_REVIEW, REVIEWS_TOGETHER = 8 * 2**20, 32 * 2**20
+"""One admission review, and all that are being received; the API server takes pods of 3 MiB at most."""
+MOST_IN_FLIGHT = 64
+"""Requests of one verb at once, except binds, which wait for their turn."""
 SYNC_SECONDS = 25.0
 """How long a request waits for the informer's first sync: kube-scheduler gives its extender 30 seconds."""
+_BEHIND_STEP, _BEHIND_STEPS = 0.02, 50
+"""How long a filter waits until the watch has caught up with kube-scheduler's: seconds, and how often."""
 _JSON = "application/json"
 _ALWAYS_SCORED = 100
 """With so many nodes or fewer, kube-scheduler looks at all of them."""
@@ -68,20 +81,30 @@ class Extender:
         self._on_filtered = on_filtered
         """Called with every answer to `filter` before it is sent."""
         self._replicas = replicas
+        self._bodies = BodyReader(LARGEST_BODY, LARGEST_BODY)
+        self._binds = BodyReader(LARGEST_BIND)
+        self._reviews = BodyReader(LARGEST_REVIEW, REVIEWS_TOGETHER)
 
-    def app(self) -> Starlette:
-        """The routes."""
-        return Starlette(
-            routes=[
-                Route("/filter", self.filter, methods=["POST"]),
-                Route("/prioritize", self.prioritize, methods=["POST"]),
-                Route("/preempt", self.preempt, methods=["POST"]),
-                Route("/bind", self.bind, methods=["POST"]),
-                Route("/webhook", self.webhook, methods=["POST"]),
-                Route("/healthz", self.healthz),
-                Route("/readyz", self.readyz),
-            ]
-        )
+    def app(self, health: Health) -> Starlette:
+        """The routes for kube-scheduler, the API server and probes."""
+        webhook = Route("/webhook", self.webhook, methods=["POST"])
+        return Starlette(routes=[*self._verbs(_refused_verb), webhook, *health.routes()])
+
+    def peer_app(self) -> Starlette:
+        """The routes for other replicas, which forward what their kube-scheduler asks."""
+        app = Starlette(routes=self._verbs(_refused_peer))
+        app.state.is_for_peers = True
+        return app
+
+    def _verbs(self, refusal: Refusal) -> list[Route]:
+        verbs = (self.filter, self.prioritize, self.preempt)
+        return [
+            *(
+                Route(f"/{verb.__name__}", InFlight(only(refusal, verb), MOST_IN_FLIGHT), methods=["POST"])
+                for verb in verbs
+            ),
+            Route("/bind", only(refusal, self.bind), methods=["POST"]),
+        ]
 
     async def filter(self, request: Request) -> Response:
         async def answer(body: bytes) -> object:
@@ -89,6 +112,7 @@ class Extender:
             if not await self._is_synced():
                 return FilterResult(error="the informer has not synced yet")
             self._log_sampling(args)
+            await self._until_shown(args.pod)
             started = self._clock()
             filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
             self._recorder.filtered(args, filtered, self._clock() - started)
@@ -96,6 +120,13 @@ class Extender:
             return filtered.result
 
         return await self._answer(request, answer, lambda text: FilterResult(error=text))
+
+    async def _until_shown(self, pod: Pod | None) -> None:
+        """Give the watch a moment if it still shows an earlier pod of that name: kube-scheduler's may be ahead."""
+        for _ in range(_BEHIND_STEPS):
+            if pod is None or not self._reservations.is_behind(pod):
+                return
+            await asyncio.sleep(_BEHIND_STEP)
 
     def _log_sampling(self, args: FilterArgs) -> None:
         """Log once that kube-scheduler samples nodes, which harms a packing policy."""
@@ -127,8 +158,6 @@ class Extender:
     async def bind(self, request: Request) -> Response:
         async def answer(body: bytes) -> object:
             args = read(body, BindArgs)
-            if not args.name or not args.node:
-                return BindResult("the request names no pod or no node")
             if not await self._is_synced():
                 return BindResult("the informer has not synced yet")
             started = self._clock()
@@ -140,24 +169,15 @@ class Extender:
             self._recorder.bound(args, decision, self._clock() - started)
             return BindResult()
 
-        return await self._answer(request, answer, BindResult)
+        return await self._answer(request, answer, BindResult, self._binds)
 
     async def webhook(self, request: Request) -> Response:
-        body = await _body(request)
-        if body is None:
-            return PlainTextResponse("the request is too large", 413)
         try:
-            return Response(self._review(body), media_type=_JSON)
+            return Response(self._review(await self._reviews.read(request)), media_type=_JSON)
+        except BodyError as error:
+            return PlainTextResponse(str(error), error.status, {"Retry-After": "1"})
         except ReviewError as error:
             return PlainTextResponse(str(error), 400)
-
-    async def healthz(self, request: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    async def readyz(self, request: Request) -> Response:
-        if self._synced.is_set():
-            return PlainTextResponse("ok")
-        return PlainTextResponse("the informer has not synced yet", 503)
 
     async def _is_synced(self) -> bool:
         if self._synced.is_set():
@@ -170,26 +190,28 @@ class Extender:
         return True
 
     async def _answer(
-        self, request: Request, answer: Callable[[bytes], Awaitable[object]], failed: Callable[[str], object]
+        self,
+        request: Request,
+        answer: Callable[[bytes], Awaitable[object]],
+        failed: Callable[[str], object],
+        bodies: BodyReader | None = None,
     ) -> Response:
-        body = await _body(request)
-        if body is None:
-            return self._json(failed(f"the request is larger than {LARGEST_BODY} bytes"))
         try:
+            body = await (bodies or self._bodies).read(request)
             if self._replicas is not None:
-                path, was_forwarded = request.url.path, FORWARDED in request.headers
-                answered = await self._replicas.answer_elsewhere(path, body, was_forwarded)
+                was_forwarded = hasattr(request.app.state, "is_for_peers")
+                answered = await self._replicas.answer_elsewhere(request.url.path, body, was_forwarded)
                 if answered is not None:
                     return Response(answered, media_type=_JSON)
             return self._json(await answer(body))
-        except NobodyLeadsError as error:
+        except (BodyError, NobodyLeadsError) as error:
             return self._json(failed(str(error)))
         except WireError as error:
             where = f" at {error.path}" if error.path else ""
             return self._json(failed(f"the request cannot be read{where}: {error.message}"))
-        except Exception as error:
+        except Exception:
             log.exception("%s failed", request.url.path)
-            return self._json(failed(f"{type(error).__name__}: {error}"))
+            return self._json(failed("the extender failed to answer; its log says why"))
 
     @staticmethod
     def _json(result: Any) -> Response:
@@ -204,16 +226,18 @@ def _sample_of(nodes: int) -> int | None:
     return max(nodes * percent // 100, _ALWAYS_SCORED)
 
 
-async def _body(request: Request) -> bytes | None:
-    """The body; None if it is too large."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > LARGEST_BODY:
-                return None
-            parts.append(part)
-    except ClientDisconnect:
-        return b""
-    return b"".join(parts)
+def _refused_verb(scope: Scope) -> str:
+    """Only the kube-scheduler beside the extender may call a verb, or one with a client certificate."""
+    if from_loopback(scope) or certificate_names(scope) is not None:
+        return ""
+    return (
+        "this verb answers the kube-scheduler on the extender's own host only, by its loopback address; for one "
+        "elsewhere, start the extender with --client-ca-file and give kube-scheduler a client certificate in the "
+        "tlsConfig of its extender"
+    )
+
+
+def _refused_peer(scope: Scope) -> str:
+    if PEER_NAME in (certificate_names(scope) or ()):
+        return ""
+    return f"a replica's certificate has the DNS name {PEER_NAME}; this one has not"

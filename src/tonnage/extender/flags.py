@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from tonnage.extender.options import DeviceFlags, ExtenderOptions, flag
+from tonnage.kube.ratelimit import limit_warnings
 from tonnage.plugins.gpus.gpupolicy import POLICIES, is_policy
 from tonnage.server.flagvalues import address, duration, labels, truth
 
@@ -21,13 +22,16 @@ Decorator = Callable[[Callable[..., R]], Callable[..., R]]
 
 _HAMI_ONLY = {
     "node_label_selector": "all nodes are looked at",
-    "kube_qps": "requests are not throttled yet",
-    "kube_burst": "requests are not throttled yet",
     "kube_timeout": "requests have time-outs of their own",
     "node_lock_timeout": "a lock is taken over as soon as its pod is done or gone",
     "profiling": "no profiles are served",
 }
 """HAMi's flags that are shown and have no effect, each with the reason."""
+_OVER_TLS = {
+    "client_ca_file": "client certificates are shown over TLS only",
+    "authorize_metrics": "tokens must not be sent in the clear",
+}
+_OF_PEERS = ("peer_bind", "peer_cert_file", "peer_key_file", "peer_ca_file")
 _KLOG_SWITCHES = (
     "--add_dir_header", "--alsologtostderr", "--legacy_stderr_threshold_behavior", "--logtostderr", "--one_output",
     "--skip_headers", "--skip_log_headers",
@@ -64,6 +68,11 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
     devices = {name: given.pop(name) for name in DeviceFlags.__struct_fields__}
     if bool(values["cert_file"]) != bool(values["key_file"]):
         raise click.UsageError("--cert-file and --key-file belong together; give both, or neither for plain HTTP")
+    for name, why in _OVER_TLS.items():
+        if values[name] and not values["cert_file"]:
+            raise click.UsageError(f"{flag(name)} needs --cert-file and --key-file: {why}")
+    if len({bool(values[name]) for name in _OF_PEERS}) > 1:
+        raise click.UsageError(f"{', '.join(map(flag, _OF_PEERS))} belong together; give all, or none")
     lease = ("leader_elect_resource_name", "leader_elect_resource_namespace")
     if values["leader_elect"] and not all(values[name] for name in lease):
         raise click.UsageError(
@@ -73,6 +82,7 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
     warnings = [
         f"{flag(name)} has no effect: {why}" for name, why in _HAMI_ONLY.items() if _is_given(name, values[name])
     ]
+    warnings += limit_warnings(values["kube_qps"], values["kube_burst"])
     for why, flags in _WITHOUT_EFFECT.items():
         used = [name for name in flags if given.pop(_parameter(name)) is not None]
         if used:
@@ -87,10 +97,14 @@ def _is_given(name: str, value: object) -> bool:
 
 
 def _options() -> Iterator[Decorator[Any]]:
-    where = "Where to listen for kube-scheduler and the webhook."
+    where = "Where to listen for the webhook, probes, and the kube-scheduler on this host's loopback interface."
     yield _value("http_bind", address, "127.0.0.1:8080", where, aliases=("--http_bind",))
     yield _text("cert_file", "The TLS certificate; with the key, HTTPS.", aliases=("--cert_file",))
     yield _text("key_file", "The TLS key.", aliases=("--key_file",))
+    yield _text(
+        "client_ca_file",
+        "The CA of client certificates with which a kube-scheduler elsewhere may call; without, only loopback may.",
+    )
     yield _text("scheduler_name", "The scheduler that pods with devices are given by the webhook.")
     yield _switch("force_overwrite_default_scheduler", True, "Whether pods of default-scheduler are taken over.")
     yield _choice(
@@ -124,8 +138,8 @@ def _options() -> Iterator[Decorator[Any]]:
         "kubeconfig",
         "How to reach the cluster; else $KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
-    yield _number("kube_qps", float, 5.0, _without_effect("kube_qps"))
-    yield _number("kube_burst", int, 10, _without_effect("kube_burst"))
+    yield _number("kube_qps", float, None, "The most requests a second to the API server; no limit if it is not given.")
+    yield _number("kube_burst", int, None, "The most such requests at once; twice the rate if it is not given.")
     yield _number("kube_timeout", int, 0, _without_effect("kube_timeout"))
     yield _value("node_lock_timeout", duration, "5m", _without_effect("node_lock_timeout"))
     yield _value("node_lock_retry_timeout", duration, "28s", "How long a pod waits for others on its node.")
@@ -133,7 +147,16 @@ def _options() -> Iterator[Decorator[Any]]:
     yield _switch("leader_elect", False, "Whether only the replica whose kube-scheduler leads decides.")
     yield _text("leader_elect_resource_name", "The lease of kube-scheduler.")
     yield _text("leader_elect_resource_namespace", "The namespace of that lease.")
+    yield _value("peer_bind", address, None, "Where to listen for requests that other replicas forward.")
+    yield _text("peer_cert_file", "This replica's TLS certificate for the other replicas, as server and client.")
+    yield _text("peer_key_file", "Its key.")
+    yield _text("peer_ca_file", "The CA of all replicas' certificates.")
     yield _value("metrics_bind_address", address, ":9395", "Where to serve metrics.")
+    yield _switch(
+        "authorize_metrics",
+        False,
+        "Whether /metrics answers, over HTTPS, only whom the API server lets get that path, by bearer token.",
+    )
     yield _switch("legacy_metrics", False, "Whether metrics have their names before HAMi 2.9, too.")
     yield _switch("profiling", False, _without_effect("profiling"))
     yield _switch("debug", False, "Whether to log more.")
@@ -184,7 +207,7 @@ def _text(name: str, help_: str, aliases: tuple[str, ...] = ()) -> Decorator[Any
     return click.option(flag(name), *aliases, name, cls=_Aliased, default="", metavar="TEXT", help=help_)
 
 
-def _number(name: str, kind: type, default: float, help_: str) -> Decorator[Any]:
+def _number(name: str, kind: type, default: float | None, help_: str) -> Decorator[Any]:
     bounds = click.IntRange(min=0) if kind is int else click.FloatRange(min=0)
     return click.option(flag(name), name, type=bounds, default=default, show_default=True, metavar="NUMBER", help=help_)
 

@@ -1,21 +1,34 @@
-"""Forwarder: sends a request on to the replica that leads.
+"""Forwarder: sends a request on to the replica that leads, with mutual TLS.
 
-Replicas share one certificate, the webhook's, which does not name their addresses. So a replica trusts another
-whose certificate is the same or is signed by one in the certificate file, and does not check the host name.
+Replicas are reached by the addresses of their pods, which no certificate names. So each has a certificate with the same
+DNS name, signed by a CA of the replicas, and shows it as server and as client.
 """
 
 import asyncio
 import ssl
-from typing import Any
 
 import aiohttp
+import msgspec
 
-FORWARDED = "X-Tonnage-Forwarded"
-"""The header of a request from another replica, which is not forwarded again."""
+from tonnage.server.http import stamp
+
+PEER_NAME = "tonnage-peer"
+"""The DNS name in the certificate of every replica."""
 _SECONDS = 29.0
 """kube-scheduler gives its extender 30 seconds."""
 _CONNECT = 3.0
 _NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
+
+
+class PeerTls(msgspec.Struct, frozen=True, kw_only=True):
+    """How replicas reach each other."""
+
+    port: int
+    """The port on which all replicas listen for each other."""
+    certificate: str
+    key: str
+    authority: str
+    """The CA of all replicas' certificates."""
 
 
 class ForwardError(Exception):
@@ -23,28 +36,32 @@ class ForwardError(Exception):
 
 
 class Forwarder:
-    """Connections to the leader, on the port on which this replica listens."""
+    """Connections to the leader; certificates that were replaced on disk are used from the next request on."""
 
-    def __init__(self, host: str, port: int, certificate: str = "") -> None:
-        self._host = host
-        self._port = port
-        self._certificate = certificate
+    def __init__(self, tls: PeerTls | None) -> None:
+        self._tls = tls
+        self._context: ssl.SSLContext | None = None
+        self._stamp: tuple[int, ...] | None = None
         self._session: aiohttp.ClientSession | None = None
         self.forwarded = 0
         """How many requests the leader has answered."""
 
     async def ask(self, address: str, path: str, body: bytes) -> bytes:
         """The answer of the replica at an address; ForwardError if there is none."""
-        url = f"{self._scheme}://{f'[{address}]' if ':' in address else address}:{self._port}{path}"
+        if self._tls is None:
+            raise ForwardError("replicas do not forward without --peer-bind and the certificates for it")
+        url = f"https://{f'[{address}]' if ':' in address else address}:{self._tls.port}{path}"
+        headers = {"Content-Type": "application/json"}
         try:
+            trusted = self._trusted(self._tls)
             if self._session is None:
-                self._session = self._open()
-            headers = {FORWARDED: self._host, "Content-Type": "application/json"}
-            async with self._session.post(url, data=body, headers=headers) as answer:
+                limits = aiohttp.ClientTimeout(total=_SECONDS, sock_connect=_CONNECT)
+                self._session = aiohttp.ClientSession(timeout=limits)
+            async with self._session.post(
+                url, data=body, headers=headers, ssl=trusted, server_hostname=PEER_NAME
+            ) as answer:
                 content = await answer.read()
         except _NETWORK as error:
-            # The certificate on disk may have been renewed.
-            await self.close()
             raise ForwardError(f"{url}: {error or type(error).__name__}") from error
         if answer.status != 200:
             raise ForwardError(f"{url}: {answer.status} {content[:200].decode(errors='replace')}")
@@ -56,19 +73,11 @@ class Forwarder:
         if session is not None:
             await session.close()
 
-    @property
-    def _scheme(self) -> str:
-        return "https" if self._certificate else "http"
-
-    def _open(self) -> aiohttp.ClientSession:
-        limits = aiohttp.ClientTimeout(total=_SECONDS, sock_connect=_CONNECT)
-        trusted: Any = _trusted(self._certificate) if self._certificate else True
-        return aiohttp.ClientSession(timeout=limits, connector=aiohttp.TCPConnector(ssl=trusted))
-
-
-def _trusted(certificate: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(certificate)
-    return context
+    def _trusted(self, tls: PeerTls) -> ssl.SSLContext:
+        now = stamp(tls.certificate, tls.key, tls.authority)
+        if self._context is None or now != self._stamp:
+            context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=tls.authority)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.load_cert_chain(tls.certificate, tls.key)
+            self._context, self._stamp = context, now
+        return self._context

@@ -17,6 +17,7 @@ from tonnage.devices.base import GIVEN_UP, DecodeError, Vendor
 from tonnage.devices.codec import is_of_first_form
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.paths import api_path
 from tonnage.model.node import Node
 
 log = logging.getLogger(__name__)
@@ -179,7 +180,9 @@ class Handshakes:
         now, body = self._now(), {"metadata": {"annotations": notes}}
         try:
             self.writes += 1
-            await self._client.request("PATCH", f"/api/v1/nodes/{node.name}", body=body, type_=MERGE_PATCH, timeout=10)
+            await self._client.request(
+                "PATCH", api_path("v1", "nodes", node.name), body=body, type_=MERGE_PATCH, timeout=10
+            )
         except KubeError as error:
             self.outcomes[NOT_WRITTEN] += len(notes)
             is_gone = isinstance(error, StatusError) and error.status == _NOT_FOUND

@@ -26,9 +26,11 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.observability import catalog
 from tonnage.observability.catalog import read
 from tonnage.observability.fragmentmetrics import FragmentMetrics
-from tonnage.observability.metrics import PACKED, PATH, ServerMetrics
+from tonnage.observability.metrics import MOST_SCRAPES, PACKED, PATH, ServerMetrics
 from tonnage.observability.timings import BindTimings
 from tonnage.observability.workmetrics import bind_metrics, informer_metrics, plugin_metrics, zeros
+from tonnage.server.callers import Guard, anybody
+from tonnage.server.inflight import InFlight
 
 VERBS = ("filter", "prioritize", "preempt", "bind", "webhook")
 """The requests that are timed, each at a path of its own."""
@@ -69,7 +71,7 @@ class ExtenderMetrics(ServerMetrics):
         else:
             self.requeue_writes.labels(outcome).inc()
 
-    def app(self, parts: ExtenderParts, legacy: bool = False) -> Starlette:
+    def app(self, parts: ExtenderParts, legacy: bool = False, guard: Guard = anybody) -> Starlette:
         """The application that serves the metrics, with HAMi's old names too if `legacy` is set."""
         state = ExtenderState(parts)
         self.prepare = state.prepare
@@ -79,7 +81,8 @@ class ExtenderMetrics(ServerMetrics):
         async def metrics(request: Request) -> Response:
             return self.answer(parts.cluster, legacy)
 
-        return Starlette(routes=[Route(PATH, metrics)], middleware=[PACKED])
+        endpoint = InFlight(guard(metrics), MOST_SCRAPES)
+        return Starlette(routes=[Route(PATH, endpoint, methods=["GET"])], middleware=[PACKED])
 
 
 class RequestTimings(BindTimings):

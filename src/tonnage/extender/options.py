@@ -57,6 +57,14 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     http_bind: Address = Address("127.0.0.1", 8080)
     cert_file: str = ""
     key_file: str = ""
+    client_ca_file: str = ""
+    """Whose client certificates may call the verbs from elsewhere; nothing: only loopback peers may."""
+    peer_bind: Address | None = None
+    """Where other replicas forward to; nothing: they do not."""
+    peer_cert_file: str = ""
+    peer_key_file: str = ""
+    peer_ca_file: str = ""
+    authorize_metrics: bool = False
     scheduler_name: str = ""
     node_scheduler_policy: Literal["binpack", "spread"] | None = None
     """Nothing: the scheduler configuration's; without one, binpack."""
@@ -64,8 +72,10 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing: the scheduler configuration's; without one, spread."""
     metrics_bind_address: Address = Address("", 9395)
     node_label_selector: dict[str, str] = {}
-    kube_qps: float = 5
-    kube_burst: int = 10
+    kube_qps: float | None = None
+    """Nothing: no limit."""
+    kube_burst: int | None = None
+    """Nothing: twice the rate."""
     kube_timeout: int = 0
     """0 is no limit."""
     profiling: bool = False
@@ -87,7 +97,7 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str = ""
     device_flags: DeviceFlags = DeviceFlags()
     warnings: tuple[str, ...] = ()
-    """What was given and does nothing."""
+    """What was given and does nothing, or slows binds down."""
 
 
 def flag(name: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.kube.client import MERGE_PATCH, Client, Query
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.paths import api_path, below
 from tonnage.model.wire import WireError, decode
 
 T = TypeVar("T")
@@ -70,18 +71,18 @@ class Peers:
 
     def __init__(self, client: Client, namespace: str, name: str) -> None:
         self._client = client
-        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._path = api_path("v1", "namespaces", namespace, "pods")
         self.name = name
         """The pod of this replica."""
 
     async def all(self) -> list[Peer]:
         """Every pod with the label; KubeError if they cannot be read."""
-        return (await self._read("", _Peers, {"labelSelector": ROLE})).items or []
+        return (await self._read(self._path, _Peers, {"labelSelector": ROLE})).items or []
 
     async def own(self) -> Peer | None:
         """The pod of this replica, if there is one; KubeError if it cannot be read."""
         try:
-            return await self._read(f"/{self.name}", Peer)
+            return await self._read(below(self._path, self.name), Peer)
         except StatusError as error:
             if error.status == _NOT_FOUND:
                 return None
@@ -94,11 +95,11 @@ class Peers:
         """
         if peer.role != role:
             body = {"metadata": {"labels": {ROLE: role}, "resourceVersion": peer.metadata.resource_version}}
-            path = f"{self._path}/{peer.name}"
+            path = below(self._path, peer.name)
             await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=_SECONDS)
 
     async def _read(self, path: str, kind: type[T], query: Query | None = None) -> T:
         try:
-            return decode(await self._client.get(f"{self._path}{path}", query, timeout=_SECONDS), kind)
+            return decode(await self._client.get(path, query, timeout=_SECONDS), kind)
         except WireError as error:
             raise KubeError(f"the pods of the replicas cannot be read: {error.path}: {error.message}") from error

@@ -38,6 +38,8 @@ MOST_REQUEUED = 128
 """The number of requeued pods that trials hold places for."""
 _UNSEEN_SECONDS = 60.0
 """How long a pod is remembered that the watch does not show."""
+MOST_UNSEEN = 1000
+"""Pods that the watch does not show and that are remembered all the same; kube-scheduler asks about the rest itself."""
 _MOST_OFFERS = 64
 
 Names = tuple[str, ...]
@@ -125,6 +127,8 @@ class PendingPods:
         """Groups with fitting pods that kube-scheduler still has time to ask about."""
         self.pause = INTERVAL
         """Seconds until the next trial."""
+        self._unseen: set[str] = set()
+        """Pods that the watch had not shown when they were last looked at."""
         self._vanished: list[str] = []
         """Pods that the watch did not show in time."""
 
@@ -142,11 +146,20 @@ class PendingPods:
         if result.error or result.node_names:
             return before is not None and before.requeued >= before.since and not result.error
         task = filtered.decision.task if filtered.decision is not None else make_task(pod, self._cluster.vendors)
-        if task.demands:
+        if task.demands and self._may_remember(task):
             added = self._add(task, self._shared(args.node_names))
             if before is not None and before.uid == added.uid:
                 added.requeued = before.requeued
         return False
+
+    def _may_remember(self, task: Task) -> bool:
+        """Whether the watch shows the pod, or there are few that it does not show."""
+        shown = self._reservations.shown(task.key)
+        if shown is None or shown.uid != task.uid:
+            if len(self._unseen) >= MOST_UNSEEN:
+                return False
+            self._unseen.add(task.key)
+        return True
 
     def adopt(self, scheduler: str) -> None:
         """Add the pods that were pending before this process came to decide, of one scheduler or of all."""
@@ -167,11 +180,12 @@ class PendingPods:
             del self._groups[group.key]
             self._in_grace.discard(group)
         self._requeued.pop(key, None)
+        self._unseen.discard(key)
         return pod
 
     def forget_all(self) -> None:
         """Remove all pods: another process decides from now on."""
-        for known in (self._pods, self._groups, self._requeued, self._in_grace):
+        for known in (self._pods, self._groups, self._requeued, self._in_grace, self._unseen):
             known.clear()
 
     def invalidate(self) -> None:
@@ -294,6 +308,7 @@ class PendingPods:
         """The pod as it is now; None if the watch has not shown it yet."""
         task = self._cluster.waiting.get(pod.key)
         if task is not None and task.uid == pod.uid:
+            self._unseen.discard(pod.key)
             return task
         if now - pod.since < _UNSEEN_SECONDS:
             self._due = min(self._due, now + INTERVAL)

@@ -8,6 +8,7 @@ devices, because these are `ignoredByScheduler`; only `tonnage scheduler` preemp
 import msgspec
 
 from tonnage.cluster.task import Task, make_task
+from tonnage.extender.protocol import Arguments, check_pod
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 from tonnage.model.pod import Pod
@@ -33,12 +34,15 @@ class NodeVictims(msgspec.Struct, gc=False, frozen=True):
     violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class PreemptArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
+class PreemptArgs(Arguments, gc=False, frozen=True, rename="pascal"):
     """A preemptor, and the victims that kube-scheduler proposes, by node."""
 
     pod: Pod | None = None
     node_name_to_victims: dict[str, NodeVictims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+
+    def check(self) -> None:
+        check_pod(self.pod)
 
 
 class PreemptResult(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
@@ -55,9 +59,12 @@ def preempt(session: Session, args: PreemptArgs) -> PreemptResult:
         proposed.setdefault(node, MetaVictims(pods, victims.violations))
     if args.pod is None:
         return PreemptResult()
-    task = make_task(args.pod, session.cluster.vendors)
+    shown = session.cluster.waiting.get(args.pod.key)
+    task = shown if shown is not None and shown.uid == args.pod.metadata.uid else None
+    task = task or make_task(args.pod, session.cluster.vendors)
     if not task.demands:
         return PreemptResult(proposed)
+    proposed = {node: victims for node, victims in proposed.items() if node in session.cluster.nodes}
     by_uid = {one.uid: one for one in session.cluster.running.values()}
     helps = {node: victims for node, victims in proposed.items() if _fits_without(session, task, node, victims, by_uid)}
     return PreemptResult(helps)

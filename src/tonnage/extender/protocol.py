@@ -8,11 +8,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tonnage.model.excerpt import excerpt
+from tonnage.model.names import name_fault, namespace_fault, uid_fault
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, check_text, convert, decode
 
-T = TypeVar("T", bound=msgspec.Struct)
+
+class Arguments(msgspec.Struct, gc=False, frozen=True):
+    """The arguments of a verb."""
+
+    def check(self) -> None:
+        """WireError if a name in them is none: names become paths, keys and messages."""
+
+
+T = TypeVar("T", bound=Arguments)
 
 
 class NodeItems(msgspec.Struct, gc=False, frozen=True):
@@ -21,12 +31,16 @@ class NodeItems(msgspec.Struct, gc=False, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-class FilterArgs(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
+class FilterArgs(Arguments, gc=False, frozen=True, rename="pascal"):
     """A pod, and the nodes that passed kube-scheduler's own filters: by name, or whole."""
 
     pod: Pod | None = None
     nodes: NodeItems | None = None
     node_names: list[str] | None = None
+    """Of these, unknown ones are checked when something is said about them: most calls name all nodes, all known."""
+
+    def check(self) -> None:
+        check_pod(self.pod)
 
 
 class FilterResult(msgspec.Struct, gc=False, rename="pascal"):
@@ -47,7 +61,7 @@ class HostPriority(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
 
 
 class BindArgs(
-    msgspec.Struct,
+    Arguments,
     gc=False,
     frozen=True,
     rename={"uid": "PodUID"} | {"name": "PodName", "namespace": "PodNamespace", "node": "Node"},
@@ -63,6 +77,19 @@ class BindArgs(
     def key(self) -> str:
         return f"{self.namespace or 'default'}/{self.name}"
 
+    def check(self) -> None:
+        if not self.name or not self.node:
+            raise WireError("it names no pod or no node")
+        if not self.uid:
+            raise WireError(
+                f"{excerpt(self.key)} has no UID; a pod is bound by its UID only, because another may have its name",
+                "PodUID",
+            )
+        _check("PodName", name_fault(self.name))
+        _check("PodNamespace", namespace_fault(self.namespace or "default"))
+        _check("PodUID", uid_fault(self.uid))
+        _check("Node", name_fault(self.node))
+
 
 class BindResult(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
     """Empty if the pod is bound."""
@@ -73,6 +100,26 @@ class BindResult(msgspec.Struct, gc=False, frozen=True, rename="pascal"):
 def read(body: bytes, kind: type[T]) -> T:
     """Decode arguments with keys in any case; WireError if they are not of that type."""
     check_text(body)
+    found = _decoded(body, kind)
+    found.check()
+    return found
+
+
+def check_pod(pod: Pod | None) -> None:
+    """WireError if the name, namespace or UID of a pod is none."""
+    if pod is not None:
+        meta = pod.metadata
+        _check("Pod.metadata.name", name_fault(meta.name))
+        _check("Pod.metadata.namespace", namespace_fault(meta.namespace or "default"))
+        _check("Pod.metadata.uid", uid_fault(meta.uid) if meta.uid else "")
+
+
+def _check(path: str, fault: str) -> None:
+    if fault:
+        raise WireError(fault, path)
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         found = decode(body, kind)
         if any(getattr(found, field) for field in kind.__struct_fields__):

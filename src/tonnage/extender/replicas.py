@@ -12,13 +12,14 @@ from contextlib import suppress
 
 import msgspec
 
-from tonnage.extender.forwarding import Forwarder, ForwardError
+from tonnage.extender.forwarding import Forwarder, ForwardError, PeerTls
 from tonnage.extender.peers import FOLLOWER, LEADER, Peer, Peers
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.lease import LeaseStore
 from tonnage.kube.leaderelection.leasefollower import LeaseFollower, LeaseTerm
+from tonnage.kube.supervision import failed
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +42,8 @@ class SchedulerLeaseConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The host in the identity of the kube-scheduler beside this replica."""
     pod_namespace: str
     pod: str
-    port: int
-    """The port on which all replicas listen."""
-    certificate: str = ""
+    peer_tls: PeerTls | None = None
+    """None: a replica that does not lead forwards nothing."""
 
 
 class NobodyLeadsError(Exception):
@@ -61,7 +61,7 @@ class Replicas:
         self._callbacks = callbacks
         self._follower = LeaseFollower(config.host)
         self._peers = Peers(client, config.pod_namespace, config.pod)
-        self.forwarder = Forwarder(config.host, config.port, config.certificate)
+        self.forwarder = Forwarder(config.peer_tls)
         self._address: tuple[LeaseTerm, str] | None = None
         self._role_change: asyncio.Task[None] | None = None
         self._term: LeaseTerm | None = None
@@ -142,8 +142,8 @@ class Replicas:
         while True:
             try:
                 return await work()
-            except Exception:
-                log.exception("the role could not be changed; trying again")
+            except Exception as error:
+                failed("role change", error)
                 await asyncio.sleep(_PAUSE)
 
     async def _take_over(self, term: LeaseTerm) -> None:

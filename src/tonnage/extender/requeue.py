@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from tonnage.binder.binding import pod_path
 from tonnage.cluster.task import Task
 from tonnage.extender.pending import PendingPods
 from tonnage.extender.protocol import FilterArgs
@@ -17,6 +18,7 @@ from tonnage.extender.reservations import Filtered
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change
+from tonnage.kube.supervision import failed
 from tonnage.model.annotations import REQUEUED
 from tonnage.model.timestamp import rfc3339
 
@@ -96,14 +98,14 @@ class Requeue:
     def _to_requeue(self) -> list[Task]:
         try:
             return self.pending.to_requeue(self._clock())
-        except Exception:
+        except Exception as error:
             # A bug in a trial must not end the extender.
-            log.exception("it cannot be found out who is to be called")
+            failed("requeue", error)
             return []
 
     async def _requeue(self, task: Task) -> None:
         body = {"metadata": {"uid": task.uid, "annotations": {REQUEUED: rfc3339(self._now())}}}
-        path = f"/api/v1/namespaces/{task.namespace}/pods/{task.name}"
+        path = pod_path(task.namespace, task.name)
         async with self._slots:
             try:
                 await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH, timeout=10)

@@ -14,17 +14,23 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
+from tonnage.extender.webhook.admission import DEFAULT_SCHEDULER
 from tonnage.framework.decider import Survey
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.reasons import is_resolvable
 from tonnage.framework.session import Session
+from tonnage.model.excerpt import excerpt
+from tonnage.model.names import name_fault
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError
 
 RESERVATION_SECONDS = 60.0
 UNSEEN_SECONDS = 10.0
 """How long a place is kept for a pod that the watch has not shown: it may be gone, and the watch would not say so."""
+MOST_UNSEEN = 100
+"""Places for pods that the watch has not shown. kube-scheduler asks about one pod after the other and binds each soon
+after, so its own watch is rarely ahead by more than a few."""
 HIGHEST = 10
 """The highest score of the protocol."""
 UNKNOWN_NODE = "NodeUnknown"
@@ -74,13 +80,23 @@ class Filtered(msgspec.Struct):
 class Reservations:
     """Places on one cluster that are reserved as kube-scheduler asks about pods."""
 
-    def __init__(self, session: Session, plugins: Sequence[Plugin], timeout: float = RESERVATION_SECONDS) -> None:
+    def __init__(
+        self,
+        session: Session,
+        plugins: Sequence[Plugin],
+        timeout: float = RESERVATION_SECONDS,
+        scheduler_name: str = "",
+    ) -> None:
         self._session = session
         self._cluster = session.cluster
         self.plugins = plugins
         self._timeout = timeout
         self._unseen_timeout = min(timeout, UNSEEN_SECONDS)
+        self.scheduler_name = scheduler_name
+        """The scheduler whose pods get places; of any if empty."""
         self._reservations: dict[str, Reservation] = {}
+        self._unseen: set[str] = set()
+        """Pods that had a place before the watch showed them; some may be shown, bound or gone by now."""
         self.silent: set[str] = set()
         """Nodes whose device plugin has not answered for too long: they get no new pods."""
         self.expired = 0
@@ -94,21 +110,47 @@ class Reservations:
         if not isinstance(checked, Task):
             return Filtered(checked)
         task, names = checked, args.node_names or []
+        is_all = self.is_all(names)
+        fault = "" if is_all else self._fault_in(names)
+        fault = fault or self._why_no_place(task)
+        if fault:
+            return Filtered(FilterResult(node_names=[], error=fault))
         kept = self.reservation(task.key, task.uid)
         if kept is not None and kept.state is not ReservationState.HELD:
             if kept.node in names:
                 return Filtered(FilterResult(node_names=[kept.node]), kept.decision)
             return Filtered(FilterResult(node_names=[], error=f"a bind of {task.key} to {kept.node} is on its way"))
-        decision = self._place(task, self._among(names), now)
+        # Among all nodes, as in most calls, a decision is faster.
+        decision = self._place(task, None if is_all and not self.silent else self._heard(names), now)
         if decision.node is None:
             return Filtered(self._failed(task, names), decision)
+        if not self._reservations[task.key].was_known:
+            self._unseen.add(task.key)
         return Filtered(FilterResult(node_names=[decision.node]), decision)
 
-    def _among(self, names: Sequence[str]) -> Array | None:
-        """The nodes to decide among; None if that is all of them, as in most calls: that is faster."""
-        if self.silent:
-            names = [name for name in names if name not in self.silent]
-        return None if self.is_all(names) else self._cluster.mask(names)
+    def _heard(self, names: Sequence[str]) -> Array:
+        """The nodes of these names whose device plugin is not silent."""
+        return self._cluster.mask([name for name in names if name not in self.silent])
+
+    def _fault_in(self, names: Sequence[str]) -> str:
+        """What is wrong with the names of nodes that are not known."""
+        faults = (name_fault(name) for name in names if name not in self._cluster.nodes)
+        return next((f"the request names a node: {fault}" for fault in faults if fault), "")
+
+    def _why_no_place(self, task: Task) -> str:
+        """Why nothing may be reserved for a pod, whatever the nodes are like."""
+        if not task.uid:
+            return f"{task.key} has no UID in the request, so no place can be reserved for it"
+        if self.is_behind(task.pod):
+            return f"the watch shows an earlier pod {task.key} still; this one is decided once that one is gone"
+        if self._is_known(task) or task.key in self._reservations:
+            return ""
+        if len(self._unseen) >= MOST_UNSEEN:
+            held = [one.task for one in self.kept() if one.state is ReservationState.HELD]
+            self._unseen = {one.key for one in held if not self._is_known(one)}
+        if len(self._unseen) < MOST_UNSEEN:
+            return ""
+        return f"places are reserved for {MOST_UNSEEN} pods that the watch has not shown; {task.key} must wait for it"
 
     def is_all(self, names: Sequence[str]) -> bool:
         """Whether these are all nodes of the cluster."""
@@ -119,14 +161,17 @@ class Reservations:
         checked = self._check(args)
         if not isinstance(checked, Task):
             return Filtered(checked)
-        return Filtered(self._failed(checked, args.node_names or []))
+        fault = self._fault_in(args.node_names or [])
+        return Filtered(FilterResult(error=fault) if fault else self._failed(checked, args.node_names or []))
 
     def prioritize(self, args: FilterArgs) -> list[HostPriority]:
         """Scores of the nodes from 0 to 10: the best gets 10, the worst 0."""
         if args.pod is None:
             return []
-        task = make_task(args.pod, self._cluster.vendors)
+        task = self._task(args.pod)
         names = args.node_names or []
+        if self._fault_in(names):
+            return []
         scores = self._session.survey(task, self._cluster.mask(names)).fits if task.demands else {}
         low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
         span = high - low
@@ -137,7 +182,7 @@ class Reservations:
         """The pod to decide about, or the answer if there is nothing to decide."""
         if args.pod is None:
             return FilterResult(error="the request holds no Pod")
-        task = make_task(args.pod, self._cluster.vendors)
+        task = self._task(args.pod)
         if not task.demands and not task.fault:
             return FilterResult(nodes=args.nodes, node_names=args.node_names)
         bound = self._cluster.running.get(task.key)
@@ -145,7 +190,8 @@ class Reservations:
             return FilterResult(error=f"{task.key} is bound to {self._cluster.holders[task.key]} already")
         if args.node_names is None and args.nodes is not None:
             return self._simulated(task, args.nodes)
-        return task
+        foreign = foreign_scheduler(task.pod, self.scheduler_name)
+        return FilterResult(error=f"{task.key} {foreign}") if foreign else task
 
     def _failed(self, task: Task, names: Sequence[str]) -> FilterResult:
         """All nodes that fit, and the reason's name for each that does not."""
@@ -197,20 +243,75 @@ class Reservations:
         # Another pod of the same name has no reservation here, and the one that has it keeps it.
         return None if uid and found.task.uid and uid != found.task.uid else found
 
+    def shown(self, key: str) -> Task | None:
+        """The pod of that name as the watch shows it; None if it shows none, whatever requests say."""
+        found = self._cluster.running.get(key) or self._cluster.waiting.get(key)
+        if found is not None:
+            return found
+        reserved, kept = self._cluster.reserved.get(key), self._reservations.get(key)
+        is_asked_about_only = kept is not None and kept.task is reserved and not kept.was_known
+        return None if is_asked_about_only else reserved
+
+    def is_behind(self, pod: Pod) -> bool:
+        """Whether the watch still shows another pod of that name, an earlier one if the request is true."""
+        shown, uid = self.shown(pod.key), pod.metadata.uid
+        return shown is not None and None not in (shown.uid, uid) and shown.uid != uid
+
+    def _task(self, pod: Pod) -> Task:
+        """The pod of a request; as the watch shows it if it does."""
+        shown = self.shown(pod.key)
+        if shown is not None and shown.uid == pod.metadata.uid:
+            return shown
+        # The age that a request claims is not believed, so whatever the watch shows of that name counts.
+        meta = msgspec.structs.replace(pod.metadata, creationTimestamp=None)
+        return make_task(msgspec.structs.replace(pod, metadata=meta), self._cluster.vendors)
+
+    def _take_plainly(self, task: Task, node: str, now: float) -> Decision:
+        """Reserve the given node for a pod that asks for no device: nothing about it is ours to decide."""
+        decision = Decision(task, self._session.job_of(task), node, (), self._cluster.vendors, (node,), (), ())
+        was_known = self._is_known(task)
+        self._session.unplace(task.key)
+        self._session.take(decision)
+        self._reservations[task.key] = Reservation(decision, now, was_known)
+        return decision
+
     def decide_on(self, pod: Pod, node: str, now: float) -> Decision:
-        """Decide for a pod whose node is given, and reserve the place."""
-        return self._place(make_task(pod, self._cluster.vendors), self._cluster.mask([node]), now)
+        """Decide for a live pod whose node is given, and reserve the place."""
+        task = make_task(pod, self._cluster.vendors)
+        if not task.demands and not task.fault:
+            return self._take_plainly(task, node, now)
+        return self._place(task, self._cluster.mask([node]), now)
 
     def _place(self, task: Task, among: Array | None, now: float) -> Decision:
         """Decide and reserve the place; an earlier reservation of the pod ends."""
         was_known = self._is_known(task)
-        decision = self._session.place(task, among)
-        self._reservations.pop(task.key, None)
-        if decision.node is not None:
-            self._reservations[task.key] = Reservation(decision, now, was_known)
-        elif not was_known:
+        is_changing = True
+        try:
+            self._session.unplace(task.key)
+            self._reservations.pop(task.key, None)
+            is_changing = False
+            decision = self._session.decide(task, among)
+            if decision.node is not None:
+                is_changing = True
+                self._session.take(decision)
+                self._reservations[task.key] = Reservation(decision, now, was_known)
+        except Exception:
+            if is_changing:
+                self._undo(task)
+            if not was_known:
+                self._forget(task.key)
+            raise
+        if decision.node is None and not was_known:
             self._forget(task.key)
         return decision
+
+    def _undo(self, task: Task) -> None:
+        """Take a pod's place from it, however far the reservation came, and count everything anew."""
+        cluster, key = self._cluster, task.key
+        self._reservations.pop(key, None)
+        cluster.reserved.pop(key, None)
+        cluster.waiting[key] = task
+        cluster.recount({other: held for other in cluster.reserved if (held := cluster.held(other)) is not None})
 
     def _is_known(self, task: Task) -> bool:
         """Whether the watch has shown the pod."""
@@ -266,6 +367,14 @@ class Reservations:
         for one in self.kept():
             ages[one.state] = max(ages[one.state], now - one.decided)
         return ages
+
+
+def foreign_scheduler(pod: Pod, scheduler_name: str) -> str:
+    """What a pod names instead of our scheduler; empty if it names ours, or if any will do."""
+    named = pod.spec.schedulerName or DEFAULT_SCHEDULER
+    if not scheduler_name or named == scheduler_name:
+        return ""
+    return f"names the scheduler {excerpt(named)}, and this extender serves {scheduler_name} only (--scheduler-name)"
 
 
 def _result(result: FilterResult, reasons: dict[str, str]) -> FilterResult:

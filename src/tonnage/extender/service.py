@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from tonnage.binder.binder import TURN_SECONDS
-from tonnage.binder.handover import BIND_PHASE, FAILED, HandoverQueue
+from tonnage.binder.handover import BIND_PHASE, FAILED, HandoverQueue, asks_plugin
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
@@ -30,8 +30,10 @@ from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.leaderelection.lease import since_boot
 from tonnage.kube.resource import Change
+from tonnage.kube.supervision import keep_running
 from tonnage.kube.watch import Backoff
 from tonnage.plugins.filters.noderesources import NodeResources
+from tonnage.server.health import Health
 
 log = logging.getLogger(__name__)
 
@@ -81,17 +83,17 @@ class ExtenderService:
         """Plugins whose failure was logged."""
         self.cluster = Cluster(vendors)
         self.informer = ClusterInformer(client, self.cluster, backoff)
-        self.handovers = HandoverQueue(time.monotonic)
+        self.handovers = HandoverQueue(time.monotonic, asks_plugin(self.cluster))
         kept = without_kube_schedulers_own(plugins)
         self.session = Session(self.cluster, kept)
-        self.reservations = Reservations(self.session, kept, reservation_seconds)
+        self.reservations = Reservations(self.session, kept, reservation_seconds, scheduler_name)
         self.replicas: Replicas | None = None
         """Leader election among several replicas; None if there is only one."""
         self.overlaps: Overlaps | None = None
         if election is not None:
             callbacks = LeaderCallbacks(self._prepare, self._begin, self._cease, lambda: not self.binder.unanswered)
-            self.replicas = Replicas(client, election, since_boot, callbacks)
-            self.overlaps = Overlaps(client, self.cluster, time.time, time.monotonic, recorder.overlapped, self._leads)
+            self.replicas = Replicas(client.unlimited, election, since_boot, callbacks)
+            self.overlaps = Overlaps(client, self.cluster, time.monotonic, recorder.overlapped, self._leads)
         fence = always if self.replicas is None else self.replicas.fence
         self.binder = Binder(
             client, self.cluster, self.reservations, self.handovers, time.time, time.monotonic, turn_seconds, fence
@@ -101,6 +103,7 @@ class ExtenderService:
         self.requeue = Requeue(client, pending, time.time, time.monotonic, recorder.requeued)
         self.ready = asyncio.Event()
         """Set once the informer has synced and the cluster state has settled."""
+        self.health = Health(self.ready, self.informer.reflectors)
         self.binder.node_locks.listen(self.informer)
         self.informer.add_listener([PODS], self._pods_seen)
         self.informer.add_listener([NODES], self._nodes_seen)
@@ -122,14 +125,16 @@ class ExtenderService:
         """Keep everything current until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.informer.run())
+                tasks.create_task(keep_running("informer", self.informer.run))
+                tasks.create_task(keep_running("health", self.health.run))
                 tasks.create_task(self._settle())
-                tasks.create_task(self._housekeep())
-                tasks.create_task(self._handshake())
+                tasks.create_task(keep_running("housekeeping", self._housekeep))
+                tasks.create_task(keep_running("handshakes", self._handshake))
                 if self.replicas is not None and self.overlaps is not None:
+                    # Whoever cannot follow the Lease any more must not lead, so its failure ends the process.
                     tasks.create_task(self.replicas.run())
-                    tasks.create_task(self.overlaps.run())
-                tasks.create_task(self._requeue())
+                    tasks.create_task(keep_running("overlaps", self.overlaps.run))
+                tasks.create_task(keep_running("requeue", self._requeue))
         finally:
             await self.binder.close()
             self.session.close()
@@ -141,8 +146,9 @@ class ExtenderService:
         gc.collect()
         gc.freeze()
         self.ready.set()
+        self.cluster.claims.is_settled = True
         if self.overlaps is not None:
-            self.overlaps.is_settled = True
+            self.overlaps.settle()
         log.info("synced: %d nodes, %d pods", len(self.cluster.nodes), len(self.cluster.pods()))
 
     def _leads(self) -> bool:

@@ -22,6 +22,7 @@ from tonnage.extender.webhook.podview import (
     text_at,
 )
 from tonnage.extender.webhook.quota import NoQuotas, QuotaBook, excess
+from tonnage.model.excerpt import excerpt
 from tonnage.model.pod import Container
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -51,7 +52,7 @@ def untouched(message: str) -> Verdict:
 
 def left_alone(why: str) -> Verdict:
     """Admit a malformed pod with a warning: the API server decides about it."""
-    return Verdict(True, message=why, warnings=(_short(f"Tonnage left this pod as it is: {why}"),))
+    return Verdict(True, message=why, warnings=(excerpt(f"Tonnage left this pod as it is: {why}", _LONGEST_WARNING),))
 
 
 class AdmissionRules(msgspec.Struct, frozen=True):
@@ -65,6 +66,17 @@ class AdmissionRules(msgspec.Struct, frozen=True):
     """Whether pods with devices and a privileged container are denied, instead of such containers being skipped."""
 
 
+def device_resources(vendors: Sequence[Vendor]) -> frozenset[str]:
+    """The resources that admission reads."""
+    names = (name for vendor in vendors for name in (vendor.count_resource, *vendor.side_resources))
+    return frozenset(name for name in names if name)
+
+
+def admissions_of_others(vendors: Sequence[Vendor]) -> list[Admission]:
+    """The admissions of a container that names no vendor's resources; they are the same for all such containers."""
+    return [vendor.admit(Container()) for vendor in vendors]
+
+
 class PodAdmission:
     """Decides about new pods by the rules of the vendors."""
 
@@ -72,11 +84,8 @@ class PodAdmission:
         self._vendors = vendors
         self._rules = rules
         self._quotas = quotas or NoQuotas()
-        self._resources = frozenset(
-            name for vendor in vendors for name in (vendor.count_resource, *vendor.side_resources)
-        )
-        self._of_others = [vendor.admit(Container()) for vendor in vendors]
-        """The admissions of a container that names no vendor's resources; they are the same for all such containers."""
+        self._resources = device_resources(vendors)
+        self._of_others = admissions_of_others(vendors)
 
     def judge(self, pod: object, namespace: str = "") -> Verdict:
         """The verdict about a new pod; `namespace` is the request's and takes precedence over the pod's."""
@@ -94,7 +103,7 @@ class PodAdmission:
             return Verdict(False, FORBIDDEN, "pod has no containers")
         scheduler = text_at(spec, "schedulerName", "spec")
         if not self._is_ours(scheduler):
-            return untouched(f"the pod names another scheduler: {scheduler}")
+            return untouched(f"the pod names another scheduler: {excerpt(scheduler)}")
         containers = [place for field in (INIT, MAIN) for place in places(spec, field, self._resources)]
         judged, matched = [], False
         try:
@@ -131,7 +140,7 @@ class PodAdmission:
         """The denial of a pod with devices; None if it is admitted."""
         privileged = next((place.container.name for place in judged if place.is_privileged), None)
         if self._rules.deny_privileged and privileged is not None:
-            return Verdict(False, FORBIDDEN, f"container {privileged} is privileged")
+            return Verdict(False, FORBIDDEN, f"container {excerpt(privileged)} is privileged")
         if self._rules.scheduler_name and text_at(spec, "nodeName", "spec"):
             return Verdict(False, FORBIDDEN, "pod has node assigned")
         init, main = ([place.after for place in judged if place.field == field] for field in (INIT, MAIN))
@@ -171,16 +180,13 @@ def _about_skipped(skipped: list[ContainerView]) -> tuple[str, ...]:
     """Warnings about privileged containers with devices."""
     shown = skipped[:_MOST_WARNINGS]
     warnings = [
-        _short(
+        excerpt(
             f"container {place.container.name} is privileged: Tonnage does not manage the devices it asks for, and "
-            "it may fail on its node; drop the privilege or the request"
+            "it may fail on its node; drop the privilege or the request",
+            _LONGEST_WARNING,
         )
         for place in shown
     ]
     if len(skipped) > len(shown):
         warnings.append(f"{len(skipped) - len(shown)} more containers are privileged and ask for devices")
     return tuple(warnings)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_WARNING else text[: _LONGEST_WARNING - 3] + "..."

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from tonnage.devices.base import AdmissionChange
-from tonnage.model.pod import Container, ResourceRequirements
+from tonnage.model.pod import AdmittedContainer, Container, ResourceRequirements
 from tonnage.model.wire import WireError, convert
 
 INIT, MAIN = "initContainers", "containers"
@@ -72,7 +72,7 @@ def _container(raw: Json, path: str, names: Collection[str]) -> Container:
         for field in ("limits", "requests")
     }
     try:
-        return convert(read, Container)
+        return convert(read, AdmittedContainer)
     except WireError as error:
         raise OddityError(f"{path}.{error.path}: {error.message}") from error
 

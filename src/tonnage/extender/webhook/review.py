@@ -6,10 +6,14 @@ from collections.abc import Callable
 import msgspec
 
 from tonnage.extender.webhook.admission import BAD_REQUEST, FORBIDDEN, INVALID, Verdict, left_alone, untouched
+from tonnage.model.excerpt import excerpt
+from tonnage.model.names import namespace_fault, uid_fault
 from tonnage.model.wire import WireError, decode, encode
 
 KIND = "AdmissionReview"
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
+_LONGEST_MESSAGE = 1000
+"""Of the sentence about a pod, in characters."""
 _REASONS = {BAD_REQUEST: "BadRequest", FORBIDDEN: "Forbidden", INVALID: "Invalid"}
 
 Judge = Callable[[object, str], Verdict]
@@ -74,18 +78,25 @@ def read_review(body: bytes) -> Review:
         where = f" at {error.path}" if error.path else ""
         raise ReviewError(f"this is no {KIND}{where}: {error.message}") from error
     if review.kind != KIND or review.api_version not in VERSIONS:
-        raise ReviewError(f"this is {review.kind} of {review.api_version}; expected {KIND} of {' or '.join(VERSIONS)}")
+        what = f"{excerpt(review.kind)} of {excerpt(review.api_version)}"
+        raise ReviewError(f"this is {what}; expected {KIND} of {' or '.join(VERSIONS)}")
+    fault = uid_fault(review.request.uid)
+    if fault:
+        raise ReviewError(f"this is no {KIND} at request.uid: {fault}")
     return review
 
 
 def decide(question: Question, judge: Judge) -> Verdict:
     """The verdict about a question; everything but the creation of a pod is allowed."""
     if question.operation not in ("CREATE", ""):
-        return untouched(f"{question.operation} changes nothing about devices")
+        return untouched(f"{excerpt(question.operation)} changes nothing about devices")
     if (question.kind.group, question.kind.kind) not in (("", "Pod"), ("", "")):
-        return untouched(f"{question.kind.kind} is no pod")
+        return untouched(f"{excerpt(question.kind.kind)} is no pod")
     if question.sub_resource:
-        return untouched(f"pods/{question.sub_resource} changes nothing about devices")
+        return untouched(f"pods/{excerpt(question.sub_resource)} changes nothing about devices")
+    fault = namespace_fault(question.namespace) if question.namespace else ""
+    if fault:
+        return Verdict(False, BAD_REQUEST, f"request.namespace: {fault}")
     try:
         pod = decode(question.object, object)
     except WireError as error:
@@ -102,7 +113,7 @@ def answer(review: Review, verdict: Verdict) -> bytes:
     status = None
     if not verdict.allowed or verdict.message:
         reason = "" if verdict.allowed else _REASONS.get(verdict.code, "")
-        status = _Status(verdict.code, verdict.message, reason)
+        status = _Status(verdict.code, excerpt(verdict.message, _LONGEST_MESSAGE), reason)
     patch = b64encode(encode(verdict.operations)).decode() if verdict.operations else None
     response = _Response(
         uid=review.request.uid,
