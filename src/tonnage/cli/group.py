@@ -20,6 +20,7 @@ _COMMANDS = {
     "simulate": "Compare policies on a recorded or invented workload, over virtual time.",
     "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
     "scheduler": "Schedule the pods of a cluster that name it: gangs, queues and GPU shares.",
+    "manifests": "Print the manifests that depend on the configuration: admission policies, the webhook's.",
     "debug": "Look into how Tonnage sees a live cluster.",
     "lab": "Start a practice cluster: a real API server with invented GPU nodes.",
 }

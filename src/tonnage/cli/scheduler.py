@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from tonnage.devices.base import Vendor
     from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
+    from tonnage.kube.ratelimit import RateLimit
     from tonnage.scheduler.reload.reloader import Configuration
     from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
     from tonnage.server.flagvalues import Address
+    from tonnage.server.http import Endpoint
 
 log = logging.getLogger("tonnage.scheduler")
 
@@ -83,7 +85,27 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     show_default=True,
     callback=_address,
     metavar="HOST:PORT",
-    help="Where to answer /healthz, /readyz, /metrics and /debug.",
+    help="Where to answer /healthz, /livez, /readyz, /metrics and, to loopback peers, /debug.",
+)
+@click.option("--cert-file", default="", metavar="FILE", help="The TLS certificate; with the key, HTTPS.")
+@click.option("--key-file", default="", metavar="FILE", help="The TLS key.")
+@click.option(
+    "--authorize-metrics",
+    is_flag=True,
+    help="Answer /metrics and /debug only to loopback peers and to whom the API server lets get that path, by bearer "
+    "token.",
+)
+@click.option(
+    "--kube-qps",
+    type=click.FloatRange(min=0),
+    metavar="NUMBER",
+    help="The most requests a second to the API server; no limit if it is not given.",
+)
+@click.option(
+    "--kube-burst",
+    type=click.IntRange(min=0),
+    metavar="NUMBER",
+    help="The most such requests at once; twice the rate if it is not given.",
 )
 @click.option("--debug", is_flag=True, help="Log every decision.")
 @election_options
@@ -94,6 +116,11 @@ def command(
     kubeconfig: str | None,
     bind_workers: int,
     http_bind: "Address",
+    cert_file: str,
+    key_file: str,
+    authorize_metrics: bool,
+    kube_qps: float | None,
+    kube_burst: int | None,
     debug: bool,
     election: "LeaderElectionConfig | None",
 ) -> None:
@@ -105,15 +132,40 @@ def command(
 
     from tonnage.framework.session import SessionError
     from tonnage.kube.errors import KubeError
+    from tonnage.kube.ratelimit import limit_warnings, request_limit
+    from tonnage.kube.supervision import GaveUpError
     from tonnage.observability.logs import log_to_stderr
-    from tonnage.server.http import ServeError
+    from tonnage.server.http import Endpoint, ServeError
 
+    if bool(cert_file) != bool(key_file):
+        raise click.UsageError("--cert-file and --key-file belong together; give both, or neither for plain HTTP")
+    if authorize_metrics and not cert_file:
+        raise click.UsageError(
+            "--authorize-metrics needs --cert-file and --key-file: tokens must not be sent in the clear"
+        )
+    place = Endpoint(*http_bind, cert_file, key_file)
     log_to_stderr(debug)
+    for warning in limit_warnings(kube_qps, kube_burst):
+        click.echo(f"warning: {warning}", err=True)
+    limit = request_limit(kube_qps, kube_burst)
     vendors = device_vendors(device_config_file)
     first = _from_file(config) if isinstance(config, str) else _default()
     try:
-        uvloop.run(_serve(vendors, config, first, scheduler_name, kubeconfig, bind_workers, http_bind, election))
-    except (KubeError, ServeError, SessionError) as error:
+        uvloop.run(
+            _serve(
+                vendors,
+                config,
+                first,
+                scheduler_name,
+                kubeconfig,
+                bind_workers,
+                place,
+                authorize_metrics,
+                limit,
+                election,
+            )
+        )
+    except (GaveUpError, KubeError, ServeError, SessionError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -171,7 +223,9 @@ async def _serve(
     scheduler_name: str,
     kubeconfig: str | None,
     bind_workers: int,
-    http_bind: "Address",
+    place: "Endpoint",
+    authorize_metrics: bool,
+    limit: "RateLimit | None",
     election: "LeaderElectionConfig | None",
 ) -> None:
     import random
@@ -180,15 +234,17 @@ async def _serve(
     from tonnage.kube.client import connect
     from tonnage.kube.leaderelection.leaderelector import LeaderElector
     from tonnage.kube.leaderelection.lease import since_boot
+    from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
     from tonnage.kube.watch import Backoff
-    from tonnage.scheduler.app import app
+    from tonnage.scheduler.app import app, health_of
     from tonnage.scheduler.metrics import SchedulerMetrics
     from tonnage.scheduler.reload.reloader import Reloader
     from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource, MapName
     from tonnage.scheduler.service import SchedulerService
-    from tonnage.server.http import Endpoint, serve
+    from tonnage.server.authorization import Authorizer
+    from tonnage.server.http import serve
 
-    client = await connect(kubeconfig)
+    client = await connect(kubeconfig, limit=limit)
     metrics = SchedulerMetrics()
     client.observer = metrics.wrote
     backoff = Backoff(draw=random.random)
@@ -211,18 +267,24 @@ async def _serve(
     reloading = Reloader(first, source, _loaded, service, metrics, pod)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    watch_callbacks(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    place = Endpoint(http_bind.host, http_bind.port)
-    running = asyncio.create_task(service.run(reloading.run()))
+    health = health_of(service)
+    authorizer = Authorizer(client.unlimited) if authorize_metrics else None
+    running = asyncio.create_task(
+        service.run(keep_running("reload", reloading.run), keep_running("health", health.run))
+    )
     running.add_done_callback(lambda _: stop.set())
     try:
         log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
-        await serve([(app(service, metrics, reloading), place)], stop)
+        await serve([(app(service, metrics, reloading, health, authorizer), place)], stop)
     finally:
         await service.stop()
         running.cancel()
         (failure,) = await asyncio.gather(running, return_exceptions=True)
         await client.close()
-    if isinstance(failure, ExceptionGroup):
-        raise failure.exceptions[0]
+    if isinstance(failure, Exception):
+        cause = first_cause(failure)
+        log.critical("the scheduler ends: %s: %s", type(cause).__name__, cause)
+        raise cause from failure

@@ -1,0 +1,1 @@
+"""Admission policies: ValidatingAdmissionPolicies that keep tenants off what schedulers and device plugins write."""
