@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint openb bench bench-cluster chaos soak fuzz recount cluster-parts clean
+.PHONY: help install run test lint openb bench bench-cluster chaos soak tenants fuzz recount cluster-parts clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ chaos: $(VENV)/.development cluster-parts  ## faults on real parts, one after an
 
 soak: $(VENV)/.development cluster-parts  ## arrivals and departures on real parts (ARGS="--minutes 10")
 	$(BIN)/python -m tests.chaos.soak $(ARGS)
+
+tenants: $(VENV)/.development cluster-parts  ## a hostile tenant beside an honest one, on real parts (ARGS="--server scheduler --operations 2000 --seed 1")
+	$(BIN)/python -m tests.tenants $(ARGS)
 
 fuzz: $(VENV)/.development  ## 50,000 fuzzed requests to webhook, filter, prioritize, preempt and bind
 	TONNAGE_EXAMPLES=17 $(BIN)/python -m pytest -q tests/extender/test_fuzz.py tests/extender/test_broken_http.py $(ARGS)

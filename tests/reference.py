@@ -28,7 +28,7 @@ from tests.reference_objects import (
     placement,
 )
 from tonnage.devices._mig import choose as choose_instance
-from tonnage.devices.base import DecodeError, DeviceRequest, DeviceUse, RequestError, Vendor
+from tonnage.devices.base import DecodeError, DeviceRequest, DeviceUse, RequestError, Vendor, whole_number
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -46,6 +46,14 @@ class Obstacle(Exception):  # noqa: N818 -- not an error, but a way out of neste
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def _within(host: Host, vendor: str, containers: list[list[DeviceUse]], most: int | None) -> list[list[DeviceUse]]:
+    """Of the cards that a pod names as many as it may, those first that the node has; all if there is no limit."""
+    order = [use for container in containers for use in container]
+    order.sort(key=lambda use: host.card(vendor, use.uuid) is None)
+    kept = [id(use) for use in order[:most]]
+    return [[use for use in container if id(use) in kept] for container in containers]
 
 
 class ObjectScheduler:
@@ -134,22 +142,44 @@ class ObjectScheduler:
         wish = self.read(pod)
         held = Held(pod.node or "", wish.needs, wish.kinds, {}, {})
         for vendor in self.vendors.values():
+            most = self._most_cards(wish, vendor)
             try:
-                uses = vendor.decode_pod(pod) or ()
+                uses = (vendor.decode_pod(pod) or ()) if most else ()
             except DecodeError:
                 uses = ()
             if any(uses):
                 held.shares[vendor.name] = [list(container) for container in uses]
+                held.most[vendor.name] = most
+                named = min(most, sum(len(container) for container in uses))
+                lasting = [r.count for at, r in wish.requests if r.vendor == vendor.name and wish.kinds[at] != "init"]
+                held.unknown[vendor.name] = max(0, sum(lasting) - named)
             elif wish.needs.get(vendor.count_resource):
                 held.unknown[vendor.name] = wish.needs[vendor.count_resource]
         return held
+
+    def _most_cards(self, wish: Wish, vendor: Vendor) -> int:
+        """How many cards of a vendor a pod may name: as many as it asks for, in as far as that can be read."""
+        if not wish.fault:
+            return sum(request.count for _, request in wish.requests if request.vendor == vendor.name)
+        total = 0
+        for container in [*(wish.pod.spec.initContainers or []), *wish.pod.spec.containers]:
+            stated = {**(container.resources.requests or {}), **(container.resources.limits or {})}
+            if vendor.count_resource in stated:
+                try:
+                    total += whole_number(container, vendor.count_resource) or 0
+                except RequestError:
+                    total += 1
+            else:
+                total += any(name in stated for name in vendor.side_resources)
+        return total
 
     def _count(self, host: Host, held: Held, sign: int) -> None:
         for name, value in held.needs.items():
             host.used[name] = host.used.get(name, 0) + sign * min(value, LARGEST)
         for vendor, slots in held.unknown.items():
             host.foreign[vendor] = host.foreign.get(vendor, 0) + sign * slots
-        for vendor, containers in held.shares.items():
+        for vendor, named in held.shares.items():
+            containers = _within(host, vendor, named, held.most.get(vendor))
             for uuid, (slots, memory, cores) in peaks(held.kinds, containers).items():
                 card = host.card(vendor, uuid)
                 if card is None:

@@ -93,6 +93,8 @@ class Held:
     kinds: list[str]
     shares: dict[str, list[list[DeviceUse]]]
     unknown: dict[str, int]
+    most: dict[str, int] = field(default_factory=dict)
+    """Per vendor, how many of the named cards may count."""
 
 
 @dataclass(slots=True)

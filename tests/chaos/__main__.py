@@ -1,6 +1,6 @@
 """`python -m tests.chaos`: faults on real parts, one after another; the exit status is 1 if anything is found.
 
-First those of one extender or batch scheduler, then those between two replicas.
+First those of one extender or batch scheduler, then those between two replicas, then floods on 100 nodes.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from tests.chaos import faults, replicafaults
+from tests.chaos import faults, floods, replicafaults
 from tests.chaos.arena import arena
 from tests.chaos.replicas import pair_arena
 from tests.chaos.run import Run, extender_run, summary
@@ -18,6 +18,9 @@ from tests.chaos.scheduler import faults as batchfaults
 from tests.chaos.scheduler import replicafaults as batchreplicafaults
 from tests.chaos.scheduler.arena import yard
 from tests.chaos.scheduler.run import batch_run
+
+_FLOODS = 0.05
+"""The share of floods among all faults."""
 
 
 class Server(NamedTuple):
@@ -28,6 +31,7 @@ class Server(NamedTuple):
     """Kinds of faults between replicas."""
     share: float
     """The share of those among all faults; they take up to three times as long."""
+    floods: Mapping[str, Callable[[Any], str]]
     nodes: int
     arena: Callable[[int], AbstractContextManager[Any]]
     pair: Callable[[], AbstractContextManager[Any]]
@@ -35,9 +39,16 @@ class Server(NamedTuple):
 
 
 SERVERS = {
-    "extender": Server(faults.KINDS, replicafaults.KINDS, 0.1, 20, arena, pair_arena, extender_run),
+    "extender": Server(faults.KINDS, replicafaults.KINDS, 0.1, floods.OF_EXTENDER, 20, arena, pair_arena, extender_run),
     "scheduler": Server(
-        batchfaults.KINDS, batchreplicafaults.KINDS, 0.25, 8, yard, lambda: yard(6, replicas=2), batch_run
+        batchfaults.KINDS,
+        batchreplicafaults.KINDS,
+        0.25,
+        floods.OF_SCHEDULER,
+        8,
+        yard,
+        lambda: yard(6, replicas=2),
+        batch_run,
     ),
 }
 
@@ -53,13 +64,15 @@ def main() -> int:
     parser.add_argument("--kind", metavar="KIND", help="only this kind, by its title")
     arguments = parser.parse_args()
     server = SERVERS[arguments.server]
-    if arguments.kind and arguments.kind not in {**server.alone, **server.between}:
-        titles = "\n".join(sorted({**server.alone, **server.between}))
+    kinds = {**server.alone, **server.between, **server.floods}
+    if arguments.kind and arguments.kind not in kinds:
+        titles = "\n".join(sorted(kinds))
         parser.error(f"there is no kind {arguments.kind!r}; there are:\n{titles}")
     started, runs = time.monotonic(), list[Run]()
-    between = round(server.share * arguments.faults)
+    between, poured = round(server.share * arguments.faults), round(_FLOODS * arguments.faults)
     if arguments.kind:
         between = arguments.faults if arguments.kind in server.between else 0
+        poured = arguments.faults if arguments.kind in server.floods else 0
 
     def series(count: int, made: AbstractContextManager[Any], those: Mapping[str, Callable[[Any], str]]) -> None:
         if count:
@@ -70,8 +83,10 @@ def main() -> int:
                 if runs[-1].wrong:
                     print(f"the ends of the logs:\n{stage.logs()}", file=sys.stderr)
 
-    series(arguments.faults - between, server.arena(arguments.nodes or server.nodes), server.alone)
+    alone = arguments.faults - between - poured
+    series(alone, server.arena(arguments.nodes or server.nodes), server.alone)
     series(between, server.pair(), server.between)
+    series(poured, server.arena(arguments.nodes or floods.NODES), server.floods)
     print(summary(runs))
     print(f"took {(time.monotonic() - started) / 60:.1f} minutes")
     wrong = [one for run in runs for one in run.wrong]

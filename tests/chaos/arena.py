@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.chaos.front import Front
-from tests.e2e.extending import SCHEDULER, Extender, configuration
+from tests.e2e.extending import SCHEDULER, Command, Extender, configuration
 from tests.e2e.player import PHASE, Player, playing
 from tests.scenario import node
 from tests.waiting import PATIENCE
@@ -50,6 +50,10 @@ class Stage:
         self.plane, self.player = plane, player
         self.api: Api = plane.api
         self.nodes, self.cards = size
+        self.complaints: list[str] = []
+        """What was wrong while a fault lasted."""
+        self.measured: list[tuple[float, float]] = []
+        """The slowest answer of /healthz and the most memory, in MB, during each flood."""
 
     def node(self, number: int) -> Node:
         """A node as its device plugin registers it; every other plugin takes part in the handshake."""
@@ -82,6 +86,21 @@ class Stage:
         """Start what has ended again, as kubelets do; what is not as it should be."""
         return []
 
+    @property
+    def command(self) -> Command:
+        """The server that decides."""
+        raise NotImplementedError
+
+    @property
+    def scheduler_name(self) -> str:
+        """What pods name that are its."""
+        raise NotImplementedError
+
+    def take_complaints(self) -> list[str]:
+        """What was wrong since somebody asked."""
+        wrong, self.complaints = self.complaints, []
+        return wrong
+
     def figures(self) -> list[Figures]:
         """What each extender tells about itself, by name and label."""
         raise NotImplementedError
@@ -110,6 +129,14 @@ class Arena(Stage):
         return {**configuration(self.side.port), **HASTE}
 
     # -- the extender
+
+    @property
+    def command(self) -> Command:
+        return self.extender
+
+    @property
+    def scheduler_name(self) -> str:
+        return SCHEDULER
 
     def kill_extender(self) -> None:
         self.extender.stop(signal.SIGKILL)

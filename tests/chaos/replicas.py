@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from tests.chaos.arena import HASTE, Figures, Stage, figures_at, front_of, through
 from tests.chaos.front import Front
 from tests.e2e.player import Player, playing
-from tests.e2e.replicating import HOSTS, LEASE, LEASES, Replica, logs
+from tests.e2e.replicating import HOSTS, LEASE, LEASES, Replica, logs, port_pair
 from tests.waiting import PATIENCE
 from tonnage.lab.api import ApiError
 from tonnage.lab.control_plane import ControlPlane
@@ -25,11 +25,11 @@ from tonnage.lab.program import free_ports
 class Side:
     """One replica, and what is between it and the API server."""
 
-    def __init__(self, plane: ControlPlane, host: str, port: int) -> None:
+    def __init__(self, plane: ControlPlane, host: str, ports: tuple[int, int]) -> None:
         self.front: Front = front_of(plane)
         (self.metrics_port,) = free_ports(1)
         flags = ("--metrics-bind-address", f"127.0.0.1:{self.metrics_port}")
-        self.replica = Replica(plane, host, port, through(plane, self.front), flags=flags)
+        self.replica = Replica(plane, host, ports, through(plane, self.front), flags=flags)
 
     @property
     def host(self) -> str:
@@ -120,9 +120,9 @@ def pair_arena(nodes: int = 6, cards: int = 4) -> Iterator[Pair]:
     """Everything started, the first replica leading; everything ends with it."""
     with ControlPlane() as plane:
         sides: list[Side] = []
-        (port,) = free_ports(1)
+        ports = port_pair()
         try:
-            sides.extend(Side(plane, host, port) for host in HOSTS)
+            sides.extend(Side(plane, host, ports) for host in HOSTS)
             first, second = sides
             with playing(plane) as player:
                 made = Pair(plane, player, (nodes, cards), (first, second))

@@ -59,7 +59,7 @@ class Run:
         with self.traffic.flowing():
             time.sleep(_WARMING)
             what = self.kinds[kind](self.ground)
-        wrong = [*self.rest.wait(), *mixed_up[before:]]
+        wrong = [*self.rest.wait(), *mixed_up[before:], *self.ground.arena.take_complaints()]
         done = Done(kind, what, time.monotonic() - started, wrong)
         self.done.append(done)
         self._tell(f"{len(self.done):4} {done.seconds:5.1f} s  {kind}: {what or 'did not come about'}")
@@ -97,6 +97,11 @@ def summary(runs: Sequence[Run]) -> str:
         seconds[one.kind] = max(seconds[one.kind], one.seconds)
     kinds = [kind for run in runs for kind in run.kinds]
     players = [run.ground.arena.player for run in runs]
+    measured = [one for run in runs for one in run.ground.arena.measured]
+    floods = []
+    if measured:
+        slowest, most = (max(figures) for figures in zip(*measured, strict=True))
+        floods = [f"{len(measured)} floods: slowest /healthz {slowest:.2f} s, most memory {most:.0f} MB"]
     lines = [f"{counts[kind]:5} {found[kind]:5} {seconds[kind]:9.1f}  {kind}" for kind in kinds if kind in seconds]
     return "\n".join(
         [
@@ -110,5 +115,6 @@ def summary(runs: Sequence[Run]) -> str:
             f"{sum(run.traffic.deleted for run in runs)} deleted",
             f"slowest rest {max((second for run in runs for second in run.rest.seconds), default=0.0):.1f} s; "
             f"{sum(len(player.mixed_up) for player in players)} pods taken for another by a plugin",
+            *floods,
         ]
     )

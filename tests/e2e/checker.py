@@ -199,14 +199,14 @@ def _over_allocatable(nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -
     wrong: list[str] = []
     for node in nodes:
         name, sharing = node["metadata"]["name"], any(_cards(node, registers) for _, registers in RECORDS.values())
-        offers = {kind: _amount(given) for kind, given in node["status"].get("allocatable", {}).items()}
+        offers = {kind: amount(given) for kind, given in node["status"].get("allocatable", {}).items()}
         asked: defaultdict[str, float] = defaultdict(float)
         for pod in pods:
             if _holds(pod) and pod["spec"]["nodeName"] == name:
                 asked["pods"] += 1
                 for container in pod["spec"]["containers"]:
                     for kind, quantity in container.get("resources", {}).get("requests", {}).items():
-                        asked[kind] += _amount(quantity)
+                        asked[kind] += amount(quantity)
         counted = {"cpu", "memory", "pods"} if sharing else offers.keys()
         wrong += [
             f"{name}: {asked[kind]:g} of {offers[kind]:g} {kind} in use"
@@ -219,7 +219,7 @@ def _over_allocatable(nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 
-def _amount(quantity: str | float) -> float:
+def amount(quantity: str | float) -> float:
     """A quantity as the API server writes it."""
     number = str(quantity).rstrip("kmMGKTi")
     return float(number) * _UNITS.get(str(quantity)[len(number) :], 1.0)

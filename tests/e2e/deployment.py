@@ -1,6 +1,9 @@
 """The manifests that Tonnage is deployed with, applied to a control plane."""
 
+import sys
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -8,9 +11,11 @@ from tests.paths import ROOT
 from tonnage.lab.control_plane import ControlPlane
 
 DEPLOY = ROOT / "deploy"
+TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 PATHS = {
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Secret": "/api/v1/namespaces/{namespace}/secrets",
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
     "Service": "/api/v1/namespaces/{namespace}/services",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -18,6 +23,7 @@ PATHS = {
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
 }
@@ -28,10 +34,63 @@ def objects(server: str = "extender") -> list[dict[str, Any]]:
     return [thing for path in files for thing in yaml.safe_load_all(path.read_text())]
 
 
+def pod_of(server: str) -> dict[str, Any]:
+    """The pod that a server's Deployment makes."""
+    (deployment,) = [thing for thing in objects(server) if thing["kind"] == "Deployment"]
+    template: dict[str, Any] = deployment["spec"]["template"]
+    return {"apiVersion": "v1", "kind": "Pod", **template}
+
+
+def containers_of(server: str) -> dict[str, dict[str, Any]]:
+    return {container["name"]: container for container in pod_of(server)["spec"]["containers"]}
+
+
+def account_of(server: str, container: str) -> str:
+    """The service account whose token a container finds where clients look for it."""
+    spec = pod_of(server)["spec"]
+    mounts = containers_of(server)[container].get("volumeMounts", ())
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    found = [volumes[mount["name"]] for mount in mounts if mount["mountPath"] == TOKENS]
+    if not found:
+        assert spec.get("automountServiceAccountToken", True), f"{container} has no token"
+        return str(spec["serviceAccountName"])
+    (volume,) = found
+    if "projected" in volume:
+        return str(spec["serviceAccountName"])
+    (secret,) = [
+        thing
+        for thing in objects(server)
+        if thing["kind"] == "Secret" and thing["metadata"]["name"] == volume["secret"]["secretName"]
+    ]
+    assert secret["type"] == "kubernetes.io/service-account-token"
+    return str(secret["metadata"]["annotations"]["kubernetes.io/service-account.name"])
+
+
+def within(plane: ControlPlane, server: str, container: str, pod: str) -> list[str]:
+    """The command under which a program has what a container of a pod has: host name, token, a file system to read."""
+    account = account_of(server, container)
+    path = f"/api/v1/namespaces/tonnage/serviceaccounts/{account}/token"
+    answer = plane.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+    folder = plane.folder / f"token-{account}"
+    folder.mkdir()
+    (folder / "token").write_text(answer["status"]["token"])
+    (folder / "ca.crt").write_bytes(plane.authority.read_bytes())
+    (folder / "namespace").write_text("tonnage")
+    place = urlsplit(plane.server)
+    environment = {
+        "KUBECONFIG": "",
+        "KUBERNETES_SERVICE_HOST": place.hostname,
+        "KUBERNETES_SERVICE_PORT": place.port,
+        "POD_NAME": pod,
+        "POD_NAMESPACE": "tonnage",
+    }
+    program = [sys.executable, str(Path(__file__).with_name("in_pod.py")), "--token", str(folder), "--read-only", pod]
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in environment.items()), *program]
+
+
 def leader_flags() -> list[str]:
     """What the batch scheduler's deployment says about its Lease, for which it has rights."""
-    (deployment,) = [thing for thing in objects("scheduler") if thing["kind"] == "Deployment"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (container,) = containers_of("scheduler").values()
     return [flag for flag in container["args"] if flag.startswith("--leader-elect")]
 
 

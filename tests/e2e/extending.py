@@ -139,12 +139,17 @@ class World(Pods):
 
 @contextmanager
 def extended(
-    plane: ControlPlane, *flags: str, delay: float = 0.0, user: Path | None = None, verbs: Sequence[str] = ()
+    plane: ControlPlane,
+    *flags: str,
+    delay: float = 0.0,
+    user: Path | None = None,
+    verbs: Sequence[str] = (),
+    scheduler_user: Path | None = None,
 ) -> Iterator[World]:
     """A world for one test; objects are left in the control plane."""
     extender = Extender(user or plane.kubeconfig(), plane.folder / "extender.log", *flags)
     try:
-        scheduler = plane.run_scheduler(configuration(extender.port, verbs))
+        scheduler = plane.run_scheduler(configuration(extender.port, verbs), scheduler_user)
         try:
             with playing(plane, delay) as player:
                 yield World(plane, extender, player)

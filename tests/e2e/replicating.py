@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.extending import Extender, configuration
+from tests.server.listening import authority, signed
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
@@ -21,6 +22,7 @@ DURATION = 3
 TIMES = {"leaseDuration": f"{DURATION}s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 HOSTS = {"replica-a": "127.0.0.2", "replica-b": "127.0.0.3"}
 ROLE = "hami.io/scheduler-role"
+CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 class Replica:
@@ -30,13 +32,14 @@ class Replica:
         self,
         plane: ControlPlane,
         host: str,
-        port: int,
+        ports: tuple[int, int],
         user: Path | None = None,
         namespace: str = NAMESPACE,
         flags: Sequence[str] = (),
     ) -> None:
         self.host = host
         self._namespace, self._pods = namespace, f"/api/v1/namespaces/{namespace}/pods"
+        port, peer_port = ports
         self._plane, self._port, self._user = plane, port, user
         self._within = (sys.executable, str(Path(__file__).with_name("in_pod.py")), host)
         self._create_pod()
@@ -45,6 +48,7 @@ class Replica:
             plane.folder / f"{host}.log",
             *("--leader-elect", f"--leader-elect-resource-name={LEASE}"),
             f"--leader-elect-resource-namespace={namespace}",
+            *peer_flags(plane.folder, f"{HOSTS[host]}:{peer_port}"),
             *flags,
             host=HOSTS[host],
             port=port,
@@ -53,10 +57,10 @@ class Replica:
         )
         self.scheduler: Program | None = None
 
-    def run_scheduler(self, **settings: Any) -> None:
+    def run_scheduler(self, user: Path | None = None, **settings: Any) -> None:
         lease = {"leaderElect": True, "resourceName": LEASE, "resourceNamespace": self._namespace, **TIMES}
         asks = {**configuration(self._port, host=HOSTS[self.host]), **settings}
-        self.scheduler = self._plane.run_scheduler({**asks, "leaderElection": lease}, self._user, self._within)
+        self.scheduler = self._plane.run_scheduler({**asks, "leaderElection": lease}, user or self._user, self._within)
 
     @property
     def role(self) -> str:
@@ -84,7 +88,12 @@ class Replica:
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {"name": self.host, "labels": {ROLE: "follower"}},
-                "spec": {"containers": [{"name": "extender", "image": "practice"}], "schedulerName": "nobody"},
+                "spec": {
+                    # As the pod-security level `restricted` demands.
+                    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                    "containers": [{"name": "extender", "image": "practice", "securityContext": CONFINED}],
+                    "schedulerName": "nobody",
+                },
             },
         )
         address = HOSTS[self.host]
@@ -92,15 +101,31 @@ class Replica:
         self._plane.api.patch(f"{self._pods}/{self.host}/status", {"status": status})
 
 
+def peer_flags(folder: Path, address: str) -> list[str]:
+    """With certificates that all replicas share, as the documentation has them made."""
+    made = folder / "peers"
+    if not made.exists():
+        authority(made)
+        signed(made, made)
+    files = {"cert": "tls.crt", "key": "tls.key", "ca": "ca.crt"}
+    return [f"--peer-bind={address}", *(f"--peer-{kind}-file={made / name}" for kind, name in files.items())]
+
+
+def port_pair() -> tuple[int, int]:
+    """Ports of replicas for kube-scheduler and for each other."""
+    for_scheduler, for_peers = free_ports(2)
+    return for_scheduler, for_peers
+
+
 @contextmanager
 def pair(
     plane: ControlPlane, user: Path | None = None, namespace: str = NAMESPACE
 ) -> Iterator[tuple[Replica, Replica]]:
     """Two extenders; kube-schedulers are started by the test, or played."""
-    (port,) = free_ports(1)
+    ports = port_pair()
     made: list[Replica] = []
     try:
-        made.extend(Replica(plane, host, port, user, namespace) for host in HOSTS)
+        made.extend(Replica(plane, host, ports, user, namespace) for host in HOSTS)
         first, second = made
         yield first, second
     finally:

@@ -1,23 +1,23 @@
-"""The manifests in `deploy/`: the API server takes them, and the extender can do its work with the rights they give."""
+"""The manifests in `deploy/`: the API server takes them, and each process can do its work with the rights they give."""
 
 import base64
-import shutil
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.cli.command import tonnage
-from tests.e2e.deployment import PATHS, apply, objects
+from tests.e2e.certificates import needs_openssl, self_signed
+from tests.e2e.deployment import DEPLOY, PATHS, account_of, apply, objects, pod_of
 from tests.e2e.extending import SCHEDULER, Extender, configuration, extended, wanted
 from tests.e2e.player import playing
 from tests.e2e.replicating import bind_by_hand, pair, until_leading
 from tests.scenario import node, pod
 from tests.waiting import until
-from tonnage.lab.api import pods_path
+from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
 
@@ -25,28 +25,34 @@ from tonnage.lab.control_plane import ControlPlane
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane() as made:
         apply(made, "extender", *(kind for kind in PATHS if kind != "MutatingWebhookConfiguration"))
+        apply(made, "scheduler", *(kind for kind in PATHS if kind != "Namespace"))
         made.api.create_nodes([node("a", gpus=2, nvidia__com__gpu=20), node("b", gpus=2, nvidia__com__gpu=20)])
         yield made
 
 
+def user_of(plane: ControlPlane, container: str) -> Path:
+    """A kubeconfig with the rights of a container of the extender's pod, and no others."""
+    return plane.kubeconfig_of("tonnage", account_of("extender", container))
+
+
 def test_the_rights_are_enough_to_place_pods(plane: ControlPlane) -> None:
-    user = plane.kubeconfig_of("tonnage", "tonnage-extender")
-    with extended(plane, user=user) as world:
+    with extended(plane, user=user_of(plane, "extender"), scheduler_user=user_of(plane, "kube-scheduler")) as world:
         names = [f"p{number}" for number in range(6)]
         plane.api.create_pods(wanted(name, 1, memory=1000) for name in names)
         world.until_running(*names)
         until(lambda: "hami.io/vgpu-node" in world.pod("p0")["metadata"].get("labels", {}), "the label is missing")
         world.check()
-        assert "Forbidden" not in world.extender.log.read_text()
+        logs = [world.extender.log.read_text(), (plane.folder / "kube-scheduler.log").read_text()]
+        assert not any("orbidden" in text for text in logs)
 
 
 def test_the_rights_are_enough_for_two_replicas(plane: ControlPlane) -> None:
-    user = plane.kubeconfig_of("tonnage", "tonnage-extender")
+    user, scheduler_user = user_of(plane, "extender"), user_of(plane, "kube-scheduler")
     plane.api.create_nodes([node("c", gpus=1, nvidia__com__gpu=10)])
     with pair(plane, user, "tonnage") as (first, second), playing(plane):
-        first.run_scheduler()
+        first.run_scheduler(scheduler_user)
         until_leading(first)
-        second.run_scheduler()
+        second.run_scheduler(scheduler_user)
         plane.api.create_pods(pod(name, 1, memory=5000) for name in ("early", "late"))
         for name in ("early", "late"):
             bind_by_hand(plane.api, name, 5000, on="c")
@@ -72,27 +78,103 @@ def test_the_device_configuration_and_the_schedulers_are_what_the_docs_say(tmp_p
     }
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
+KUBE_SCHEDULERS_OWN = [
+    ("delete", "", "pods", ""),
+    ("patch", "", "pods/status", ""),
+    ("list", "", "services", ""),
+    ("list", "apps", "replicasets", ""),
+    ("list", "", "persistentvolumes", ""),
+    ("update", "coordination.k8s.io", "leases", "hami-scheduler"),
+    ("create", "coordination.k8s.io", "leases", ""),
+    ("create", "authentication.k8s.io", "tokenreviews", ""),
+    ("create", "authorization.k8s.io", "subjectaccessreviews", ""),
+]
+"""Verb, API group, resource and name."""
+NOBODYS = [
+    ("get", "", "secrets", ""),
+    ("list", "", "secrets", ""),
+    ("create", "", "pods", ""),
+    ("update", "", "pods", ""),
+    ("create", "", "pods/exec", ""),
+    ("create", "", "pods/attach", ""),
+    ("create", "", "pods/portforward", ""),
+    ("patch", "", "pods/ephemeralcontainers", ""),
+    ("update", "", "nodes", ""),
+    ("delete", "", "nodes", ""),
+    ("patch", "", "nodes/status", ""),
+    ("create", "", "nodes/proxy", ""),
+    ("create", "", "serviceaccounts/token", ""),
+    ("impersonate", "", "users", ""),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
+    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", ""),
+]
+
+
+def may(plane: ControlPlane, account: str, what: tuple[str, str, str, str]) -> bool:
+    """Whether a service account has a right, in the namespace of the schedulers."""
+    verb, group, resource, name = what
+    resource, _, sub = resource.partition("/")
+    attributes = {"namespace": "tonnage", "verb": verb, "group": group, "resource": resource, "subresource": sub}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:tonnage:{account}",
+            "groups": ["system:serviceaccounts", "system:serviceaccounts:tonnage", "system:authenticated"],
+            "resourceAttributes": {**attributes, "name": name},
+        },
+    }
+    answer = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+def test_the_extender_has_none_of_the_rights_that_only_kube_scheduler_needs(plane: ControlPlane) -> None:
+    extender, scheduler = (account_of("extender", name) for name in ("extender", "kube-scheduler"))
+    assert [what for what in KUBE_SCHEDULERS_OWN if not may(plane, scheduler, what)] == []
+    assert [what for what in KUBE_SCHEDULERS_OWN if may(plane, extender, what)] == []
+    own = [("patch", "", "nodes", ""), ("patch", "", "pods", ""), ("create", "", "pods/eviction", "")]
+    assert [what for what in own if not may(plane, extender, what)] == []
+    assert [what for what in own if may(plane, scheduler, what)] == []
+
+
+@pytest.mark.parametrize(
+    ("server", "container"), [("extender", "extender"), ("extender", "kube-scheduler"), ("scheduler",) * 2]
+)
+def test_no_process_may_do_what_none_needs(plane: ControlPlane, server: str, container: str) -> None:
+    account = account_of(server, container)
+    assert [what for what in NOBODYS if may(plane, account, what)] == []
+
+
+def test_only_the_optional_rights_let_a_server_ask_who_scrapes_it(plane: ControlPlane) -> None:
+    reviews = [what for what in KUBE_SCHEDULERS_OWN if what[2].endswith("reviews")]
+    assert len(reviews) == 2
+    for server in ("extender", "scheduler"):
+        account = account_of(server, server)
+        assert not any(may(plane, account, what) for what in reviews)
+        (binding,) = yaml.safe_load_all((DEPLOY / server / "optional" / "metrics-authorization.yaml").read_text())
+        plane.api.create(PATHS["ClusterRoleBinding"], binding)
+        until(lambda of=account: all(may(plane, of, what) for what in reviews), "the rights are not enough")
+        assert [what for what in NOBODYS if may(plane, account, what)] == []
+        plane.api.delete(f"{PATHS['ClusterRoleBinding']}/{binding['metadata']['name']}")
+
+
+@pytest.mark.parametrize("server", ["extender", "scheduler"])
+def test_the_pods_are_taken_where_the_restricted_level_is_enforced(plane: ControlPlane, server: str) -> None:
+    made = pod_of(server)
+    made["metadata"] = {**made["metadata"], "generateName": f"{server}-"}
+    dry_run = {"dryRun": "All", "fieldValidation": "Strict"}
+    plane.api.request("POST", pods_path("tonnage"), made, query=dry_run)
+    less: dict[str, Any] = made["spec"]["containers"][0]["securityContext"]
+    del less["allowPrivilegeEscalation"]
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        plane.api.request("POST", pods_path("tonnage"), made, query=dry_run)
+
+
+@needs_openssl
 def test_the_webhook_gives_new_pods_with_devices_to_the_scheduler(plane: ControlPlane, tmp_path: Path) -> None:
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-keyout",
-        key,
-        "-out",
-        certificate,
-    ]
-    subprocess.run([*map(str, command), *subject], check=True, capture_output=True)
+    certificate, key = self_signed(tmp_path)
     flags = (f"--cert_file={certificate}", f"--key_file={key}", f"--scheduler-name={SCHEDULER}")
-    user = plane.kubeconfig_of("tonnage", "tonnage-extender")
+    user = user_of(plane, "extender")
     context = ssl.create_default_context(cafile=str(certificate))
     extender = Extender(user, tmp_path / "extender.log", *flags, tls=context)
     try:
@@ -109,7 +191,7 @@ def test_the_webhook_gives_new_pods_with_devices_to_the_scheduler(plane: Control
             "enableHTTPS": True,
             "tlsConfig": {"caData": bundle},
         }
-        scheduler = plane.run_scheduler(settings)
+        scheduler = plane.run_scheduler(settings, user_of(plane, "kube-scheduler"))
         try:
             with playing(plane):
                 probe = pod("probe", cpu="1")

@@ -41,6 +41,7 @@ def admitted(world: World, gpus: int, **more: int) -> dict[str, Any]:
 def filtered(world: World, gpus: int, **more: int) -> dict[str, Any]:
     """What filter says about a pod that nobody has created; its place is given up by the next question."""
     plain = msgspec.to_builtins(wanted("ghost", gpus, **more))
+    plain["metadata"]["uid"] = "ghost"
     answer: dict[str, Any] = world.extender.post("/filter", {"Pod": plain, "NodeNames": ["a"]})
     return answer
 

@@ -94,7 +94,7 @@ def test_much_is_wrong_at_once_and_the_healthy_rest_goes_on(plane: ControlPlane)
             "gone-0": "GroupNotFound: the pods name the PodGroup default/gone",
             "p0": "annotation gpu-fraction: 'abc' is not a number above 0 and below 1",
             "p1": "annotation tonnage.io/min-members is '-2'; expected a whole number from 1 up",
-            "p2": "QueueNotFound: default/p2 is in queue ../é\n qqq",
+            "p2": r"QueueNotFound: default/p2 is in queue ../é\n qqq",
             "p3": "NotEnoughPods: default/few needs 5 pods",
             "thousand": "nvidia.com/gpu: wants 1000",
             "impossible-0": "needs 20 of 20 pods placed",

@@ -21,7 +21,8 @@ from tests.chaos.scheduler.history import Follower, History
 from tests.chaos.scheduler.jobs import PRIORITIES
 from tests.config.texts import KAI_DEFAULT
 from tests.e2e import definitions
-from tests.e2e.batching import Scheduler
+from tests.e2e.batching import SCHEDULER, Scheduler
+from tests.e2e.extending import Command
 from tests.e2e.player import Player, playing
 from tests.scenario import plain
 from tests.waiting import PATIENCE
@@ -86,6 +87,14 @@ class Yard(Stage):
     def front(self) -> Front:
         """Before the one that leads."""
         return self.leader().front
+
+    @property
+    def command(self) -> Command:
+        return self.leader().scheduler
+
+    @property
+    def scheduler_name(self) -> str:
+        return SCHEDULER
 
     def leader(self) -> Side:
         """Who leads; waits until one does."""
