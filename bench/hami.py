@@ -13,7 +13,7 @@ import msgspec
 
 from bench.control_planes import NAMESPACE
 from bench.report import BenchmarkError
-from bench.workload import bench_pod
+from bench.workload import bench_pod, of_scheduler
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
@@ -22,6 +22,7 @@ READY_WITHIN = 120.0
 """Seconds; HAMi reads the nodes' devices in rounds of 15 s."""
 _ANSWER_WITHIN = 10.0
 _PROBE = "probe"
+_SCHEDULER = "hami-scheduler"
 _TAIL = 20
 
 
@@ -34,7 +35,7 @@ class HamiScheduler:
         self._log = plane.folder / "hami.log"
         command: Sequence[str] = [
             *(str(binary), f"--http_bind=127.0.0.1:{self.port}", f"--metrics-bind-address=127.0.0.1:{metrics}"),
-            *("--scheduler-name=hami-scheduler", "--kube-qps=1000", "--kube-burst=1000"),
+            *(f"--scheduler-name={_SCHEDULER}", "--kube-qps=1000", "--kube-burst=1000"),
         ]
         environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
         with self._log.open("wb") as log:
@@ -45,7 +46,9 @@ class HamiScheduler:
 
     def wait_until_ready(self, plane: ControlPlane, nodes: Sequence[str], within: float) -> None:
         """Ask /filter about a pod until it names a node; BenchmarkError if the program ends or takes too long."""
-        made = plane.api.create(pods_path(NAMESPACE), pod_manifest(bench_pod(_PROBE, 1, 1024, 5)))
+        made = plane.api.create(
+            pods_path(NAMESPACE), pod_manifest(of_scheduler(bench_pod(_PROBE, 1, 1024, 5), _SCHEDULER))
+        )
         body = msgspec.json.encode({"Pod": made, "NodeNames": nodes})
         deadline = time.monotonic() + within
         while not _names_a_node(answer := self._filter(body, deadline)):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
+import msgspec
 import uvloop
 from starlette.types import ASGIApp, Message
 
@@ -27,6 +28,7 @@ from tonnage.framework.session import Session
 from tonnage.kube.client import Client
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.watch import Backoff
+from tonnage.model.pod import Pod
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
 from tonnage.observability.metrics import PATH
@@ -90,13 +92,18 @@ def _microseconds(function: Callable[[], Any], number: int) -> float:
     return min(timeit.repeat(function, timer=time.thread_time, number=number, repeat=15)) / number * 1e6
 
 
+def _recorded_pod(memory: int) -> Pod:
+    made = bench_pod(f"recorded-{memory}", 1, memory, 5)
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid="1"))
+
+
 def recording(cluster: Cluster, number: int) -> RecordingCost:
     """Cost of recording a decision, with thousands of other Events in the queue."""
     parts, metrics = OfflineExtender(cluster), ExtenderMetrics()
     recorder = ExtenderRecorder(metrics, EventRecorder(_NO_CLIENT, time.time))
     metrics.app(parts)
     names = list(cluster.nodes)
-    good, bad = (FilterArgs(bench_pod(f"recorded-{memory}", 1, memory, 5), None, names) for memory in (1024, 10**7))
+    good, bad = (FilterArgs(_recorded_pod(memory), None, names) for memory in (1024, 10**7))
     placed, failed = parts.reservations.filter(good, 0.0), parts.reservations.filter(bad, 0.0)
     decision = placed.decision
     assert decision is not None

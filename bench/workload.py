@@ -4,6 +4,8 @@ import json
 import random
 from collections.abc import Iterator
 
+import msgspec
+
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.meta import ObjectMeta
@@ -60,6 +62,11 @@ def bench_pod(name: str, cards: int, memory: int, cores: int) -> Pod:
     return Pod(
         ObjectMeta(name=name, namespace="bench"), PodSpec(containers=[container]), ReportedPodStatus(phase="Pending")
     )
+
+
+def of_scheduler(pod: Pod, name: str) -> Pod:
+    """The pod, for a scheduler of that name."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, schedulerName=name))
 
 
 def anti_affine_pod(number: int, topology: str = "kubernetes.io/hostname") -> Pod:
