@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from tests.transports import abort_all
 from tonnage.lab.program import free_ports
 
 REQUEST, ANSWER = "request", "answer"
@@ -117,7 +118,6 @@ class Front:
         self._serves, self._trusts, self._also = serves, trusts, also_serves
         self._rules: list[Rule] = []
         self._streams: set[asyncio.Transport] = set()
-        self._connections: set[asyncio.Transport] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -170,13 +170,9 @@ class Front:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         # A connection whose other end does not read any more would never be closed politely.
-        for connection in self._connections:
-            connection.abort()
-        await asyncio.sleep(0.05)
+        await abort_all()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if isinstance(request.transport, asyncio.Transport):
-            self._connections.add(request.transport)
         body = await request.read()
         rule = next((rule for rule in list(self._rules) if rule.takes(request.method, request.path, body)), None)
         started = time.monotonic()

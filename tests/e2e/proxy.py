@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit
 
+from tests.transports import abort_all
 from tests.waiting import PATIENCE
 
 
@@ -88,6 +89,7 @@ async def wire(server: str) -> AsyncIterator[Wire]:
     finally:
         listener.close()
         await made.close()
+        await abort_all()
 
 
 class HeldWire:

@@ -1,5 +1,6 @@
 """The running programs of the lab: start, log, readiness and certain end."""
 
+import itertools
 import os
 import socket
 import subprocess
@@ -13,6 +14,10 @@ TETHER = Path(__file__).with_name("tether.py")
 _TAIL = 20
 _STARTER = ThreadPoolExecutor(1, "starter")
 """Linux takes the thread that starts a program for its parent, so that thread must last as long as this process."""
+_PORTS = range(20_000, 32_768)
+"""Below the ports that systems give to outgoing connections, one of which could take a port before its program does."""
+_TURNS = itertools.count(os.getpid() * 97)
+"""Processes begin at different ports, so that two of them hardly ever choose the same one at the same time."""
 
 
 class LabError(Exception):
@@ -20,15 +25,23 @@ class LabError(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that are free at the moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports that are free at the moment, on every address; LabError if there are not as many."""
+    turns = itertools.islice(_TURNS, len(_PORTS))
+    found = list(itertools.islice(filter(_is_free, (_PORTS[turn % len(_PORTS)] for turn in turns)), count))
+    if len(found) < count:
+        raise LabError(f"{count} ports are needed and {len(found)} are free from {_PORTS[0]} to {_PORTS[-1]}")
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: a port whose last connections have just ended is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+        return True
 
 
 class Program:
