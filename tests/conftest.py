@@ -5,6 +5,7 @@ Examples are drawn in the same way in every run, so that a change lands or not f
 """
 
 import os
+import signal
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,9 @@ NEEDS = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A run in the background would hand this to every program that a test interrupts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for need in NEEDS:
         config.addinivalue_line("markers", f"{need.name}: {need.what}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kube.fake_server import FakeServer, fake_server
+from tests.transports import abort_all
 from tests.waiting import PATIENCE, until_true
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
@@ -44,8 +45,12 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a scenario to its end."""
 
     async def limited() -> None:
-        async with asyncio.timeout(2 * PATIENCE):
-            await main
+        try:
+            async with asyncio.timeout(2 * PATIENCE):
+                await main
+        finally:
+            # asyncio loses a TLS connection that is cancelled at its very beginning, and it stays open.
+            await abort_all()
 
     asyncio.run(limited())
 

@@ -13,17 +13,25 @@ from tonnage.extender.webhook.review import ReviewError, answer, decide, read_re
 
 LONG, FORGED = "x" * 100_000, 'x\n{"level":"error"}\r\u2028\u202eevil\x1b[31m'
 LONGEST_ANSWER = 5000
-QUICK = 0.5
-"""Seconds, on a busy machine; most take a millisecond."""
 
 
 def ask(body):
-    """The text of the response, and how long it took."""
+    """The response, as the API server reads it."""
     admission = PodAdmission(default_vendors(), AdmissionRules(OURS))
-    begun = time.perf_counter()
     asked = read_review(body)
     text = answer(asked, decide(asked.request, admission.judge)).decode()
-    return json.loads(text)["response"], time.perf_counter() - begun
+    return json.loads(text)["response"]
+
+
+def processor_time(body):
+    """The least of three tries, in seconds; a millisecond at least."""
+
+    def once():
+        begun = time.process_time()
+        ask(body)
+        return time.process_time() - begun
+
+    return max(0.001, min(once() for _ in range(3)))
 
 
 def texts(response):
@@ -57,7 +65,7 @@ PRIVILEGED = {"securityContext": {"privileged": True}}
     ],
 )
 def test_what_somebody_wrote_comes_back_short_and_on_one_line(made, text):
-    response, _ = ask(made(text))
+    response = ask(made(text))
     assert_harmless(response)
     assert len(json.dumps({**response, "patch": None})) < LONGEST_ANSWER
 
@@ -78,25 +86,26 @@ def test_a_review_of_a_long_kind_is_refused_in_few_words():
 
 
 @pytest.mark.parametrize(
-    "thing",
+    "made",
     [
-        pod(box(limits={GPU: "1", MEMORY: LONG})),
-        pod(*(box(f"c{number}", {GPU: "1", CORES: "x"}) for number in range(2000))),
-        pod(*(box(f"c{number}", {GPU: "1"}, **PRIVILEGED) for number in range(2000))),
-        pod(box(env=[{"name": f"v{number}", "value": "x" * 100} for number in range(20_000)])),
+        lambda size: pod(box(limits={GPU: "1", MEMORY: "9" * 50 * size})),
+        lambda size: pod(*(box(f"c{number}", {GPU: "1", CORES: "x"}) for number in range(size))),
+        lambda size: pod(*(box(f"c{number}", {GPU: "1"}, **PRIVILEGED) for number in range(size))),
+        lambda size: pod(box(env=[{"name": f"v{number}", "value": "x" * 100} for number in range(5 * size)])),
     ],
     ids=["text", "containers", "privileged containers", "variables"],
 )
-def test_a_large_pod_is_judged_quickly(thing):
-    response, seconds = ask(review(thing))
-    assert_harmless(response)
-    assert seconds < QUICK
+def test_the_cost_of_a_large_pod_grows_with_its_size_and_no_faster(made):
+    small, large = (review(made(size)) for size in (500, 4000))
+    assert_harmless(ask(large))
+    # A cost that grows with the square would be 64 times as high.
+    assert processor_time(large) < 24 * processor_time(small)
 
 
 def said(body):
     """The texts of the response, or why there is none."""
     try:
-        return texts(ask(body)[0])
+        return texts(ask(body))
     except ReviewError as error:
         return [str(error)]
 
@@ -105,8 +114,6 @@ def said(body):
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_deep_nesting_is_answered(opening, closing, depth):
     deep = f"{opening * depth}1{closing * depth}".encode()
-    begun = time.perf_counter()
     answers = said(review({"spec": "HERE"}).replace(b'"HERE"', deep))
-    assert time.perf_counter() - begun < 2 * QUICK
     assert answers
     assert all(len(text) < 500 for text in answers)
