@@ -49,7 +49,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
             async with asyncio.timeout(2 * PATIENCE):
                 await main
         finally:
-            # asyncio loses a TLS connection that is cancelled at its very beginning, and it stays open.
+            # Connections that were being made when a scenario ended may outlive it.
             await abort_all()
 
     asyncio.run(limited())
