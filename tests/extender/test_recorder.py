@@ -45,7 +45,11 @@ class Heard:
     @property
     def told(self):
         """Reason and message of each Event, in their order."""
-        return [(told.reason, told.message) for told in self.events._queue.values()]
+        return [
+            (told.reason, told.message)
+            for queue in (self.events._warnings, self.events._others)
+            for told in queue.values()
+        ]
 
     @property
     def lines(self):

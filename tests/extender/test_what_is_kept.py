@@ -13,7 +13,8 @@ from tonnage.cluster import columns
 from tonnage.observability import events
 
 BOUNDED = {
-    "events._queue": events.MOST_QUEUED,
+    "events._warnings": events.MOST_QUEUED,
+    "events._others": events.MOST_QUEUED,
     "_columns._touched": columns._MOST_TOUCHED,
 }
 """Containers that may fill up to a limit; memos, which start afresh when they are full, are not looked at."""

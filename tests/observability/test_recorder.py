@@ -28,7 +28,7 @@ def recorder():
 def test_an_overlap_is_an_event_a_line_and_a_count(recorder, caplog):
     pod = running("p", on="a", memory=1000)
     recorder.overlapped(pod, "evicted: it came later")
-    ((about, reason, message),) = recorder.events._queue
+    ((about, reason, message),) = recorder.events._warnings
     assert about == ObjectRef("default", "p", pod.metadata.uid or "")
     assert (reason, message) == (DEVICE_OVERLAP, "evicted: it came later")
     (line,) = caplog.records

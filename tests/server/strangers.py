@@ -20,8 +20,12 @@ LOOPBACK, STRANGER = "127.0.0.1", "127.0.0.9"
 @contextmanager
 def strangers_at_hand() -> Iterator[None]:
     """Only one of the loopback addresses counts as one."""
-    with patch.object(callers, "LOOPBACK", (ip_network(f"{LOOPBACK}/32"),)):
-        yield
+    callers.is_loopback.cache_clear()
+    try:
+        with patch.object(callers, "LOOPBACK", (ip_network(f"{LOOPBACK}/32"),)):
+            yield
+    finally:
+        callers.is_loopback.cache_clear()
 
 
 @asynccontextmanager

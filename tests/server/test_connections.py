@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from tests.server.listening import certificate
 from tests.server.strangers import LOOPBACK, STRANGER, asked, connected, head, serving
-from tests.waiting import until_true
+from tests.waiting import PATIENCE, until_true
 from tonnage.server import connections
 from tonnage.server import http as http_server
 from tonnage.server.connections import Seats
@@ -65,6 +65,63 @@ def play(scene, **limits):
             for name, limit in limits.items():
                 patch.setattr(connections, name, limit)
             run(scene())
+
+
+# -- answers
+
+
+def test_head_and_body_of_an_answer_leave_together():
+    async def scene():
+        async with serving(Waiting().app) as port:
+            peer = await connected(port, LOOPBACK)
+            for _ in range(20):
+                peer.send(head("/"))
+                async with asyncio.timeout(PATIENCE):
+                    # One read takes what one write has sent, and more only if more was written meanwhile.
+                    assert (await peer.reader.read(65536)).endswith(b"\r\n\r\nok")
+            peer.close()
+
+    play(scene)
+
+
+def test_an_answer_without_a_body_is_sent():
+    async def scene():
+        async with serving(Waiting().app) as port:
+            peer = await connected(port, LOOPBACK)
+            peer.send(b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert (await peer.rest()).startswith(b"HTTP/1.1 200")
+            peer.close()
+
+    play(scene)
+
+
+def test_who_waits_to_be_told_to_go_on_is_told_at_once():
+    async def scene():
+        async with serving(Waiting().app) as port:
+            peer = await connected(port, LOOPBACK)
+            peer.send(b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+            async with asyncio.timeout(PATIENCE):
+                assert (await peer.reader.read(65536)).startswith(b"HTTP/1.1 100")
+            peer.send(b"abc")
+            assert (await peer.answer()).endswith(b"3")
+            peer.close()
+
+    play(scene)
+
+
+def test_an_answer_that_fails_after_its_head_ends_the_connection():
+    async def failing(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        raise ValueError("no body")
+
+    async def scene():
+        async with serving(failing) as port:
+            peer = await connected(port, LOOPBACK)
+            peer.send(head("/"))
+            assert (await peer.rest()).startswith(b"HTTP/1.1 200")
+            peer.close()
+
+    play(scene)
 
 
 # -- time

@@ -189,7 +189,8 @@ class Cluster:
 
     def read_pod(self, pod: Pod) -> PodReading:
         """Read a pod, which changes nothing."""
-        task = self._tasks.make(pod)
+        key = pod.key
+        task = self._tasks.make(pod, self.running.get(key) or self.reserved.get(key) or self.waiting.get(key))
         link = link_of(pod)
         if pod.node is None:
             return PodReading(task, link)

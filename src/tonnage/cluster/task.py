@@ -212,15 +212,16 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
 
 
 class TaskMaker:
-    """A maker of tasks that works out the requirements of one specification object once for all pods that share it."""
+    """A maker of tasks that works out what equal specifications require once."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self._vendors = vendors
         self._known: Memo[int, Task] = Memo()
         """By identity of the specification, which lives as long as the memoised task."""
 
-    def make(self, pod: Pod) -> Task:
-        known = self._known.get(id(pod.spec))
+    def make(self, pod: Pod, before: Task | None = None) -> Task:
+        """The task of a pod; `before` is its task until now, because most changes of a pod are about its status."""
+        known = before if before is not None and before.pod.spec == pod.spec else self._known.get(id(pod.spec))
         if known is not None and known.annotations == pod.annotations and known.rules is None:
             return msgspec.structs.replace(known, pod=pod, key=pod.key, annotations=pod.annotations)
         return self._known.keep(id(pod.spec), make_task(pod, self._vendors))

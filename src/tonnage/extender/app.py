@@ -9,10 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import Scope
 
 from tonnage.binder.binding import BindError, BindUnknownError
@@ -85,16 +84,14 @@ class Extender:
         self._binds = BodyReader(LARGEST_BIND)
         self._reviews = BodyReader(LARGEST_REVIEW, REVIEWS_TOGETHER)
 
-    def app(self, health: Health) -> Starlette:
+    def app(self, health: Health) -> Router:
         """The routes for kube-scheduler, the API server and probes."""
         webhook = Route("/webhook", self.webhook, methods=["POST"])
-        return Starlette(routes=[*self._verbs(_refused_verb), webhook, *health.routes()])
+        return Router([*self._verbs(_refused_verb), webhook, *health.routes()])
 
-    def peer_app(self) -> Starlette:
+    def peer_app(self) -> Router:
         """The routes for other replicas, which forward what their kube-scheduler asks."""
-        app = Starlette(routes=self._verbs(_refused_peer))
-        app.state.is_for_peers = True
-        return app
+        return Router(self._verbs(_refused_peer))
 
     def _verbs(self, refusal: Refusal) -> list[Route]:
         verbs = (self.filter, self.prioritize, self.preempt)
@@ -199,7 +196,7 @@ class Extender:
         try:
             body = await (bodies or self._bodies).read(request)
             if self._replicas is not None:
-                was_forwarded = hasattr(request.app.state, "is_for_peers")
+                was_forwarded = _is_peer(request.scope)
                 answered = await self._replicas.answer_elsewhere(request.url.path, body, was_forwarded)
                 if answered is not None:
                     return Response(answered, media_type=_JSON)
@@ -237,7 +234,11 @@ def _refused_verb(scope: Scope) -> str:
     )
 
 
+def _is_peer(scope: Scope) -> bool:
+    return PEER_NAME in (certificate_names(scope) or ())
+
+
 def _refused_peer(scope: Scope) -> str:
-    if PEER_NAME in (certificate_names(scope) or ()):
+    if _is_peer(scope):
         return ""
     return f"a replica's certificate has the DNS name {PEER_NAME}; this one has not"

@@ -97,13 +97,15 @@ class EventRecorder:
         """Events recorded lately, the latest last."""
         self._by_object: dict[str, set[Key]] = {}
         """The keys of `_known` by the namespace and name of their object."""
-        self._queue: OrderedDict[Key, RecordedEvent] = OrderedDict()
+        self._warnings: OrderedDict[Key, RecordedEvent] = OrderedDict()
+        """Warnings to be written, which come before all others."""
+        self._others: OrderedDict[Key, RecordedEvent] = OrderedDict()
         self._filled = asyncio.Event()
 
     @property
     def queued(self) -> int:
         """How many Events wait to be written."""
-        return len(self._queue)
+        return len(self._warnings) + len(self._others)
 
     def record(self, about: ObjectRef, reason: str, message: str, alike: str | None = None) -> None:
         """Queue an Event.
@@ -114,8 +116,8 @@ class EventRecorder:
         message = shortened(message)
         key = (about, reason, message if alike is None else alike)
         # Normal Events may use half of the queue: why a pod is pending is more important.
-        room = self._most if reason in WARNINGS else self._most // 2
-        if key not in self._queue and len(self._queue) >= room:
+        queue, room = (self._warnings, self._most) if reason in WARNINGS else (self._others, self._most // 2)
+        if key not in queue and self.queued >= room:
             self._count(DROPPED)
             return
         now = self._now()
@@ -126,7 +128,7 @@ class EventRecorder:
         self._known.move_to_end(key)
         event.message, event.last = message, now
         event.times += 1
-        self._queue[key] = event
+        queue[key] = event
         self._filled.set()
 
     def forget(self, name: str) -> None:
@@ -139,9 +141,8 @@ class EventRecorder:
         while True:
             await self._filled.wait()
             await self._allowance.take()
-            key = next((key for key, event in self._queue.items() if event.reason in WARNINGS), next(iter(self._queue)))
-            event = self._queue.pop(key)
-            if not self._queue:
+            key, event = (self._warnings or self._others).popitem(last=False)
+            if not self.queued:
                 self._filled.clear()
             try:
                 await self._write(key, event)

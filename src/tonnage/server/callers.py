@@ -5,6 +5,7 @@ of a request says who calls.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
@@ -23,6 +24,7 @@ Refusal = Callable[[Scope], str]
 """Why a caller is refused; empty if it is not."""
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether an address of a connection's peer is one of this host's loopback interface."""
     try:

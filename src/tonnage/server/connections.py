@@ -26,6 +26,7 @@ LINGER_SECONDS = 2.0
 HEAD_BYTES = 64 * 2**10
 PIPELINED = 8
 """Requests that a peer may send ahead of an answer."""
+_CONTINUE = b"HTTP/1.1 100 "
 _BAD_REQUEST, _TOO_LARGE = b"400 Bad Request", b"431 Request Header Fields Too Large"
 
 
@@ -102,6 +103,31 @@ class Seats:
 
 class _HeadTooLargeError(Exception):
     """A request's head is longer than `HEAD_BYTES`."""
+
+
+class _JoinedTransport:
+    """A transport for one response, whose head leaves together with the first part of its body.
+
+    uvicorn writes them apart, which costs a system call more here and wakes the peer twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head: bytes | None = None
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if self._head is not None:
+            data, self._head = self._head + data, b""
+        elif not data.startswith(_CONTINUE):
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def close(self) -> None:
+        if self._head:
+            self._transport.write(self._head)
+        self._transport.close()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -195,6 +221,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread = 0
         self._allow(BODY_SECONDS)
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":
+            self.cycle.transport = _JoinedTransport(self.transport)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
