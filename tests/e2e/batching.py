@@ -1,6 +1,5 @@
 """A control plane with `tonnage scheduler` and a player of kubelets; there is no other scheduler."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,10 +37,6 @@ class Scheduler(Command):
 
     def metric(self, name: str) -> float:
         return next(float(line.split()[1]) for line in self.get("/metrics").splitlines() if line.split()[0] == name)
-
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class World(Pods):

@@ -66,6 +66,10 @@ class Command:
         with urllib.request.urlopen(f"{self._address}{path}", timeout=PATIENCE, context=self._tls) as answer:
             return str(answer.read().decode())
 
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.process.poll() is None:
             self.process.send_signal(how)

@@ -16,9 +16,12 @@ def test_the_extenders_benchmark_reports_every_figure_and_hamis(tmp_path: Path) 
     hami.chmod(0o755)
     assert figures("bench.cluster", "--hami", str(hami)) == [
         "kube-scheduler alone, N pods, N nodes",
-        "kube-scheduler with the extender, device plugin takes N ms",
-        "  relative to kube-scheduler alone, device plugin takes N ms",
+        "kube-scheduler with the extender, spread, device plugin takes N ms",
+        "  relative to kube-scheduler alone, spread, device plugin takes N ms",
         "  writes to the API server per pod until it is bound",
+        "  CPU time of the extender per pod",
+        "kube-scheduler with the extender, binpack, device plugin takes N ms",
+        "  relative to kube-scheduler alone, binpack, device plugin takes N ms",
         "kube-scheduler with HAMi's scheduler",
         f"extender start until ready, {SIZE}",
         f"/filter, {SIZE}, pN",
