@@ -164,7 +164,10 @@ def test_without_allocate_pods_are_placed_all_the_same_and_that_is_said() -> Non
 
 
 def test_what_the_file_leaves_out_is_the_default() -> None:
-    without_tiers, without_actions = load("actions: allocate\n"), load("tiers: [plugins: [name: binpack, name: priority]]\n")
+    without_tiers, without_actions = (
+        load("actions: allocate\n"),
+        load("tiers: [plugins: [name: binpack, name: priority]]\n"),
+    )
     assert [plugin.name for plugin in without_tiers.plugins] == [plugin.name for plugin in default_plugins()]
     assert [note.message.partition(";")[0] for note in without_tiers.warnings] == ["no tiers given"]
     assert without_actions.actions == ["allocate"]

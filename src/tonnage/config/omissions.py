@@ -12,7 +12,7 @@ _STOPPING = ("preempt", "reclaim")
 
 
 def warn_of_unordered_jobs(orders: Collection[str], tiers: Position, notes: Notes) -> None:
-    """Warn if no plugin of those that order jobs can do so by priority: only priority does, and maybe third parties'."""
+    """Warn if none of the plugins that order jobs does so by priority; a third party's may."""
     if not any(name == _PRIORITY or name not in BUILT_IN for name in orders):
         notes.warn(
             tiers,

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tonnage.report.measures import ALLOCATED, FRAGMENTATION, Measure, fills, ordered
+from tonnage.report.measures import ALLOCATED, FRAGMENTATION, Measure, fills
 from tonnage.report.pages import text
 from tonnage.report.pages.palette import LINE_COLOURS
 from tonnage.report.pages.plot import Frame, PlotLine, line_plot, room_for
 from tonnage.report.pages.scale import Axis, around, number_axis, time_axis
+from tonnage.simulator.studies.comparison import in_order
 from tonnage.simulator.studies.results import Results
 
 _PARTING = 0.25
@@ -54,7 +55,7 @@ def small_figures(results: Results, measures: list[Measure]) -> list[Figure]:
 
 def parting(results: Results, measure: Measure) -> float:
     """Where policies begin to differ visibly; the beginning if they do so at once, never or over time."""
-    curves = [dict(ordered(measure.curve(policy))) for policy in results.policies.values()]
+    curves = [dict(in_order(measure.curve(policy))) for policy in results.policies.values()]
     shared = sorted(set.intersection(*map(set, curves))) if curves else []
     if not fills(results) or not shared:
         return _range(results, measure)[0]
@@ -73,7 +74,7 @@ def _range(results: Results, measure: Measure) -> tuple[float, float]:
 def _lines(results: Results, measure: Measure, start: float, banded: bool) -> list[PlotLine]:
     lines = []
     for look, (name, policy) in enumerate(results.policies.items()):
-        points = [(at, value) for at, value in ordered(measure.curve(policy)) if at >= start]
+        points = [(at, value) for at, value in in_order(measure.curve(policy)) if at >= start]
         spread = [value.sd for _, value in points]
         if points:
             found = [(at, value.mean) for at, value in points]
@@ -157,7 +158,7 @@ def _table(results: Results, measure: Measure) -> tuple[list[str], list[tuple[st
     at = _places(results, measure)
     step = -(-len(at) // _ROWS)
     chosen = sorted({*at[::step], *at[-1:]})
-    curves = {name: dict(ordered(measure.curve(policy))) for name, policy in results.policies.items()}
+    curves = {name: dict(in_order(measure.curve(policy))) for name, policy in results.policies.items()}
     rows = [
         (_moment(results, place), [measure.written(c[place].mean) if place in c else "" for c in curves.values()])
         for place in chosen
