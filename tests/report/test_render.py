@@ -92,7 +92,7 @@ def test_everything_is_there(page: str):
         "Why pods failed",
         "To repeat this",
     ]
-    assert len([svg for svg in parsed.named("svg") if svg.get("class") == "plot"]) == 8
+    assert len([svg for svg in parsed.named("svg") if svg.get("class") == "plot"]) == 8 + 2  # two of them twice
     assert "CardInsufficientMemory" in parsed.text
 
 
