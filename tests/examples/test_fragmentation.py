@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import decided
+from tests.cli.command import decided, tonnage
 from tests.paths import ROOT
 
 CLUSTER, CONFIG = ROOT / "examples/fragmentation.yaml", ROOT / "examples/fgd.yaml"
@@ -41,3 +41,8 @@ def test_on_the_cluster_of_all_kinds_the_configuration_places_as_many_as_the_def
     default, aware = decided("-f", cluster), decided("-f", cluster, "--config", CONFIG)
     running = {name for name, one in default.items() if one["outcome"] == "placed"}
     assert {name for name, one in aware.items() if one["outcome"] == "placed"} == running
+
+
+def test_tonnage_up_takes_the_configuration_without_a_word() -> None:
+    done = tonnage("up", "--config", CONFIG, "--nodes", "4", "--duration", "30m", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
