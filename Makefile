@@ -46,7 +46,7 @@ test: lint  ## everything that must hold before a change lands
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="--quick", ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)
 
-openb: $(VENV)/.development  ## all policies on the openb traces that are there, as docs/results.md (ARGS="--data FOLDER")
+openb: $(VENV)/.development  ## all policies on the pod lists of the openb trace, as docs/results.md (ARGS="--data FOLDER")
 	$(BIN)/python -m bench.openb $(ARGS)
 
 bench-cluster: $(VENV)/.development cluster-parts  ## the extender on a real API server (ARGS="--hami PATH" compares with HAMi's)

@@ -1,7 +1,8 @@
-"""`python -m bench.openb`: every policy on every openb trace in a folder, written to docs/results.md.
+"""`python -m bench.openb`: every policy on every pod list of the openb trace in a folder, written to docs/results.md.
 
-The cache keeps finished runs, so an interrupted study continues where it stopped. With `--quick` two small invented
-traces stand in for openb's and the page goes to standard output.
+The trace is in the GitHub repository alibaba/clusterdata, folder cluster-trace-gpu-v2023/csv. The cache keeps finished
+runs, so an interrupted study continues where it stopped. With `--quick` two small invented pod lists stand in for
+openb's and the page goes to standard output.
 """
 
 import argparse
@@ -27,6 +28,12 @@ CACHE = ROOT / ".cache" / "openb"
 NODES = "openb_node_list_gpu_node.csv"
 PREFIX = "openb_pod_list_"
 FIRST_SEED = 42
+ORIGIN = """\
+openb is one trace of a production GPU cluster, published with the paper on fragmentation gradient descent (USENIX ATC
+2023) in the GitHub repository `alibaba/clusterdata`, under `cluster-trace-gpu-v2023/csv`. It has one list of nodes with
+GPUs and one recorded list of pods, `default`. The other pod lists are the authors' variants of it: drawn from it with
+other numbers of pods without GPUs (`cpu…`), of pods that share GPUs (`gpushare…`) or of pods of several GPUs
+(`multigpu…`), or with required GPU models added (`gpuspec…`)."""
 PAPER = ("random", "dot-product", "gpu-clustering", "gpu-packing", "best-fit", "fgd")
 AUTHORS = {
     "default": (86.30, 90.62, 91.65, 91.78, 92.86, 95.23),
@@ -59,21 +66,23 @@ ALLOWED = {
 """Points by which a mean may differ from the authors' before the page marks it; `fgd` may be above."""
 
 Found = dict[str, dict[str, PolicyResult]]
-"""By trace and policy."""
+"""By pod list and policy."""
 
 
 class Study(NamedTuple):
-    """The results of all policies on all traces."""
+    """The results of all policies on all pod lists."""
 
-    traces: str
-    """The page's title names them."""
+    trace: str
+    """The page's title names it."""
+    origin: str
+    """A paragraph about where it is from, and what its pod lists are."""
     found: Found
     seeds: int
     gpus: int
 
 
-def study(data: Path, kept: Path, seeds: int, processes: int, traces: str = "the openb traces") -> Study:
-    """Fill the cluster of each trace with each policy and seed; `kept` is the cache's folder."""
+def study(data: Path, kept: Path, seeds: int, processes: int) -> Study:
+    """Fill the cluster with each pod list, policy and seed; `kept` is the cache's folder."""
     nodes = read_nodes(str(data / NODES))
     files = sorted(data.glob(f"{PREFIX}*.csv"), key=lambda file: file.stem)
     names = [file.stem.removeprefix(PREFIX) for file in files]
@@ -98,7 +107,7 @@ def study(data: Path, kept: Path, seeds: int, processes: int, traces: str = "the
     for (name, policy, _), run in zip(plan, runs, strict=True):
         made.setdefault(name, {}).setdefault(policy, []).append(run)
     found = {name: {policy: policy_result(runs) for policy, runs in by.items()} for name, by in made.items()}
-    return Study(traces, found, seeds, sum(node.gpus for node in nodes))
+    return Study("the openb trace", ORIGIN, found, seeds, sum(node.gpus for node in nodes))
 
 
 def page(study: Study) -> str:
@@ -107,14 +116,15 @@ def page(study: Study) -> str:
     used = ", ".join(f"{name} {version}" for name, version in versions().items() if name != "tonnage")
     last = FIRST_SEED + seeds - 1
     lines = [
-        f"# Results on {study.traces}",
+        f"# Results on {study.trace}",
         "",
+        *([study.origin, ""] if study.origin else []),
         f"GPU allocation in percent of the cluster's {study.gpus:,} GPUs, once the arrived pods request 100 % of them:",
         f"mean of {seeds} seeds ({FIRST_SEED} to {last}), standard deviation in brackets. The",
-        "[protocol](simulate.md#fill) is that of the paper on fragmentation gradient descent (USENIX ATC 2023).",
+        "[protocol](simulate.md#fill) is the paper's.",
         "",
         "```console",
-        "$ make openb",
+        '$ make openb ARGS="--data FOLDER"',
         "```",
         "",
         f"Made with {used}.",
@@ -136,7 +146,7 @@ def _against_the_paper(found: Found) -> list[str]:
         "tolerance: " + ", ".join(f"{name} {most}" for name, most in ALLOWED.items()) + ".",
         "`fgd` may be above.",
         "",
-        "| trace | " + " | ".join(PAPER) + " |",
+        "| pod list | " + " | ".join(PAPER) + " |",
         "|---|" + "---|" * len(PAPER),
     ]
     outside: list[str] = []
@@ -172,7 +182,7 @@ def _fragments(found: Found) -> list[str]:
 
 
 def _table(found: Found, measure: str, at: str = "100") -> list[str]:
-    lines = ["| trace | " + " | ".join(POLICIES) + " |", "|---|" + "---|" * len(POLICIES)]
+    lines = ["| pod list | " + " | ".join(POLICIES) + " |", "|---|" + "---|" * len(POLICIES)]
     for trace, by_policy in found.items():
         cells = [f"{getattr(by_policy[policy], measure)[at].mean:.2f}" for policy in POLICIES]
         lines.append(f"| {trace} | " + " | ".join(cells) + " |")
@@ -180,7 +190,7 @@ def _table(found: Found, measure: str, at: str = "100") -> list[str]:
 
 
 def invent(folder: Path, nodes: int = 12, pods: int = 60) -> None:
-    """Small traces in openb's format, under the names of two of its traces."""
+    """A small trace in openb's format, with two pod lists under names of openb's."""
     draw = random.Random(1)
     lines = ["sn,cpu_milli,memory_mib,gpu,model"]
     lines += [f"node-{number:02},96000,393216,{(2, 4, 8)[number % 3]},T4" for number in range(nodes)]
@@ -194,28 +204,29 @@ def invent(folder: Path, nodes: int = 12, pods: int = 60) -> None:
 
 
 def quick_study(processes: int) -> Study:
-    """A study of invented traces with an empty cache."""
+    """A study of an invented trace with an empty cache."""
     with tempfile.TemporaryDirectory(prefix="tonnage-openb-") as scratch:
         folder = Path(scratch)
         invent(folder)
-        return study(folder, folder / "cache", 2, processes, "two invented traces")
+        return study(folder, folder / "cache", 2, processes)._replace(trace="an invented trace", origin="")
 
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.openb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder with the traces")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder with the trace's CSV files")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "results.md")
-    parser.add_argument("--quick", action="store_true", help="small invented traces, to see that the study works")
+    parser.add_argument("--quick", action="store_true", help="a small invented trace, to see that the study works")
     arguments = parser.parse_args(given)
     if arguments.quick:
         print(page(quick_study(arguments.processes)), end="")
         return 0
     if not (arguments.data / NODES).exists():
-        print(f"there are no openb traces in {arguments.data}; give their folder with --data", file=sys.stderr)
+        told = "give the folder of its CSV files with --data (GitHub: alibaba/clusterdata, cluster-trace-gpu-v2023/csv)"
+        print(f"the openb trace is not in {arguments.data}; {told}", file=sys.stderr)
         return 2
     arguments.to.write_text(page(study(arguments.data, CACHE, arguments.seeds, arguments.processes)))
     return 0

@@ -57,7 +57,7 @@ NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),
     Need("kai_cases", missing_cases, "NOT TESTED ON PEERS' CASES", "tests on KAI's own cases"),
-    Need("openb", missing_traces, "NOT TESTED ON RECORDED TRACES", "tests on the openb traces"),
+    Need("openb", missing_traces, "NOT TESTED ON RECORDED TRACES", "tests on the openb trace"),
 )
 
 

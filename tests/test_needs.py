@@ -32,4 +32,4 @@ def test_without_kais_cases() -> None:
 def test_without_recorded_traces() -> None:
     banner, last = last_lines("tests/simulator/traces/test_openb.py")[-2:]
     assert "NOT TESTED ON RECORDED TRACES" in banner
-    assert last == "1 tests on the openb traces were skipped: there is no folder nowhere"
+    assert last == "1 tests on the openb trace were skipped: there is no folder nowhere"

@@ -1,7 +1,8 @@
 """Benchmarks without Kubernetes: a quick run reports every figure."""
 
-from bench.openb import PAPER
+from bench.openb import ORIGIN, PAPER
 from tests.bench.command import benchmark, figures
+from tests.paths import ROOT
 from tonnage.simulator.policies import POLICIES
 
 SIZE = "N nodes × N GPUs, N running pods"
@@ -51,11 +52,15 @@ def test_the_engines_benchmark_reports_every_figure() -> None:
     ]
 
 
-def test_the_study_of_openb_gives_a_figure_for_every_policy_on_every_trace() -> None:
+def test_the_study_of_openb_gives_a_figure_for_every_policy_on_every_pod_list() -> None:
     page = benchmark("bench.openb")
-    for heading in ("# Results on two invented traces", "## Against the authors' figures", "## All policies"):
+    for heading in ("# Results on an invented trace", "## Against the authors' figures", "## All policies"):
         assert f"{heading}\n" in page
-    for trace in ("cpu200", "default"):
-        rows = [line.split(" | ") for line in page.splitlines() if line.startswith(f"| {trace} |")]
+    for pods in ("cpu200", "default"):
+        rows = [line.split(" | ") for line in page.splitlines() if line.startswith(f"| {pods} |")]
         assert [len(row) - 1 for row in rows] == [len(PAPER), len(POLICIES), len(POLICIES)]
         assert all("<br>" in cell for cell in rows[0][1:])
+
+
+def test_the_page_of_results_says_where_the_trace_is_from() -> None:
+    assert ORIGIN in (ROOT / "docs/results.md").read_text()

@@ -2,12 +2,14 @@
 
 import itertools
 import re
+from typing import NamedTuple
 
 import pytest
 
 from tests.browser.conftest import Opener
 from tests.report.sample import fill_results, replay_results
 from tonnage.report.render import render
+from tonnage.simulator.studies.results import Results
 
 POLICIES, CHECKPOINTS = 6, 131
 
@@ -25,11 +27,12 @@ def wide_report() -> str:
 def test_the_curves_are_there_with_all_their_points(opened: Opener, report: str):
     seen = opened(report)
     plots = seen.page.locator("svg.plot").all()
-    assert len(plots) == 8
+    assert seen.count("svg.plot") == 8
     for plot in plots:
         lines = [line.get_attribute("d") or "" for line in plot.locator(".line").all()]
         assert len(lines) == POLICIES
-        assert all(box and box["width"] > 100 for box in (line.bounding_box() for line in plot.locator(".line").all()))
+        boxes = [line.bounding_box() for line in plot.locator(".line").all()]
+        assert all(box and box["width"] > 100 for box in boxes) == plot.is_visible()
         assert all(not re.search("[^MLH0-9 .-]", line) for line in lines)
     whole = seen.page.locator("[data-plot=small-gpu_allocated] .line").first.get_attribute("d") or ""
     assert len(whole.split("L")) == CHECKPOINTS
@@ -107,6 +110,32 @@ def test_the_page_is_never_wider_than_the_window(opened: Opener, wide_report: st
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [390, 700, 830])
+def test_every_plot_is_whole_and_readable_on_a_narrow_screen(opened: Opener, wide_report: str, width: int):
+    seen = opened(wide_report, width)
+    plots = [plot for plot in seen.page.locator("svg.plot").all() if plot.is_visible()]
+    assert len(plots) == 8
+    for plot in plots:
+        box = plot.bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert plot.evaluate("svg => svg.parentElement.scrollWidth <= svg.parentElement.clientWidth")
+        letters = plot.locator(".axes text").first.bounding_box()
+        assert letters
+        assert letters["height"] > 10
+
+
+def test_the_pointer_works_on_a_narrow_screen_too(opened: Opener, report: str):
+    seen = opened(report, 390)
+    plot = seen.page.locator("[data-plot=narrow-gpu_allocated]")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box
+    seen.page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 100)
+    assert "best-fit" in seen.page.locator(".tip:visible").inner_text()
+
+
 def test_names_of_lines_do_not_overlap_and_are_not_cut_off(opened: Opener, wide_report: str):
     seen = opened(wide_report)
     for plot in seen.page.locator(".wide figure").all():
@@ -125,7 +154,7 @@ def test_words_tables_and_plots_need_no_scripts(opened: Opener, report: str):
     seen = opened(report, scripts=False)
     assert seen.page.locator(".lead").inner_text().startswith("fgd allocated the most")
     assert seen.count("section table") == 2
-    assert seen.page.locator(".line").count() == 8 * POLICIES
+    assert seen.count(".line") == 8 * POLICIES
     seen.page.locator("summary").first.click()
     assert seen.page.locator("details table").first.is_visible()
 
@@ -138,6 +167,37 @@ def test_it_is_printed_on_white_and_fits_the_paper(opened: Opener, report: str):
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 720
     tables = seen.page.locator("table:visible").all()
     assert all((box := table.bounding_box()) and box["x"] + box["width"] <= 721 for table in tables)
+
+
+class Printed(NamedTuple):
+    """A heading in the outline of a PDF."""
+
+    page: bytes
+    height: float
+    """Above the lower edge of the page, in points."""
+    first: bytes | None
+    """The first heading below it."""
+
+
+def printed(pdf: bytes) -> dict[bytes, Printed]:
+    found = {}
+    for number, item in re.findall(rb"(\d+) 0 obj\s*<<(/Title.*?)endobj", pdf, re.DOTALL):
+        place = re.search(rb"/Dest \[(\d+) 0 R /XYZ \S+ (\S+)", item)
+        first = re.search(rb"/First (\d+)", item)
+        if place:
+            found[number] = Printed(place[1], float(place[2]), first[1] if first else None)
+    return found
+
+
+@pytest.mark.parametrize("size", ["A4", "Letter", "A5"])
+@pytest.mark.parametrize("results", [fill_results(), replay_results()], ids=["fill", "replay"])
+def test_no_heading_is_printed_alone_at_the_end_of_a_page(opened: Opener, results: Results, size: str):
+    edge = {"top": "1cm", "right": "1cm", "bottom": "1cm", "left": "1cm"}
+    found = printed(opened(render(results)).page.pdf(format=size, margin=edge, outline=True, tagged=True))
+    sections = [(one, found[one.first]) for one in found.values() if one.first]
+    assert len(sections) >= 2
+    assert [one for one, first in sections if one.page != first.page] == []
+    assert all(one.height > 72 for one in found.values()), "too little room for anything below the heading"
 
 
 def test_a_replay_has_times_on_its_axis(opened: Opener):

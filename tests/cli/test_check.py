@@ -126,7 +126,7 @@ def test_the_default_configuration_decides_as_no_configuration(tmp_path: Path) -
 
 
 def test_a_flag_counts_more_than_the_file(tmp_path: Path) -> None:
-    text = with_plugin("nodepolicy", "arguments: {policy: spread}") + "  - name: priority\n"
+    text = with_plugin("nodepolicy", "arguments: {policy: spread}")
     path = written(tmp_path, text)
     spread = ["--node-scheduler-policy", "spread"]
     packed = ["--node-scheduler-policy", "binpack"]

@@ -11,6 +11,8 @@ from tests.simulator.traces.files import NODES, PODS, TIMED, write
 from tonnage.cli.group import group
 from tonnage.simulator.policies import POLICIES
 
+COMPARED = {"fill": "100", "replay": "average"}
+
 
 def simulate(*arguments: object) -> Result:
     result = CliRunner().invoke(group, ["simulate", *map(str, arguments)])
@@ -57,7 +59,7 @@ def test_one_seed_gives_the_same_bytes_every_time(trace, mode):
     options = [*trace[:4], "--no-cache", "--mode", mode, "--policy", "binpack,spread", "--seeds", 2, "-o", "json"]
     first, *others = [simulate(*options).stdout_bytes for _ in range(3)]
     assert others == [first, first]
-    assert first.count(b"gpu_allocated") == 2
+    assert len(json.loads(first)["policies"]) == 2
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -92,6 +94,46 @@ def test_every_figure_is_in_the_csv(trace, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert {row["measure"] for row in rows} >= {"gpu_allocated", "fragmentation_of_all", "pods_failed", "failures"}
     assert {row["policy"] for row in rows} == {"binpack"}
+
+
+def figures_of(table: str) -> dict[str, float]:
+    """The allocated GPUs by policy that a table shows."""
+    rows = [line.split() for line in table.splitlines()[3:] if line.strip()]
+    return {row[0]: float(row[1]) for row in rows if row[0] in POLICIES}
+
+
+@pytest.mark.parametrize("mode", ["fill", "replay"])
+def test_table_json_csv_and_report_have_the_same_figures(trace, tmp_path, mode):
+    options = [*trace, "--mode", mode, "--policy", "binpack,spread"]
+    shown = simulate(*options, "--csv", tmp_path / "out.csv", "--report", tmp_path / "report.html")
+    document = json.loads(simulate(*options, "-o", "json").stdout)
+    rows = csv.DictReader((tmp_path / "out.csv").read_text().splitlines())
+    at = {
+        row["policy"]: float(row["mean"])
+        for row in rows
+        if (row["measure"], row["at"]) == ("gpu_allocated", COMPARED[mode])
+    }
+    told = {name: policy["compared"]["gpu_allocated"]["mean"] for name, policy in document["policies"].items()}
+    assert document["compared_at"] == COMPARED[mode]
+    assert at == told
+    assert figures_of(shown.stdout) == {name: pytest.approx(value, abs=0.0051) for name, value in told.items()}
+    for value in told.values():
+        assert f"{value:.2f}\u202f%" in (tmp_path / "report.html").read_text()
+
+
+def test_averages_of_a_replay_are_called_so(trace):
+    heading = simulate(*trace, "--mode", "replay", "--policy", "binpack").stdout.splitlines()[0]
+    assert heading.endswith("averages over 19s, until the last pod arrives")
+
+
+def test_reasons_add_up_to_the_failed_pods_beside_them(trace):
+    document = json.loads(simulate(*trace, "--policy", "binpack", "-o", "json").stdout)
+    (policy,) = document["policies"].values()
+    failed = sum(count["mean"] for count in policy["failures"].values())
+    assert failed == policy["compared"]["pods_failed"]["mean"] > 0
+    assert policy["pods_failed"]["130"]["mean"] > failed
+    table = simulate(*trace, "--policy", "binpack").stdout
+    assert "binpack: pods that had failed at 100 % of arrived demand, by the reason of most nodes" in table
 
 
 def test_the_upper_bound_is_above_every_policy(trace):

@@ -31,7 +31,7 @@ from tonnage.simulator.replay import Replay
 from tonnage.simulator.workloads.demo import Arrival
 
 COMMAND = [sys.executable, "-m", "tonnage.cli.main", "up"]
-FREE = FreeCards(9.5, 7.25)
+FREE = FreeCards(9.5, 7.25, 48)
 CAPTION = Caption(duration=8 * 3600, speed=240, policy="binpack/spread", seed=0, rate=12.3, pace=239.0, cards=FREE)
 LINE = re.compile(
     r"^\d\d:\d\d:\d\d  running +\d+  waiting +\d+  finished +\d+"

@@ -63,7 +63,7 @@ def test_every_name_of_volcanos_defaults_has_an_effect() -> None:
 def test_a_name_without_effect_is_said_with_its_place() -> None:
     said = warnings(with_plugin("cdp") + "  - name: sla\n")
     assert any(line.startswith("FILE:4:11: cdp: Tonnage does not evict yet") for line in said)
-    assert any(line.startswith("FILE:5:11: sla: Tonnage does not have it yet") for line in said)
+    assert any(line.startswith("FILE:6:11: sla: Tonnage does not have it yet") for line in said)
 
 
 def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:
@@ -122,19 +122,19 @@ def test_kais_default_loads_with_warnings_only() -> None:
 
 @pytest.mark.parametrize("name", ["gpupack", "gpuspread"])
 def test_kais_order_of_cards_takes_the_place_of_the_gpu_policy(name: str) -> None:
-    assert names(with_plugin(name)) == [*ALWAYS, name, "gang", "topology"]
+    assert names(with_plugin(name)) == [*ALWAYS, name, "priority", "gang", "topology"]
 
 
 def test_two_orders_of_cards_are_warned_of() -> None:
-    text = "actions: allocate\ntiers:\n- plugins:\n  - name: nodeplacement\n  - name: gpupolicy\n  - name: gpupack\n"
+    text = with_plugin("nodeplacement") + "  - name: gpupolicy\n  - name: gpupack\n"
     (said,) = warnings(text)
-    assert said.startswith("FILE:6:11: gpupolicy and gpupack both order the cards of a node")
-    assert names(text) == [*ALWAYS, "nodeplacement", "gpupolicy", "gpupack", "gang", "topology"]
+    assert said.startswith("FILE:7:11: gpupolicy and gpupack both order the cards of a node")
+    assert names(text) == [*ALWAYS, "nodeplacement", "priority", "gpupolicy", "gpupack", "gang", "topology"]
 
 
 def test_a_flag_for_the_gpu_policy_counts_more_than_an_order_of_cards_in_the_file() -> None:
     plugins = with_flags(load(with_plugin("gpuspread")).plugins, None, "binpack", None)
-    assert [plugin.name for plugin in plugins] == [*ALWAYS, "gang", "topology", "gpupolicy"]
+    assert [plugin.name for plugin in plugins] == [*ALWAYS, "priority", "gang", "topology", "gpupolicy"]
 
 
 def test_node_placement_alone_scores_nodes() -> None:
@@ -164,7 +164,10 @@ def test_without_allocate_pods_are_placed_all_the_same_and_that_is_said() -> Non
 
 
 def test_what_the_file_leaves_out_is_the_default() -> None:
-    without_tiers, without_actions = load("actions: allocate\n"), load("tiers:\n- plugins:\n  - name: binpack\n")
+    without_tiers, without_actions = (
+        load("actions: allocate\n"),
+        load("tiers: [plugins: [name: binpack, name: priority]]\n"),
+    )
     assert [plugin.name for plugin in without_tiers.plugins] == [plugin.name for plugin in default_plugins()]
     assert [note.message.partition(";")[0] for note in without_tiers.warnings] == ["no tiers given"]
     assert without_actions.actions == ["allocate"]
@@ -226,7 +229,7 @@ def test_anchors_and_merge_keys_work() -> None:
     "key", ["configurations: [{name: allocate, arguments: {a: 1}}]", "metrics: {type: prometheus}", "usageDBConfig: {}"]
 )
 def test_other_keys_of_the_peers_are_accepted_and_said_to_have_no_effect(key: str) -> None:
-    (said,) = warnings(f"actions: allocate\ntiers: [plugins: [name: binpack]]\n{key}\n")
+    (said,) = warnings(f"actions: allocate\ntiers: [plugins: [name: binpack, name: priority]]\n{key}\n")
     assert said.startswith(f"FILE:3:1: {key.partition(':')[0]} (")
     assert "has no effect here yet" in said
 
@@ -285,7 +288,7 @@ def test_a_config_map_is_looked_into_and_places_are_those_of_the_file() -> None:
 
 def test_kais_config_map_in_quotes_gives_the_place_of_the_text() -> None:
     text = 'apiVersion: v1\nkind: ConfigMap\ndata:\n  config.yaml: "actions: allocate\\ntiers: []\\n"\n'
-    assert [note.position for note in load(text).warnings] == [(4, 16)]
+    assert {note.position for note in load(text).warnings} == {(4, 16)}
 
 
 # -- flags
@@ -301,7 +304,8 @@ def test_a_flag_counts_more_than_the_file() -> None:
 
 def test_a_flag_for_nodes_adds_the_plugin_that_the_file_does_not_name() -> None:
     plugins = with_flags(load(with_plugin("binpack")).plugins, "spread", None, None)
-    assert [plugin.name for plugin in plugins] == [*ALWAYS, "binpack", "gpupolicy", "gang", "topology", "nodepolicy"]
+    named = [plugin.name for plugin in plugins]
+    assert named == [*ALWAYS, "binpack", "priority", "gpupolicy", "gang", "topology", "nodepolicy"]
 
 
 # -- the tables

@@ -105,6 +105,8 @@ def errors(text: str) -> list[str]:
 
 
 def with_plugin(name: str, *lines: str) -> str:
-    """A configuration with one plugin, whose further lines begin on line 5, column 5."""
+    """A configuration with a plugin, whose further lines begin on line 5, column 5, and with priority."""
     below = "".join(f"    {line}\n" for line in lines)
-    return f"actions: allocate\ntiers:\n- plugins:\n  - name: {name}\n{below}"
+    return f"actions: allocate\ntiers:\n- plugins:\n  - name: {name}\n{below}" + (
+        "" if name == "priority" else "  - name: priority\n"
+    )

@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Sequence
 
+from tonnage.simulator.studies.comparison import with_comparison
 from tonnage.simulator.studies.results import ClusterFrame, Curve, NodeFrame, PolicyResult, Results, SeedSpread
 
 GPUS = 6212
@@ -112,7 +113,7 @@ def fill_results(more: bool = False, seeds: int = 10, **changed: object) -> Resu
             for x in range(131)
         },
     }
-    return Results(**(given | changed))  # type: ignore[arg-type]
+    return with_comparison(Results(**(given | changed)))  # type: ignore[arg-type]
 
 
 def replay_results() -> Results:
@@ -139,7 +140,7 @@ def replay_results() -> Results:
             failures={"CardInsufficientMemory": SeedSpread(3.5, 1.0)},
             picture=ClusterFrame("86400", picture(level, (("NVIDIA H100", 8, 12), ("NVIDIA A100", 4, 9)), rng).nodes),
         )
-    return Results(
+    results = Results(
         policies=policies,
         mode="replay",
         workload="an invented week",
@@ -150,3 +151,4 @@ def replay_results() -> Results:
         gpus=132,
         pods=4211,
     )
+    return with_comparison(results)

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.report.sample import fill_results, replay_results
-from tonnage.report.findings import equal, findings
+from tonnage.report.findings import findings
 from tonnage.report.pages.text import NARROW
+from tonnage.report.ranking import equal
+from tonnage.simulator.studies.comparison import with_comparison
 from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
 
 
@@ -13,7 +15,7 @@ def said(results: Results) -> list[str]:
 
 
 def filled(gpus: int = 1000, seeds: int = 10, bound: float | None = None, **policies: PolicyResult) -> Results:
-    return Results(
+    results = Results(
         policies={name.replace("_", "-"): policy for name, policy in policies.items()},
         mode="fill",
         workload="w",
@@ -25,6 +27,7 @@ def filled(gpus: int = 1000, seeds: int = 10, bound: float | None = None, **poli
         pods=100,
         bound={} if bound is None else {"100": bound},
     )
+    return with_comparison(results)
 
 
 def reached(mean: float, sd: float = 0.0, **others: float) -> PolicyResult:
@@ -107,13 +110,59 @@ def test_a_replay_is_compared_by_its_averages_and_waits():
     sentences = said(replay_results())
     assert sentences[0].startswith("fgd allocated the most, 85.7 % of all GPUs: 9 GPUs more than spread.")
     assert sentences[-1] == (
-        "Pods waited least with fgd: 95 % of them started within 12 min, against 19 min with spread."
+        "Pods waited least with fgd by the 95th percentile: 95 % of them started within 12 min, "
+        "against 19 min with spread."
     )
+
+
+def waited(failed: float = 0.0, **percentiles: float) -> PolicyResult:
+    return PolicyResult(
+        {"0": SeedSpread(50.0), "100": SeedSpread(50.0)},
+        waiting_time={name: SeedSpread(value) for name, value in percentiles.items()},
+        failures={"CardInsufficientMemory": SeedSpread(failed)} if failed else {},
+    )
+
+
+def waits_of(**policies: PolicyResult) -> str:
+    return said(with_comparison(Results(policies, "replay", "w", "c", {}, [1, 2], 1, 100, 1)))[-1]
+
+
+def test_another_percentile_that_says_otherwise_is_told():
+    assert waits_of(a=waited(p50=30, p90=60, p99=600), b=waited(p50=2, p90=60, p99=1200)) == (
+        "Pods waited least with a by the 99th percentile: 99 % of them started within 10 min, against 20 min with b; "
+        "by the 50th least with b, 2 s against 30 s with a."
+    )
+
+
+def test_equal_waits_by_one_percentile_are_not_equal_by_all():
+    assert waits_of(a=waited(p50=30, p99=600), b=waited(p50=2, p99=600)) == (
+        "Pods waited equally long with every policy by the 99th percentile: 99 % of them started within 10 min; "
+        "by the 50th least with b, 2 s against 30 s with a."
+    )
+
+
+def test_waits_of_those_that_ran_are_no_merit_where_others_never_did():
+    assert waits_of(a=waited(p99=60, failed=40), b=waited(p99=600)) == (
+        "Pods waited least with a by the 99th percentile: 99 % of them started within 1 min, against 10 min with b; "
+        "but more pods never ran with a than with another policy."
+    )
+
+
+def test_what_is_left_free_by_a_policy_that_allocated_less_is_said_so():
+    results = filled(
+        a=reached(90.0, fragmentation_of_all=5.0, nodes_free=2),
+        b=reached(80.0, fragmentation_of_all=4.0, nodes_free=12),
+    )
+    assert said(results)[1:] == [
+        "b leaves the least fragmentation: 4.0 % of all GPUs are free but of no use to the typical pods, "
+        "against 5.0 % with a; but b allocated less than a.",
+        "b left the most nodes entirely free: 12, the others down to 2; but b allocated less than a.",
+    ]
 
 
 def test_an_average_counts_how_long_a_value_held():
     curve = {"0": SeedSpread(0.0), "10": SeedSpread(0.0), "10.0001": SeedSpread(100.0), "40": SeedSpread(100.0)}
-    (message,) = said(Results({"a": PolicyResult(curve)}, "replay", "w", "c", {}, [1], 1, 100, 1))
+    (message,) = said(with_comparison(Results({"a": PolicyResult(curve)}, "replay", "w", "c", {}, [1], 1, 100, 1)))
     assert message == "a allocated 75.0 % of all GPUs, 75 GPUs."
 
 

@@ -11,6 +11,7 @@ from tests.report.sample import fill_results, replay_results
 from tonnage.report.curves import parting
 from tonnage.report.measures import ALLOCATED
 from tonnage.report.render import UnwritableReportError, render, write_report
+from tonnage.simulator.studies.comparison import with_comparison
 from tonnage.simulator.studies.results import ClusterFrame, NodeFrame, PolicyResult, Results, SeedSpread
 
 HOSTILE = "</script><img src=x onerror=alert(1)>'\"&{{ 7*7 }}"
@@ -63,7 +64,7 @@ def bare(**changed: object) -> Results:
         "gpus": 8,
         "pods": 8,
     }
-    return Results(**(given | changed))  # type: ignore[arg-type]
+    return with_comparison(Results(**(given | changed)))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_everything_is_there(page: str):
         "Why pods failed",
         "To repeat this",
     ]
-    assert len([svg for svg in parsed.named("svg") if svg.get("class") == "plot"]) == 8
+    assert len([svg for svg in parsed.named("svg") if svg.get("class") == "plot"]) == 8 + 2  # two of them twice
     assert "CardInsufficientMemory" in parsed.text
 
 

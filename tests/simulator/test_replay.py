@@ -16,7 +16,9 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.model.wire import convert
 from tonnage.plugins.defaults import default_plugins
+from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
 from tonnage.simulator.measure import WaitTimes, measure, wait_times
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Outcome, Placer
@@ -287,22 +289,42 @@ def test_the_figures_of_a_cluster_made_by_hand():
     usage = measure(cluster)
     assert usage.memory == pytest.approx(25.0)  # 10,000 of 40,000 MiB
     assert usage.cores == pytest.approx(18.75)  # 75 of 400
-    assert usage.fragmentation == pytest.approx(20.0)  # 6,000 of the 30,000 MiB that are free
     assert (usage.idle, usage.partial, usage.full, usage.cards) == (2, 1, 1, 4)
     assert usage.free_nodes == 1
 
 
-def test_a_card_without_compute_left_is_full_and_its_free_memory_is_fragmented():
+def test_a_card_without_compute_left_is_full():
     cluster = scenario(node("a", gpus=2, gpu_memory=8000), running("x", on="a", gpu=0, memory=4000, cores=100))
     usage = measure(cluster)
     assert (usage.idle, usage.partial, usage.full) == (1, 0, 1)
-    assert usage.fragmentation == pytest.approx(100 * 4000 / 12000)
 
 
-def test_a_full_cluster_and_one_without_cards_are_not_fragmented():
-    assert measure(scenario(node("a", gpus=1), running("x", on="a", memory=8000))).fragmentation == 0.0
-    assert measure(scenario(node("a"))).fragmentation == 0.0
+def test_a_cluster_without_nodes_has_no_cards():
     assert measure(scenario()).cards == 0
+
+
+def test_fragmentation_is_the_free_part_of_all_cards_that_the_typical_pods_cannot_use():
+    """A pod takes a quarter of one of four cards; to pods of whole cards, the other three quarters are of no use."""
+    cluster = scenario(node("a", gpus=4, gpu_memory=8000))
+    workload = convert({"workload": [{"gpus": 1}]}, FragmentationGradient.Arguments)
+    placer = ClassPlacer(cluster, Session(cluster, default_plugins()))
+    arrivals = [Arrival(60, 9999, pod("p", 1, memory=2000))]
+    simulated = Replay(cluster, placer, arrivals, plugins=[FragmentationGradient(workload)])
+    simulated.advance(180)
+    summary = simulated.summary()
+    assert summary.fragmentation_percent.final == pytest.approx(100 * 0.75 / 4, abs=0.1)
+    assert summary.fragmentation_percent.mean == pytest.approx(summary.fragmentation_percent.final, abs=0.1)
+
+
+def test_typical_pods_are_learned_with_each_sample_and_not_by_looking():
+    """Half a card is left, which the one kind of pods can use and the other cannot."""
+    cluster = scenario(node("a", gpus=2, gpu_memory=8000))
+    arrivals = [Arrival(0, 9999, pod("half", 1, memory=4000)), Arrival(0, 9999, whole("whole"))]
+    simulated = Replay(cluster, quickly(cluster), arrivals)
+    simulated.advance(59)
+    assert (simulated.cards.count().free, simulated.cards.count().fragmentation) == (0.5, 0.0)
+    simulated.advance(60)
+    assert simulated.cards.count().fragmentation == pytest.approx(100 * 0.25 / 2)
 
 
 def test_means_are_taken_over_virtual_time():

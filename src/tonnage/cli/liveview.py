@@ -156,7 +156,7 @@ def _figures(replay: Replay, caption: Caption, width: int) -> list[Text]:
     memory = _row(("GPU memory  ", _TITLE), (f"{usage.memory:6.1f}%  ", _NAME))
     memory.append_text(_course(replay, caption, max(min(width - len(memory) - 14, 64), 10)))
     cards = _row(("GPU cores   ", _TITLE), (f"{usage.cores:6.1f}%", _NAME))
-    _append(cards, width, "fragmentation", f"{usage.fragmentation:.1f}%")
+    _append(cards, width, "fragmentation", f"{caption.cards.fragmentation:.1f}%")
     _append(cards, width, "GPUs", f"{usage.full:,} full, {usage.partial:,} partly, {usage.idle:,} idle")
     _append(cards, width, "free nodes", f"{usage.free_nodes:,}")
     _append(cards, width, "free GPUs", f"{caption.cards.free:,.1f}, {caption.cards.usable:,.1f} usable")

@@ -6,19 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from tonnage.cli.liveview import span
 from tonnage.cli.tables import table
-from tonnage.simulator.studies.results import Curve, PolicyResult, Results, SeedSpread
+from tonnage.simulator.studies.comparison import AVERAGE
+from tonnage.simulator.studies.results import CURVES, Curve, PolicyResult, Results, SeedSpread
 
 _MOST_REASONS = 4
-CURVES = (
-    "gpu_allocated",
-    "fragmentation_of_all",
-    "fragmentation_of_free",
-    "pods_failed",
-    "pods_waiting",
-    "nodes_free",
-    "gpus_free",
-    "cpu_stranded",
-)
 BY_NAME = ("failures", "waiting_time", "completion_time")
 _TITLES = {
     "gpu_allocated": "GPU ALLOCATED %",
@@ -33,30 +24,33 @@ _TITLES = {
 
 
 def results_table(results: Results) -> Iterator[str]:
-    """Lines: a table of policies at the moment that counts, and why pods failed or wait."""
+    """Lines: a table of policies by the figures that they are compared by, and why pods failed or never ran."""
     first = next(iter(results.policies.values()))
-    place = "100" if results.mode == "fill" and "100" in first.gpu_allocated else [*first.gpu_allocated][-1]
-    when = (
-        f"at {place} % of arrived demand"
-        if results.mode == "fill"
-        else f"after {span(float(place))}, pods come no more"
-    )
     runs = f"{len(results.seeds)} seed{'s' if len(results.seeds) > 1 else ''}"
+    when = _when(results)
     yield f"{results.workload}: {results.nodes:,} nodes, {results.gpus:,} GPUs, {results.pods:,} pods, {runs}, {when}"
     yield ""
-    shown = [name for name in CURVES if getattr(first, name)]
+    shown = [name for name in CURVES if name in first.compared]
     header = ["POLICY", *(_TITLES[name] for name in shown)]
     times = [(title, name, part) for title, name, part in _TIMES if part in getattr(first, name)]
     rows = []
     for name, result in results.policies.items():
-        figures = [_figure(getattr(result, measure)[place], measure) for measure in shown]
+        figures = [_figure(result.compared[measure], measure) for measure in shown]
         waits = [span(getattr(result, measure)[part].mean) for _, measure, part in times]
         rows.append([name, *figures, *waits])
     yield from table([*header, *(title for title, _, _ in times)], rows)
     for name, result in results.policies.items():
         if result.failures:
             yield ""
-            yield from _why(name, result, results.mode)
+            yield from _why(name, result, "never ran" if results.mode == "replay" else f"had failed {when}")
+
+
+def _when(results: Results) -> str:
+    """The moment of all figures of the table."""
+    if results.compared_at != AVERAGE:
+        return f"at {results.compared_at} % of arrived demand"
+    last = max((float(at) for policy in results.policies.values() for at in policy.gpu_allocated), default=0.0)
+    return f"averages over {span(last)}, until the last pod arrives"
 
 
 _TIMES = (
@@ -72,9 +66,8 @@ def _figure(value: SeedSpread, measure: str) -> str:
     return f"{value.mean:.{digits}f}" + (f" ±{value.sd:.{digits or 1}f}" if value.sd else "")
 
 
-def _why(name: str, result: PolicyResult, mode: str) -> Iterator[str]:
-    verb = "failed" if mode == "fill" else "never ran"
-    yield f"{name}: pods that {verb}, by the reason of most nodes"
+def _why(name: str, result: PolicyResult, what: str) -> Iterator[str]:
+    yield f"{name}: pods that {what}, by the reason of most nodes"
     most = sorted(result.failures.items(), key=lambda item: -item[1].mean)
     for reason, count in most[:_MOST_REASONS]:
         yield f"  {count.mean:8.1f}  {reason}"
@@ -89,6 +82,12 @@ def results_csv(workloads: Mapping[str, Results]) -> str:
         for policy, result in results.policies.items():
             for measure in (*CURVES, *BY_NAME):
                 figures: Curve = getattr(result, measure)
-                for place, value in figures.items():
+                averages = {AVERAGE: result.compared[measure]} if _is_averaged(results, result, measure) else {}
+                for place, value in (figures | averages).items():
                     writer.writerow((workload, policy, measure, place, value.mean, value.sd))
     return text.getvalue()
+
+
+def _is_averaged(results: Results, result: PolicyResult, measure: str) -> bool:
+    """Whether a policy is compared by an average of the measure, which is at none of its checkpoints."""
+    return results.compared_at == AVERAGE and measure in result.compared

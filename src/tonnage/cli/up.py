@@ -22,7 +22,7 @@ from tonnage.cli.inputs import BadInput, find_plugins, valid_config
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
-    from tonnage.plugins.fragmentation.usablecards import FreeCards, UsableCards
+    from tonnage.plugins.fragmentation.usablecards import FreeCards
     from tonnage.simulator.measure import Summary
     from tonnage.simulator.replay import Replay
 
@@ -125,20 +125,17 @@ def command(
     Pods that share GPUs, want whole ones or several of them arrive and finish on nodes of different kinds. On a
     terminal this is a live view; otherwise a line per interval. Ctrl-C ends it with the summary.
     """
-    from tonnage.plugins.fragmentation.usablecards import UsableCards
-
     name, plugins, actions = _settings(config, policy)
     run = LiveRun(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
     with run.listening():
         run.replay = _invent(nodes, gpus, seed, plugins, actions)
-        run.cards = UsableCards(run.replay.cluster, plugins)
         if output == "json":
             run.until(duration)
         elif sys.stdout.isatty() and _can_draw():
             _watch(run, duration, name, seed)
         else:
             _log(run, duration, interval)
-    summary, cards = run.replay.summary(), run.cards.measure()
+    summary, cards = run.replay.summary(), run.replay.cards.count()
     if output == "json":
         click.echo(_as_json(summary, cards, name, seed, nodes, gpus))
     else:
@@ -163,7 +160,6 @@ class LiveRun:
     """Drives a replay by the wall clock, until its end or a signal."""
 
     replay: "Replay"
-    cards: "UsableCards"
 
     def __init__(
         self, speed: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -270,7 +266,7 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
     else:
         session.close()
         placer = CyclePlacer(cluster, plugins, make_actions(actions))
-    return Replay(cluster, placer, demo_arrivals(nodes, gpus, rng))
+    return Replay(cluster, placer, demo_arrivals(nodes, gpus, rng), plugins=plugins)
 
 
 # -- on a terminal
@@ -294,7 +290,7 @@ def _watch(run: LiveRun, duration: float, policy: str, seed: int) -> None:
     done = False
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not (done or run.stopped):
-            caption = Caption(duration, run.speed, policy, seed, *run.pace(), run.cards.measure())
+            caption = Caption(duration, run.speed, policy, seed, *run.pace(), run.replay.cards.count())
             live.update(render(run.replay, caption, console.width, console.height), refresh=True)
             done = run.until(duration, run.clock() + 1 / FRAMES_PER_SECOND)
 
@@ -312,7 +308,7 @@ def _log(run: LiveRun, duration: float, interval: float) -> None:
         click.echo(
             f"{clock(replay.now)}  running {replay.running:5d}  waiting {len(replay.waiting):4d}"
             f"  finished {replay.finished:6d}  GPU memory {usage.memory:5.1f}%"
-            f"  fragmentation {usage.fragmentation:5.1f}%  decisions {replay.decisions:7d}"
+            f"  fragmentation {replay.cards.count().fragmentation:5.1f}%  decisions {replay.decisions:7d}"
         )
         if replay.now >= duration:
             return

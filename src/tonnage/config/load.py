@@ -90,7 +90,7 @@ class _Reader:
         actions = self._actions(given["actions"]) if "actions" in given else list(DEFAULT_ACTIONS)
         if "tiers" not in given:
             return default_plugins(), actions
-        plugins = complete(TiersReader(self._notes, self._finder, self._folder).read(given["tiers"]))
+        plugins = complete(TiersReader(self._notes, self._finder, self._folder).read(given["tiers"], actions))
         if not self._notes.errors:
             try:
                 Session(Cluster(default_vendors()), plugins).close()

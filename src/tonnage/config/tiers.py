@@ -1,5 +1,6 @@
 """The tiers of a configuration: plugins from their names, switches and arguments."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,10 @@ from tonnage.config.contradictions import warn_of_cancelling
 from tonnage.config.document import Part
 from tonnage.config.finder import PluginError, PluginFinder
 from tonnage.config.notes import Notes, Position, advice
+from tonnage.config.omissions import warn_of_broken_gangs, warn_of_unordered_jobs
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import ArgumentError, Plugin
+from tonnage.framework.points import JOB_ORDER
 from tonnage.framework.session import Session, SessionError
 from tonnage.plugins.catalog import ALWAYS, BUILT_IN, CARD_ORDERS, NODE_SCORERS
 
@@ -54,8 +57,8 @@ class TiersReader:
         self._named: dict[str, _Named] = {}
         self._lines: dict[str, int] = {}
 
-    def read(self, tiers: Part) -> list[Plugin]:
-        """The plugins that the tiers name and that Tonnage has."""
+    def read(self, tiers: Part, actions: Sequence[str]) -> list[Plugin]:
+        """The plugins that the tiers name and that Tonnage has; some warnings are about the actions with them."""
         for number, tier in enumerate(self._items(tiers, "a list of tiers"), start=1):
             fields = self._fields(tier, "a map with plugins")
             for name, (key, value) in fields.items():
@@ -65,6 +68,7 @@ class TiersReader:
                     for plugin in self._items(value, "a list of plugins"):
                         self._plugin(plugin, number)
         named = self._named.values()
+        plugins = [(one.plugin, one.position) for one in named if one.plugin is not None]
         warn_of_cancelling([(one.plugin, one.position) for one in named if one.plugin and one.scores], self._notes)
         orders = [one for one in named if one.name in CARD_ORDERS]
         for one in orders[1:]:
@@ -73,10 +77,15 @@ class TiersReader:
         # A third-party plugin may score nodes too.
         may_score = [one for one in named if one.plugin is not None and one.name not in BUILT_IN]
         may_score += [one for one in named if one.scores and one.name in NODE_SCORERS]
-        if not self._notes.errors and not may_score:
+        if self._notes.errors:
+            return [plugin for plugin, _ in plugins]
+        ordering = [plugin.name for plugin, _ in plugins if JOB_ORDER.name in registered_points(plugin)]
+        warn_of_unordered_jobs(ordering, tiers.position, self._notes)
+        warn_of_broken_gangs(plugins, actions, tiers.position, self._notes)
+        if not may_score:
             what = "no plugin scores nodes, so that a pod goes to the first node by name that it fits on"
             self._notes.warn(tiers.position, f"{what}; these plugins score nodes: {', '.join(NODE_SCORERS)}")
-        return [one.plugin for one in named if one.plugin is not None]
+        return [plugin for plugin, _ in plugins]
 
     def _plugin(self, part: Part, tier: int) -> None:
         fields = self._fields(part, "a map with a plugin's name")

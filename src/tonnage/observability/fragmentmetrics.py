@@ -22,6 +22,6 @@ class FragmentMetrics:
             yield from self._cards.learned.catch_up()
 
     def collect(self) -> Iterator[Metric]:
-        free, usable = self._cards.measure()
-        yield read("tonnage_gpus_free", free)
-        yield read("tonnage_gpus_free_usable", usable)
+        found = self._cards.measure()
+        yield read("tonnage_gpus_free", found.free)
+        yield read("tonnage_gpus_free_usable", found.usable)

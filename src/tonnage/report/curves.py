@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tonnage.report.measures import ALLOCATED, FRAGMENTATION, Measure, fills, ordered
+from tonnage.report.measures import ALLOCATED, FRAGMENTATION, Measure, fills
 from tonnage.report.pages import text
 from tonnage.report.pages.palette import LINE_COLOURS
 from tonnage.report.pages.plot import Frame, PlotLine, line_plot, room_for
 from tonnage.report.pages.scale import Axis, around, number_axis, time_axis
+from tonnage.simulator.studies.comparison import in_order
 from tonnage.simulator.studies.results import Results
 
 _PARTING = 0.25
@@ -26,6 +27,8 @@ class Figure:
     title: str
     meaning: str
     plot: Markup
+    narrow_plot: Markup | None
+    """The same plot without names beside its lines, for screens that the large one does not fit on."""
     values: dict[str, object]
     """The numbers shown on hover."""
     heads: list[str]
@@ -54,7 +57,7 @@ def small_figures(results: Results, measures: list[Measure]) -> list[Figure]:
 
 def parting(results: Results, measure: Measure) -> float:
     """Where policies begin to differ visibly; the beginning if they do so at once, never or over time."""
-    curves = [dict(ordered(measure.curve(policy))) for policy in results.policies.values()]
+    curves = [dict(in_order(measure.curve(policy))) for policy in results.policies.values()]
     shared = sorted(set.intersection(*map(set, curves))) if curves else []
     if not fills(results) or not shared:
         return _range(results, measure)[0]
@@ -73,7 +76,7 @@ def _range(results: Results, measure: Measure) -> tuple[float, float]:
 def _lines(results: Results, measure: Measure, start: float, banded: bool) -> list[PlotLine]:
     lines = []
     for look, (name, policy) in enumerate(results.policies.items()):
-        points = [(at, value) for at, value in ordered(measure.curve(policy)) if at >= start]
+        points = [(at, value) for at, value in in_order(measure.curve(policy)) if at >= start]
         spread = [value.sd for _, value in points]
         if points:
             found = [(at, value.mean) for at, value in points]
@@ -87,6 +90,14 @@ def _bound_line(results: Results, start: float) -> PlotLine | None:
     return PlotLine(BOUND, 0, shown) if shown else None
 
 
+def _steps(bound: PlotLine, start: float) -> PlotLine:
+    """The bound between its checkpoints: the next one, because with more pods never less can be allocated."""
+    points: list[tuple[float, float]] = []
+    for at, value in bound.points:
+        points += [(points[-1][0] if points else start, value), (at, value)]
+    return PlotLine(bound.name, bound.look, points)
+
+
 def _figure(results: Results, measure: Measure, large: bool = False, start: float | None = None) -> Figure:
     low, high = _range(results, measure)
     start = low if start is None else start
@@ -94,20 +105,32 @@ def _figure(results: Results, measure: Measure, large: bool = False, start: floa
     bound = _bound_line(results, start) if large and measure is ALLOCATED else None
     shown = [value for line in (*lines, *([bound] if bound else [])) for _, value in line.points]
     meaning = measure.meaning
+    if bound is not None:
+        meaning += " No policy can exceed the dashed line, the upper bound."
     if any(line.spread for line in lines):
         meaning += " The band is one standard deviation up and down."
-    name = f"{'large' if large else 'small'}-{measure.name}"
-    right = room_for([*(line.name for line in lines), *([BOUND] if bound else [])]) if large else 14.0
-    frame = Frame(1040, 400, right=right) if large else Frame(360, 230)
-    x = _across(results, start, high, large)
-    y = _up(measure, shown, start > low, 6 if large else 5)
-    described = f"{measure.title} over {x.label}: {text.listed([line.name for line in lines])}"
     title = measure.title
     if start > low:
         title += f", from where policies part ({_moment(results, start)})"
+
+    def plot(size: str, frame: Frame) -> Markup:
+        x = _across(results, start, high, size == "large")
+        y = _up(measure, shown, start > low, 6 if size == "large" else 5)
+        described = f"{measure.title} over {x.label}: {text.listed([line.name for line in lines])}"
+        return line_plot(f"{size}-{measure.name}", described, lines, x, y, frame, bound and _steps(bound, start))
+
     heads, rows = _table(results, measure)
-    plot = line_plot(name, described, lines, x, y, frame, bound)
-    return Figure(name, title, meaning, plot, _values(results, measure, lines, bound), heads, rows)
+    names = [*(line.name for line in lines), *([BOUND] if bound else [])]
+    return Figure(
+        f"{'large' if large else 'small'}-{measure.name}",
+        title,
+        meaning,
+        plot("large", Frame(1040, 400, right=room_for(names))) if large else plot("small", Frame(360, 230)),
+        plot("narrow", Frame(360, 280)) if large else None,
+        _values(results, measure, lines, bound),
+        heads,
+        rows,
+    )
 
 
 def _across(results: Results, low: float, high: float, large: bool) -> Axis:
@@ -157,7 +180,7 @@ def _table(results: Results, measure: Measure) -> tuple[list[str], list[tuple[st
     at = _places(results, measure)
     step = -(-len(at) // _ROWS)
     chosen = sorted({*at[::step], *at[-1:]})
-    curves = {name: dict(ordered(measure.curve(policy))) for name, policy in results.policies.items()}
+    curves = {name: dict(in_order(measure.curve(policy))) for name, policy in results.policies.items()}
     rows = [
         (_moment(results, place), [measure.written(c[place].mean) if place in c else "" for c in curves.values()])
         for place in chosen

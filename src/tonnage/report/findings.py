@@ -1,35 +1,21 @@
 """Findings of a simulation, one sentence each. Differences below the spread of the seeds are no findings."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tonnage.report.measures import ALLOCATED, FAILED, FRAGMENTATION, NODES_FREE, Measure, compared_at, figure
+from tonnage.report.measures import ALLOCATED, FAILED, FRAGMENTATION, NODES_FREE
 from tonnage.report.pages import text
+from tonnage.report.ranking import (
+    NOTICEABLE,
+    NOTICEABLE_SECONDS,
+    Ranking,
+    equal,
+    less_allocated,
+    like_the_best,
+    more_never_ran,
+    ranking,
+    time_ranking,
+)
 from tonnage.simulator.studies.results import Results, SeedSpread
-
-Ranking = list[tuple[str, SeedSpread]]
-"""Policies with their figure, the best first."""
-_NOTICEABLE = {"%": 0.05, "": 0.5}
-"""The rounding error."""
-
-
-def ranking(results: Results, measure: Measure) -> Ranking:
-    """The policies that have the measure, the best first, ties by name."""
-    at = compared_at(results)
-    figures = [(name, figure(measure, measure.curve(policy), at)) for name, policy in results.policies.items()]
-    found = [(name, value) for name, value in figures if value is not None]
-    return sorted(found, key=lambda pair: (-pair[1].mean if measure.more_is_better else pair[1].mean, pair[0]))
-
-
-def equal(one: SeedSpread, other: SeedSpread, noticeable: float) -> bool:
-    """Whether two figures differ by less than the spread of seeds, or less than anyone would notice."""
-    return abs(one.mean - other.mean) <= max(math.hypot(one.sd, other.sd), noticeable)
-
-
-def like_the_best(ranked: Ranking, measure: Measure) -> list[str]:
-    """The best policy and its ties."""
-    best = ranked[0][1]
-    return [name for name, value in ranked if equal(value, best, _NOTICEABLE[measure.unit])]
 
 
 def findings(results: Results) -> list[str]:
@@ -51,7 +37,7 @@ def _allocation(results: Results) -> Iterator[str]:
     if not ranked:
         return
     name, best = ranked[0]
-    leaders = like_the_best(ranked, ALLOCATED)
+    leaders = like_the_best(ranked, NOTICEABLE[ALLOCATED.unit])
     rest = [(other, value) for other, value in ranked if other not in leaders]
     share = f"{text.percent(best.mean)} of all GPUs"
     if len(ranked) == 1:
@@ -75,12 +61,12 @@ def _more_than(results: Results, best: SeedSpread, rest: Ranking) -> str:
 
 
 def _bound(results: Results, name: str, best: SeedSpread) -> Iterator[str]:
-    bound = results.bound.get(compared_at(results) or "")
+    bound = results.bound.get(results.compared_at)
     if bound is None:
         return
     most = f"No policy could allocate more than {text.percent(bound)}"
     left = bound - best.mean
-    if left <= _NOTICEABLE["%"]:
+    if left <= NOTICEABLE[ALLOCATED.unit]:
         yield f"{most}, and {name} does."
     else:
         yield f"{most}; {name} is {text.number(left, 1)} points below that, {gpus(results, left)}."
@@ -89,7 +75,7 @@ def _bound(results: Results, name: str, best: SeedSpread) -> Iterator[str]:
 def _fragmentation(results: Results) -> Iterator[str]:
     ranked = ranking(results, FRAGMENTATION)
     if len(ranked) > 1:
-        leaders = like_the_best(ranked, FRAGMENTATION)
+        leaders = like_the_best(ranked, NOTICEABLE[FRAGMENTATION.unit])
         (_, best), (last, worst) = ranked[0], ranked[-1]
         words = f"{text.percent(best.mean)} of all GPUs are free but of no use to the typical pods"
         if len(leaders) == len(ranked):
@@ -97,7 +83,7 @@ def _fragmentation(results: Results) -> Iterator[str]:
         else:
             yield (
                 f"{text.listed(leaders)} {_verb(leaders, 'leaves', 'leave')} the least fragmentation: "
-                f"{words}, against {text.percent(worst.mean)} with {last}."
+                f"{words}, against {text.percent(worst.mean)} with {last}{_but_less(results, leaders)}."
             )
 
 
@@ -105,7 +91,7 @@ def _failures(results: Results) -> Iterator[str]:
     ranked = ranking(results, FAILED)
     if len(ranked) < 2 or not ranked[-1][1].mean:
         return
-    leaders = like_the_best(ranked, FAILED)
+    leaders = like_the_best(ranked, NOTICEABLE[FAILED.unit])
     (_, best), (last, worst) = ranked[0], ranked[-1]
     if len(leaders) == len(ranked):
         yield f"Equally many pods failed with every policy, about {text.number(best.mean)}."
@@ -120,7 +106,7 @@ def _free_nodes(results: Results) -> Iterator[str]:
     ranked = ranking(results, NODES_FREE)
     if len(ranked) < 2:
         return
-    leaders = like_the_best(ranked, NODES_FREE)
+    leaders = like_the_best(ranked, NOTICEABLE[NODES_FREE.unit])
     best, least = ranked[0][1], ranked[-1][1]
     if best.mean < 0.5:
         yield "No policy left a node entirely free."
@@ -129,28 +115,53 @@ def _free_nodes(results: Results) -> Iterator[str]:
     else:
         yield (
             f"{text.listed(leaders)} left the most nodes entirely free: "
-            f"{text.number(best.mean)}, the others down to {text.number(least.mean)}."
+            f"{text.number(best.mean)}, the others down to {text.number(least.mean)}{_but_less(results, leaders)}."
         )
+
+
+def _but_less(results: Results, leaders: Sequence[str]) -> str:
+    """An addition about policies that are ahead of others because they allocated less."""
+    idle = [name for name in leaders if name in less_allocated(results)]
+    return f"; but {text.listed(idle)} allocated less than {ranking(results, ALLOCATED)[0][0]}" if idle else ""
 
 
 def _waiting(results: Results) -> Iterator[str]:
     """The shortest waits by the highest percentile below the maximum, which is what users complain about."""
-    waits = {name: policy.waiting_time for name, policy in results.policies.items() if policy.waiting_time}
-    shared = set.intersection(*map(set, waits.values())) if waits else set()
-    percentiles = sorted((key for key in shared if _percentile(key)), key=_percentile)
+    waits = [set(policy.waiting_time) for policy in results.policies.values() if policy.waiting_time]
+    shared = set.intersection(*waits) if waits else set()
+    percentiles = sorted((key for key in shared if _percentile(key)), key=_percentile, reverse=True)
     if len(waits) < 2 or not percentiles:
         return
-    key = percentiles[-1]
-    ranked = sorted(((name, wait[key]) for name, wait in waits.items()), key=lambda pair: (pair[1].mean, pair[0]))
+    ranked = time_ranking(results, "waiting_time", percentiles[0])
     (first, best), (last, worst) = ranked[0], ranked[-1]
-    share = f"{_percentile(key):g}{text.NARROW}%"
-    if equal(best, worst, 1.0):
-        yield f"Pods waited equally long with every policy: {share} of them started within {text.duration(best.mean)}."
+    by = f"by the {_ordinal(percentiles[0])} percentile: {_percentile(percentiles[0]):g}{text.NARROW}% of them started"
+    if equal(best, worst, NOTICEABLE_SECONDS):
+        words = f"Pods waited equally long with every policy {by} within {text.duration(best.mean)}"
     else:
-        yield (
-            f"Pods waited least with {first}: {share} of them started within {text.duration(best.mean)}, "
-            f"against {text.duration(worst.mean)} with {last}."
-        )
+        words = f"Pods waited least with {first} {by} within {text.duration(best.mean)}, "
+        words += f"against {text.duration(worst.mean)} with {last}"
+        if first in more_never_ran(results):
+            words += f"; but more pods never ran with {first} than with another policy"
+    yield f"{words}{_otherwise(results, percentiles)}."
+
+
+def _otherwise(results: Results, percentiles: Sequence[str]) -> str:
+    """An addition about percentiles that say otherwise than the first one: other policies have the shortest waits."""
+    best, *rankings = [time_ranking(results, "waiting_time", key) for key in percentiles]
+    said = like_the_best(best, NOTICEABLE_SECONDS)
+    all_tie = len(said) == len(best)
+    words = ""
+    for key, ranked in zip(percentiles[1:], rankings, strict=True):
+        leaders = like_the_best(ranked, NOTICEABLE_SECONDS)
+        if len(leaders) < len(ranked) if all_tie else not set(said) & set(leaders):
+            behind = ranked[-1] if all_tie else next(one for one in ranked if one[0] in said)
+            words += f"; by the {_ordinal(key)} least with {text.listed(leaders)}, {text.duration(ranked[0][1].mean)} "
+            words += f"against {text.duration(behind[1].mean)} with {behind[0]}"
+    return words
+
+
+def _ordinal(key: str) -> str:
+    return f"{_percentile(key):g}th"
 
 
 def _percentile(key: str) -> float:

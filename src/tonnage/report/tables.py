@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tonnage.report.findings import Ranking, equal, like_the_best, ranking
-from tonnage.report.measures import ALLOCATED, Measure, compared_at, figure
+from tonnage.report.measures import ALLOCATED, Measure
 from tonnage.report.pages import text
+from tonnage.report.ranking import NOTICEABLE, Ranking, best_by, best_by_time, equal, like_the_best, ranking
 from tonnage.simulator.studies.results import PolicyResult, Results, SeedSpread
 
 _MOST_REASONS = 6
@@ -44,7 +44,7 @@ def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
     ranked = ranking(results, ALLOCATED)
     order = [name for name, _ in ranked] + [name for name in looks if name not in dict(ranked)]
     others = [measure for measure in measures if measure is not ALLOCATED]
-    best = {measure: _leaders(ranking(results, measure), measure) for measure in others}
+    best = {measure: best_by(results, measure) for measure in others}
     rows = []
     for name in order:
         cells = [_cell(results, measure, results.policies[name], name in best[measure]) for measure in others]
@@ -52,22 +52,16 @@ def policies_table(results: Results, measures: list[Measure]) -> ReportTable:
     return ReportTable(["GPU allocated", "GPUs", "GPUs behind the best", *(measure.title for measure in others)], rows)
 
 
-def _leaders(ranked: Ranking, measure: Measure) -> list[str]:
-    """The best policy and its ties, unless all tie."""
-    leaders = like_the_best(ranked, measure) if ranked else []
-    return leaders if len(leaders) < len(ranked) else []
-
-
 def _allocation(results: Results, name: str, ranked: Ranking) -> list[Cell]:
     value = dict(ranked).get(name)
     if value is None:
         return [Cell("–"), Cell("–"), Cell("–")]
-    leaders, best = like_the_best(ranked, ALLOCATED), ranked[0][1]
+    leaders, best = like_the_best(ranked, NOTICEABLE[ALLOCATED.unit]), ranked[0][1]
     first = _spread_cell(results, ALLOCATED, value, name in leaders)
     behind = (best.mean - value.mean) * results.gpus / 100
     if name == ranked[0][0]:
         difference = Cell("best", best=True)
-    elif equal(value, best, 0.05):
+    elif equal(value, best, NOTICEABLE[ALLOCATED.unit]):
         difference = Cell("equal", best=True)
     else:
         difference = Cell(text.signed(-behind), f"{text.signed(value.mean - best.mean, 2)} points")
@@ -75,7 +69,7 @@ def _allocation(results: Results, name: str, ranked: Ranking) -> list[Cell]:
 
 
 def _cell(results: Results, measure: Measure, policy: PolicyResult, best: bool) -> Cell:
-    value = figure(measure, measure.curve(policy), compared_at(results))
+    value = policy.compared.get(measure.name)
     return _spread_cell(results, measure, value, best) if value else Cell("–")
 
 
@@ -118,17 +112,13 @@ def times_table(results: Results, name: str) -> ReportTable | None:
     keys = list(dict.fromkeys(key for found in times.values() for key in found))
     if not keys:
         return None
-    best = {key: _shortest([found[key].mean for found in times.values() if key in found]) for key in keys}
+    best = {key: best_by_time(results, name, key) for key in keys}
     rows = []
     for look, (policy, found) in enumerate(times.items()):
         cells = []
         for key in keys:
             value = found.get(key)
             spread = f"± {text.duration(value.sd)}" if value and len(results.seeds) > 1 else ""
-            cells.append(Cell(text.duration(value.mean), spread, value.mean == best[key]) if value else Cell("–"))
+            cells.append(Cell(text.duration(value.mean), spread, policy in best[key]) if value else Cell("–"))
         rows.append(Row(policy, look, cells))
     return ReportTable(keys, rows)
-
-
-def _shortest(times: list[float]) -> float | None:
-    return min(times) if min(times) < max(times) else None

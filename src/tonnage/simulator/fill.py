@@ -18,6 +18,7 @@ from tonnage.simulator.replay import main_reason
 from tonnage.simulator.run import Meter, Run
 from tonnage.simulator.scene import Entry, Scene, SceneError, Shape, Tasks
 from tonnage.simulator.shortcut import actions_of, acts_on_single_pods
+from tonnage.simulator.studies.comparison import FULL_DEMAND
 
 _MOST_WITHOUT_GPU = 100_000
 """The number of consecutive entries without GPUs after which demand is not expected to grow."""
@@ -49,6 +50,8 @@ class _FillRun:
         self._placer = placer
         self._demand = demand
         self._left_out = "pods_waiting" if keep else "pods_failed"
+        self._failures: Counter[str] = Counter()
+        """The failures until the checkpoint at which policies are compared."""
 
     def run(self, rng: random.Random) -> Run:
         capacity, arrived, pods, checkpoint = float(self._meter.gpus), 0.0, 0, 0
@@ -66,10 +69,12 @@ class _FillRun:
             idle = 0 if entry.gpus else idle + 1
             if idle > _MOST_WITHOUT_GPU:
                 raise SceneError("no pod asks for a GPU; filling needs some that do, as demand is a part of all GPUs")
-        return self._meter.result(self._placer.failures, pods)
+        return self._meter.result(self._failures, pods)
 
     def _look(self, checkpoint: int) -> None:
         self._meter.look(str(checkpoint), {self._left_out: float(self._placer.failures.total())})
+        if checkpoint <= FULL_DEMAND:
+            self._failures = self._placer.failures.copy()
 
 
 class _EntryPlacer(ABC):

@@ -1,4 +1,4 @@
-"""Figures of a cluster and a workload: card usage, fragmentation of free memory, and wait times.
+"""Figures of a cluster and a workload: card usage and wait times.
 
 Everything is computed from the cluster's columns or from plain numbers; the module keeps no state.
 """
@@ -15,15 +15,12 @@ class Usage(msgspec.Struct, frozen=True):
     """The card usage of a cluster at one moment.
 
     A card is idle if nothing runs on it, full if its memory, compute or slots are exhausted, and partly used otherwise.
-    Fragmentation is the percentage of the free GPU memory that lies on cards in use, where it cannot serve a pod that
-    wants a whole card. It is 0 if no memory is free.
     """
 
     memory: float
     """Percent of all GPU memory that is allocated."""
     cores: float
     """Percent of all compute that is allocated."""
-    fragmentation: float
     idle: int
     partial: int
     full: int
@@ -44,12 +41,10 @@ def measure(cluster: Cluster) -> Usage:
     full = used & ((free <= 0) & (total > 0)).any(axis=0)
     whole = total.sum(axis=(1, 2)).tolist()
     left = free.sum(axis=(1, 2)).tolist()
-    torn = int(free[MEMORY].sum(where=used))
     count, used_count, full_count = int(exists.sum()), int(used.sum()), int(full.sum())
     return Usage(
         memory=percent(whole[MEMORY] - left[MEMORY], whole[MEMORY]),
         cores=percent(whole[CORES] - left[CORES], whole[CORES]),
-        fragmentation=percent(torn, left[MEMORY]),
         idle=count - used_count,
         partial=used_count - full_count,
         full=full_count,
@@ -124,6 +119,7 @@ class Summary(msgspec.Struct, frozen=True):
     gpu_memory_percent: SampledPercent
     gpu_cores_percent: SampledPercent
     fragmentation_percent: SampledPercent
+    """Free cards that the typical pods cannot use, of all cards."""
     cards: CardsByUse
     free_nodes: int
     decisions: int

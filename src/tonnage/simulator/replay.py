@@ -8,13 +8,15 @@ import heapq
 import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
+from tonnage.framework.plugin import Plugin
 from tonnage.framework.reasons import is_lasting
+from tonnage.plugins.fragmentation.usablecards import UsableCards
 from tonnage.simulator.measure import (
     CardsByUse,
     PodCounts,
@@ -80,7 +82,12 @@ class Replay:
     """Pods that arrive, wait, run and leave."""
 
     def __init__(
-        self, cluster: Cluster, placer: Placer, arrivals: Iterable[Arrival], sample_every: float = SAMPLE_EVERY
+        self,
+        cluster: Cluster,
+        placer: Placer,
+        arrivals: Iterable[Arrival],
+        sample_every: float = SAMPLE_EVERY,
+        plugins: Sequence[Plugin] = (),
     ) -> None:
         self.cluster = cluster
         self.placer = placer
@@ -90,6 +97,8 @@ class Replay:
         self.arrived = self.placed = self.finished = self.stopped = 0
         self.waited_for: Counter[str] = Counter()
         """By reason, the pods that waited mainly for it on arrival; not counted without samples."""
+        self.cards = UsableCards(cluster, plugins)
+        """The free cards; typical pods are learned with each sample, so that views in between change no figure."""
         self.samples: deque[Usage] = deque(maxlen=_SAMPLES_KEPT)
         """The latest samples, one per interval."""
         self.waits = array("d")
@@ -166,7 +175,7 @@ class Replay:
     def summary(self) -> Summary:
         """The summary up to now."""
         usage = measure(self.cluster)
-        finals = (usage.memory, usage.cores, usage.fragmentation)
+        finals = (usage.memory, usage.cores, self.cards.count().fragmentation)
         means = [total / self._samples for total in self._sums] if self._samples else finals
         sampled = [SampledPercent(round(mean, 1), round(final, 1)) for mean, final in zip(means, finals, strict=True)]
         so_far = [pod.started - pod.since for pod in self.runs.values()]
@@ -262,7 +271,7 @@ class Replay:
         usage = measure(self.cluster)
         self.samples.append(usage)
         self._samples += 1
-        for position, value in enumerate((usage.memory, usage.cores, usage.fragmentation)):
+        for position, value in enumerate((usage.memory, usage.cores, self.cards.measure().fragmentation)):
             self._sums[position] += value
 
 

@@ -27,7 +27,7 @@ class Run(msgspec.Struct, frozen=True):
     curves: dict[str, list[float]]
     """Each measure at every checkpoint."""
     failures: dict[str, int]
-    """Pods that were dropped or still wait at the end, by reason."""
+    """By reason, pods that failed in a fill until it is compared, or never ran in a replay."""
     waiting_time: dict[str, float]
     completion_time: dict[str, float]
     nodes: int

@@ -138,7 +138,7 @@ def written_in_file(argument: str, content: FileContent) -> tuple[WrittenPod, ..
 
 
 def traced_kind(row: Mapping[str, str]) -> PodKind:
-    """The kind of a pod in the pod list of an openb trace; ValueError if the row is malformed."""
+    """The kind of a pod in a pod list of the openb trace; ValueError if the row is malformed."""
     numbers: dict[str, int] = {}
     for name in ("cpu_milli", "num_gpu", "gpu_milli"):
         text = (row.get(name) or "").strip()

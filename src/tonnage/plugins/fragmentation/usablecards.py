@@ -16,6 +16,13 @@ class FreeCards(NamedTuple):
     free: float
     usable: float
     """The part of them that a typical pod can use, on average."""
+    cards: int
+    """All cards, free or not."""
+
+    @property
+    def fragmentation(self) -> float:
+        """The free cards that typical pods cannot use, in percent of all cards; 0 without cards."""
+        return 100.0 * (self.free - self.usable) / self.cards if self.cards else 0.0
 
 
 class UsableCards:
@@ -31,10 +38,19 @@ class UsableCards:
         self._fragments = Fragments(cluster, ())
 
     def measure(self) -> FreeCards:
-        """The current free cards."""
+        """The current free cards, by the current typical pods."""
+        self.learn()
+        return self.count()
+
+    def learn(self) -> None:
+        """Bring the typical pods up to date."""
         workload = self._workload()
         if workload is not self._fragments.workload:
             self._fragments = Fragments(self._cluster, workload)
+
+    def count(self) -> FreeCards:
+        """The current free cards, by the typical pods as they were last learned."""
         self._fragments.update()
         free, fragments = self._fragments.free.sum() / WHOLE, self._fragments.fragments.sum() / SCALE
-        return FreeCards(float(free), float(free - fragments))
+        cards = int((self._cluster.columns.model > 0).sum())
+        return FreeCards(float(free), float(free - fragments), cards)

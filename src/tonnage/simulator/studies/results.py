@@ -16,6 +16,19 @@ class SeedSpread(msgspec.Struct, frozen=True):
 Curve = dict[Checkpoint, SeedSpread]
 
 
+CURVES = (
+    "gpu_allocated",
+    "fragmentation_of_all",
+    "fragmentation_of_free",
+    "pods_failed",
+    "pods_waiting",
+    "nodes_free",
+    "gpus_free",
+    "cpu_stranded",
+)
+"""The measures that a policy has at every checkpoint."""
+
+
 class NodeFrame(msgspec.Struct, frozen=True):
     """A node at one moment: the used part of each card, from 0 to 1."""
 
@@ -36,6 +49,8 @@ class PolicyResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of one policy; percentages are of the whole cluster unless their name says otherwise."""
 
     gpu_allocated: Curve
+    compared: dict[str, SeedSpread] = {}
+    """The figures by which policies are compared, by measure: at `compared_at` of the results."""
     fragmentation_of_all: Curve = {}
     fragmentation_of_free: Curve = {}
     pods_failed: Curve = {}
@@ -48,7 +63,7 @@ class PolicyResult(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_stranded: Curve = {}
     """Free CPU on nodes whose cards are full, in percent of all CPU."""
     failures: dict[str, SeedSpread] = {}
-    """Pods that failed or still wait at the end, by reason."""
+    """By reason, pods that failed in a fill until it is compared, or never ran in a replay."""
     waiting_time: dict[str, SeedSpread] = {}
     """Seconds from arrival to start, by percentile."""
     completion_time: dict[str, SeedSpread] = {}
@@ -71,5 +86,7 @@ class Results(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: int
     gpus: int
     pods: int
+    compared_at: Checkpoint = ""
+    """The checkpoint at which policies are compared, or `average` for averages over time."""
     bound: dict[Checkpoint, float] = {}
     """Percent of GPUs, the upper bound of any policy."""

@@ -9,6 +9,7 @@ import numpy as np
 
 import tonnage
 from tonnage.simulator.run import Run
+from tonnage.simulator.studies.comparison import with_comparison
 from tonnage.simulator.studies.results import Curve, PolicyResult, Results, SeedSpread
 
 _DIGITS = 4
@@ -30,7 +31,7 @@ def results_of(
 ) -> Results:
     """The results of runs, given by policy with one run per seed."""
     first = next(iter(runs.values()))[0]
-    return Results(
+    results = Results(
         policies={name: policy_result(made) for name, made in runs.items()},
         mode=mode,
         workload=workload,
@@ -42,6 +43,7 @@ def results_of(
         pods=round(statistics.mean(run.pods for run in next(iter(runs.values())))),
         bound=bound,
     )
+    return with_comparison(results)
 
 
 def policy_result(runs: Sequence[Run]) -> PolicyResult:

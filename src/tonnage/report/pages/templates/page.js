@@ -1,12 +1,16 @@
 "use strict";
 // Values under the pointer, or under the arrow keys, of every plot that brought its numbers along.
 for (const figure of document.querySelectorAll("figure[data-values]")) {
-  const plot = figure.querySelector("svg.plot"), cursor = plot.querySelector(".cursor");
   const values = JSON.parse(document.getElementById(figure.dataset.values).textContent);
   const tip = figure.appendChild(document.createElement("div"));
   tip.className = "tip";
   tip.hidden = true;
   tip.setAttribute("role", "status");
+  for (const plot of figure.querySelectorAll("svg.plot")) follow(figure, plot, values, tip);
+}
+
+function follow(figure, plot, values, tip) {
+  const cursor = plot.querySelector(".cursor");
   const [left, right, low, high] = ["left", "right", "low", "high"].map(name => Number(plot.dataset[name]));
   const inside = values.at.map((at, i) => i).filter(i => values.at[i] >= low && values.at[i] <= high);
   const place = i => left + (values.at[i] - low) / (high - low) * (right - left);
