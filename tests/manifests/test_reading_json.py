@@ -42,9 +42,9 @@ def test_an_empty_list_is_read_as_nothing():
 
 
 def test_other_kinds_are_counted():
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    deployment = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}}
     manifests = read(listed(deployment, deployment, pod(), {"apiVersion": "v1", "kind": "Service"}))
-    assert manifests.skipped == {"apps/v1 Deployment": 2, "v1 Service": 1}
+    assert manifests.skipped == {"apps/v1 DaemonSet": 2, "v1 Service": 1}
     assert manifests.problems == []
 
 

@@ -42,10 +42,10 @@ def test_several_documents_with_empty_ones_between():
 
 
 def test_a_list_as_kubectl_prints_it():
-    text = yaml.safe_dump(listed(node(), pod("a"), {"apiVersion": "apps/v1", "kind": "Deployment"}))
+    text = yaml.safe_dump(listed(node(), pod("a"), {"apiVersion": "apps/v1", "kind": "DaemonSet"}))
     manifests = read(text)
     assert names(manifests) == ["gpu-07", "team-a/a"]
-    assert manifests.skipped == {"apps/v1 Deployment": 1}
+    assert manifests.skipped == {"apps/v1 DaemonSet": 1}
 
 
 def test_a_sequence_of_objects():

@@ -51,7 +51,7 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines += [f"  {problem}" for problem in cycle.problems]
         lines.append("")
     lines.append(_summary(len(placed), len(waiting), nodes, len(cycle.problems)))
-    return "\n".join(map(_shown, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _add_part(lines: list[str], part: Iterable[str]) -> None:
@@ -174,6 +174,6 @@ def _rejection(rejection: Rejection, nodes: int) -> str:
     return f"  {rejection.nodes} of {nodes} nodes {rejection.reason}{joint}{rejection.message}"
 
 
-def _shown(line: str) -> str:
+def printable(line: str) -> str:
     """A line without characters that would move the cursor or colour the terminal."""
     return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)

@@ -8,6 +8,7 @@ class OwnerReference(msgspec.Struct, gc=False, frozen=True):
 
     name: str = ""
     controller: bool = False
+    kind: str = ""
 
 
 class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
