@@ -106,9 +106,7 @@ def test_without_the_checkpoint_at_full_demand_the_last_one_counts():
 def test_a_replay_is_compared_by_its_averages_and_waits():
     sentences = said(replay_results())
     assert sentences[0].startswith("fgd allocated the most, 85.7 % of all GPUs: 9 GPUs more than spread.")
-    assert sentences[-1] == (
-        "Pods waited least with fgd: 95 % of them started within 12 min, against 19 min with spread."
-    )
+    assert sentences[-1] == ("Pods waited least with fgd: 95 % of them started within 12m, against 19m with spread.")
 
 
 def test_an_average_counts_how_long_a_value_held():

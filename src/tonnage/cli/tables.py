@@ -13,6 +13,7 @@ from tonnage.framework.decision import (
     StaleGang,
     WaitRecord,
 )
+from tonnage.model.duration import format_seconds
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -61,7 +62,7 @@ def _add_part(lines: list[str], part: Iterable[str]) -> None:
 
 
 def _stale(gang: StaleGang) -> str:
-    grace = "for ever" if gang.grace is None else f"for {gang.grace:g} s"
+    grace = "for ever" if gang.grace is None else f"for {format_seconds(gang.grace)}"
     return f"{gang.message} since {gang.since}, and may {grace}"
 
 

@@ -47,7 +47,7 @@ _TWICE = Fault("metadata.name", "each object once", "the object is given more th
 
 Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
 """What is read."""
-READ_KINDS = tuple(dict.fromkeys(kind.name for kind in (*BY_HEADER.values(), *OWNERS.values())))
+READ_KINDS = tuple(dict.fromkeys(name for _, name in (*BY_HEADER, *OWNERS)))
 """The names of all kinds that are read."""
 _LISTS = {
     KindRole.NODE: "nodes",
