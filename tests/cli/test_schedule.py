@@ -145,6 +145,21 @@ def test_cards_that_a_scheduler_wrote_off_are_left_out_and_it_says_so() -> None:
     assert "the kubelet offers no nvidia.com/gpu; its registered cards (1) are left out" in problem["message"]
 
 
+def test_many_equal_pods_that_wait_are_one_line_and_few_are_not() -> None:
+    few = [pod(f"few-{number}", cpu="2", namespace="b") for number in range(3)]
+    many = [pod(f"many-{number:03}", cpu="1", priority=1) for number in range(100)]
+    other = [pod(f"other-{number}", cpu="3") for number in range(5)]
+    text = manifest(node("a", cpu="2"), *few, *many, *other)
+    shown = schedule("-f", "-", stdin=text)
+    assert shown.count("default/many") == 4, "two that are placed; one line with the others, and their reasons"
+    assert "default/many-002 and 97 more  unschedulable" in shown
+    reason = "1 of 1 nodes InsufficientCpu, such as a: cpu: wants 1, 0 of 2 free"
+    assert f"default/many-002 and 97 more wait:\n  {reason}\n" in shown
+    assert "default/other-0 and 4 more wait:" in shown
+    assert all(f"b/few-{number} waits:" in shown for number in range(3))
+    assert len(decided("-f", "-", stdin=text)) == 108
+
+
 # -- the document
 
 

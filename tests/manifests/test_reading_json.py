@@ -218,3 +218,11 @@ def test_lists_nested_without_end_are_a_problem():
     manifests = read(thing)
     assert names(manifests) == []
     assert [p.message for p in manifests.problems] == ["lists are nested more than 10 deep"]
+
+
+def test_the_note_of_a_snapshot_is_no_unknown_kind():
+    def note(name: str) -> dict[str, object]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"now": "..."}}
+
+    assert read(listed(note("tonnage-snapshot"), node())).skipped == {}
+    assert read(listed(note("other"), node())).skipped == {"v1 ConfigMap": 1}

@@ -231,3 +231,26 @@ PIECES += ["kind: Pod\n", "kind: List\n", "apiVersion: v1\n", "items: ", "metada
 def test_any_text_is_read_or_a_manifest_error(text):
     with suppress(ManifestError):
         read(text)
+
+
+def test_a_problem_names_the_namespace_that_came_through_a_merge_key():
+    text = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: &shared {name: one, namespace: research}
+  spec: &wrong
+    priority: high
+- apiVersion: v1
+  kind: Pod
+  metadata: {<<: *shared, name: two}
+  spec:
+    <<: [*wrong]
+"""
+    problems = read(text).problems
+    assert [(problem.object, problem.field, problem.position) for problem in problems] == [
+        ("Pod/research/one", "spec.priority", "FILE line 8"),
+        ("Pod/research/two", "spec.priority", "FILE line 8"),
+    ]

@@ -140,7 +140,10 @@ def command(
     if output == "json":
         click.echo(encode_pretty(result))
     else:
-        click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes)), nl=False)
+        kin = {
+            key: (task.pod.metadata.controller, task.requests, task.demands) for key, task in cluster.waiting.items()
+        }
+        click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes), kin=kin), nl=False)
     if fail_on_unschedulable and any(decision.node is None for decision in decisions):
         sys.exit(1)
 

@@ -17,6 +17,7 @@ from tonnage.manifests.written import Header, Written
 from tonnage.model.group import GroupObject
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.kinds import BY_HEADER, BY_STRUCT, NAMESPACED, KindRole, ObjectKind
+from tonnage.model.names import SNAPSHOT
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
@@ -155,7 +156,7 @@ class Reader:
             self._keep(written, known)
         elif (owner := OWNERS.get((version, kind))) is not None:
             self._keep_owner(written, owner)
-        else:
+        elif (version, kind) != ("v1", "ConfigMap") or written.peek("metadata", "name") != SNAPSHOT:
             said = f"{version} {kind}"
             self.into.skipped[said] = self.into.skipped.get(said, 0) + 1
 

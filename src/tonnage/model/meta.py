@@ -28,6 +28,11 @@ class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
         """Namespace and name, unique among objects of one kind that exist at the same time."""
         return f"{self.namespace or 'default'}/{self.name}"
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, such as the ReplicaSet of a pod."""
+        return next((one for one in self.ownerReferences or () if one.controller), None)
+
 
 NOTHING: dict[str, str] = {}
 """Stands in for absent labels and annotations; never written to."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from tonnage.manifests.owners.inventory import POD_TEMPLATE_HASH, Inventory, controller_of, is_active
+from tonnage.manifests.owners.inventory import POD_TEMPLATE_HASH, Inventory, is_active
 from tonnage.manifests.owners.owner import PodTemplate
 from tonnage.manifests.owners.replicaset import ReplicaSet
 from tonnage.model.group import Count
@@ -62,7 +62,7 @@ class Deployment(msgspec.Struct, gc=False, frozen=True):
             if alike == self.spec.template:
                 return child.metadata.name, label
         pods = inventory.pods_of("Deployment", self.metadata.key)
-        named = {(owner.name, pod.labels[POD_TEMPLATE_HASH]) for pod in pods if (owner := controller_of(pod.metadata))}
+        named = {(owner.name, pod.labels[POD_TEMPLATE_HASH]) for pod in pods if (owner := pod.metadata.controller)}
         return named.pop() if len(named) == 1 else None
 
     def _new_replica_set(self) -> tuple[str, str]:

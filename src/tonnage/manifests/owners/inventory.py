@@ -42,13 +42,13 @@ class Inventory:
             self._note_owner(pod)
         self._children: dict[tuple[str, str], list[PodOwner]] = defaultdict(list)
         for one in self._owners.values():
-            owner = controller_of(one.metadata)
+            owner = one.metadata.controller
             if owner is not None:
                 self._children[owner.kind, _beside(one.metadata, owner.name)].append(one)
         self._numbers: dict[str, int] = {}
 
     def _note_owner(self, pod: Pod) -> None:
-        owner = controller_of(pod.metadata)
+        owner = pod.metadata.controller
         if owner is None:
             return
         self._pods_of[owner.kind, _beside(pod.metadata, owner.name)].append(pod)
@@ -107,11 +107,6 @@ class Inventory:
             ),
             spec,
         )
-
-
-def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The controller that owns an object."""
-    return next((one for one in meta.ownerReferences or () if one.controller), None)
 
 
 def is_active(pod: Pod) -> bool:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
-from tonnage.manifests.owners.inventory import Inventory, controller_of, is_active
+from tonnage.manifests.owners.inventory import Inventory, is_active
 from tonnage.manifests.owners.owner import PodTemplate
 from tonnage.model.group import Count
 from tonnage.model.meta import ObjectMeta, OwnerReference
@@ -31,7 +31,7 @@ class ReplicaSet(msgspec.Struct, gc=False, frozen=True):
 
     def missing(self, inventory: Inventory) -> Iterator[Pod]:
         meta = self.metadata
-        owner = controller_of(meta)
+        owner = meta.controller
         if owner is not None and inventory.has(owner.kind, f"{meta.namespace or 'default'}/{owner.name}"):
             # The Deployment says how many pods there are over all its ReplicaSets.
             return

@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from tonnage.cluster.jobs.group import VOLCANO_GROUP, VOLCANO_QUEUE, VOLCANO_ROLE
-from tonnage.manifests.owners.inventory import Inventory, controller_of
+from tonnage.manifests.owners.inventory import Inventory
 from tonnage.manifests.owners.owner import PodTemplate
 from tonnage.model.group import Count, NetworkTopology, Quantities, VolcanoGroupSpec, VolcanoPodGroup
 from tonnage.model.meta import ObjectMeta, OwnerReference
@@ -101,7 +101,7 @@ class VolcanoJob(msgspec.Struct, gc=False, frozen=True):
             if VOLCANO_GROUP in pod.annotations:
                 return pod.annotations[VOLCANO_GROUP]
         for group in inventory.groups.values():
-            owner = controller_of(group.metadata)
+            owner = group.metadata.controller
             if group.key == self._group_key or (
                 owner is not None
                 and (owner.kind, owner.name) == ("Job", meta.name)
