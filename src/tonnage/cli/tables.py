@@ -149,8 +149,8 @@ def _devices(devices: Sequence[GrantedDevice], wide: bool) -> str:
     for device in devices:
         uuid = device.uuid if wide or len(device.uuid) <= 16 else device.uuid[:12] + "…"
         owner = f"{device.container}: " if several else ""
-        cores = f", {device.cores} %" if device.cores else ""
-        parts.append(f"{owner}{uuid} ({device.memory} MiB{cores})")
+        cores = f", {device.cores} %" if device.cores and device.share != 1 else ""
+        parts.append(f"{owner}{uuid} ({device.amount}{cores})")
     return ", ".join(parts) or "-"
 
 
