@@ -97,7 +97,7 @@ def test_several_files_and_folders_after_one_flag(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(manifest(pod(name)))
     files = ["-f", *(tmp_path / name for name in ("nodes", "p.json", "q.json")), "-o", "json"]
     assert list(decided(*files, "-f", tmp_path / "r.json")) == ["default/p", "default/q", "default/r"]
-    assert "3 pods placed, 0 waiting, on 2 nodes" in schedule("-R", "-f", tmp_path / "nodes", *tmp_path.glob("*.json"))
+    assert "3 pods placed, 0 waiting, on 2 nodes" in schedule("-Rf", tmp_path / "nodes", *tmp_path.glob("*.json"))
 
 
 def test_the_later_of_two_files_counts_in_the_order_of_the_command_line(tmp_path: Path) -> None:

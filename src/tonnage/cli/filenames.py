@@ -1,10 +1,12 @@
 """Names of manifests on the command line: `-f` takes several files and folders, as shells expand them."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 import click
 
-_FLAGS = ("-f", "--filename")
+_FLAG = re.compile(r"-[A-Za-z]*f|--filename")
+"""`-f` may be the last of several short flags, as in `-Rf`."""
 
 
 class FilenamesCommand(click.Command):
@@ -23,8 +25,8 @@ def _with_flags(words: Sequence[str]) -> Iterator[str]:
             return
         is_option = word.startswith("-") and word != "-"
         if is_option:
-            is_file = word in _FLAGS or word.startswith("--filename=")
-            is_value = word in _FLAGS
+            is_value = _FLAG.fullmatch(word) is not None
+            is_file = is_value or word.startswith("--filename=")
         elif is_value:
             is_value = False
         elif is_file:
