@@ -13,6 +13,8 @@ from tonnage.model.meta import ObjectMeta, OwnerReference
 from tonnage.model.pod import Pod
 from tonnage.model.resources import CPU, PODS, effective_request
 
+JOB_NAME, JOB_NAMESPACE = "volcano.sh/job-name", "volcano.sh/job-namespace"
+QUEUE_NAME, TASK_INDEX = "volcano.sh/queue-name", "volcano.sh/task-index"
 _FINISHED = ("Completed", "Completing", "Failed", "Aborted", "Aborting", "Terminated", "Terminating")
 
 
@@ -85,10 +87,10 @@ class VolcanoJob(msgspec.Struct, gc=False, frozen=True):
                 if f"{meta.namespace or 'default'}/{name}" in inventory.pods:
                     continue
                 labels = {
-                    "volcano.sh/job-name": meta.name,
-                    "volcano.sh/job-namespace": meta.namespace or "default",
-                    "volcano.sh/queue-name": queue,
-                    "volcano.sh/task-index": str(index),
+                    JOB_NAME: meta.name,
+                    JOB_NAMESPACE: meta.namespace or "default",
+                    QUEUE_NAME: queue,
+                    TASK_INDEX: str(index),
                     VOLCANO_ROLE: task_name,
                 }
                 annotations = {**labels, VOLCANO_GROUP: group, VOLCANO_QUEUE: queue}
