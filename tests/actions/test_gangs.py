@@ -402,7 +402,7 @@ def test_volcano_34_a_group_is_let_in_if_its_queue_can_have_what_it_starts_with(
     cluster = add(scenario(node("n1", cpu="9"), *pods), *things)
     done = cycle(cluster, WithinCapability(), actions=("enqueue", "allocate"))
     assert sorted(done.placed) == ["p3", "p4"]
-    expected = "NotEnqueued: queue c1 does not let default/pg1 in, which starts with cpu 8000, memory 8e+09"
+    expected = "NotEnqueued: queue c1 does not let default/pg1 in, which starts with cpu 8, memory 7.5Gi"
     assert done.why("p1") == expected
     assert done.why("p2") == "QueueNotFound: default/pg2 is in queue missing, which is not known"
 

@@ -76,13 +76,55 @@ def test_nothing_to_do_is_said_in_one_line() -> None:
     assert schedule("-f", "-", stdin=manifest(node("a", gpus=1))) == "No pod waits on 1 node\n"
 
 
-def test_pods_without_any_node_wait() -> None:
-    text = schedule("-f", "-", stdin=manifest(pod("p", 1)))
-    assert "default/p waits:\n  there are no nodes\n" in text
+def test_an_input_without_nodes_is_refused() -> None:
+    done = tonnage("schedule", "-f", "-", stdin=manifest(pod("p", 1)))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there are no nodes; give them too, such as with kubectl get nodes -o yaml" in done.stderr
+
+
+def test_an_input_of_unknown_kinds_is_refused_with_the_nearest_kind() -> None:
+    done = tonnage("schedule", "-f", "-", stdin="apiVersion: v1\nkind: Pdo\nmetadata: {name: p}\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there are no objects that Tonnage reads: v1 Pdo is not read; did you mean Pod?" in done.stderr
+
+
+def test_several_files_and_folders_after_one_flag(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "nodes" / "a.json").write_text(manifest(node("a")))
+    (tmp_path / "nodes" / "deeper").mkdir()
+    (tmp_path / "nodes" / "deeper" / "b.json").write_text(manifest(node("b")))
+    for name in ("p", "q", "r"):
+        (tmp_path / f"{name}.json").write_text(manifest(pod(name)))
+    files = ["-f", *(tmp_path / name for name in ("nodes", "p.json", "q.json")), "-o", "json"]
+    assert list(decided(*files, "-f", tmp_path / "r.json")) == ["default/p", "default/q", "default/r"]
+    assert "3 pods placed, 0 waiting, on 2 nodes" in schedule("-Rf", tmp_path / "nodes", *tmp_path.glob("*.json"))
+
+
+def test_the_later_of_two_files_counts_in_the_order_of_the_command_line(tmp_path: Path) -> None:
+    for name, cpu in (("small", "1"), ("large", "9"), ("medium", "5")):
+        (tmp_path / f"{name}.json").write_text(manifest(node("a", cpu=cpu)))
+    (tmp_path / "p.json").write_text(manifest(pod("p", cpu="7")))
+    words = ["-f", tmp_path / "p.json", tmp_path / "small.json", "-f", tmp_path / "large.json"]
+    assert decided(*words)["default/p"]["outcome"] == "placed"
+    assert decided(*words, tmp_path / "medium.json")["default/p"]["outcome"] == "unschedulable"
+
+
+def test_pods_of_controllers_are_made_and_it_is_said(tmp_path: Path) -> None:
+    deployment = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {replicas: 2, template: {spec: {containers: [{name: main}]}}}
+"""
+    (tmp_path / "nodes.json").write_text(manifest(node("a")))
+    (tmp_path / "web.yaml").write_text(deployment)
+    done = tonnage("schedule", "-f", tmp_path)
+    assert "2 pods placed, 0 waiting, on 1 node" in done.stdout
+    assert done.stderr == "Made the pods that controllers would make: 2 of Deployments\n"
 
 
 def test_control_characters_in_names_do_not_reach_the_terminal() -> None:
-    text = schedule("-f", "-", stdin=manifest(pod("\x1b[31mred\nsecond")))
+    text = schedule("-f", "-", stdin=manifest(node("a"), pod("\x1b[31mred\nsecond")))
     assert "\x1b" not in text
     assert "default/?[31mred?second" in text
 
@@ -101,6 +143,21 @@ def test_cards_that_a_scheduler_wrote_off_are_left_out_and_it_says_so() -> None:
     (problem,) = document["problems"]
     assert problem["object"] == "Node/a"
     assert "the kubelet offers no nvidia.com/gpu; its registered cards (1) are left out" in problem["message"]
+
+
+def test_many_equal_pods_that_wait_are_one_line_and_few_are_not() -> None:
+    few = [pod(f"few-{number}", cpu="2", namespace="b") for number in range(3)]
+    many = [pod(f"many-{number:03}", cpu="1", priority=1) for number in range(100)]
+    other = [pod(f"other-{number}", cpu="3") for number in range(5)]
+    text = manifest(node("a", cpu="2"), *few, *many, *other)
+    shown = schedule("-f", "-", stdin=text)
+    assert shown.count("default/many") == 4, "two that are placed; one line with the others, and their reasons"
+    assert "default/many-002 and 97 more  unschedulable" in shown
+    reason = "1 of 1 nodes InsufficientCpu, such as a: cpu: wants 1, 0 of 2 free"
+    assert f"default/many-002 and 97 more wait:\n  {reason}\n" in shown
+    assert "default/other-0 and 4 more wait:" in shown
+    assert all(f"b/few-{number} waits:" in shown for number in range(3))
+    assert len(decided("-f", "-", stdin=text)) == 108
 
 
 # -- the document
@@ -256,10 +313,10 @@ def test_several_files_make_one_cluster(tmp_path: Path) -> None:
 
 def test_kinds_that_are_not_read_are_skipped_with_one_line() -> None:
     text = "\n---\n".join(
-        ["apiVersion: v1\nkind: Service", "apiVersion: v1\nkind: Service", "apiVersion: apps/v1\nkind: Deployment"]
+        ["apiVersion: v1\nkind: Service", "apiVersion: v1\nkind: Service", "apiVersion: apps/v1\nkind: DaemonSet"]
     )
     done = tonnage("schedule", "-f", "-", "-f", CLUSTER, stdin=text)
-    assert done.stderr == "Skipped what Tonnage does not read: 1 apps/v1 Deployment, 2 v1 Service\n"
+    assert done.stderr == "Skipped what Tonnage does not read: 1 apps/v1 DaemonSet, 2 v1 Service\n"
     assert done.stdout == schedule("-f", CLUSTER)
 
 
@@ -360,13 +417,12 @@ def test_pods_that_wait_are_no_failure_unless_asked() -> None:
     [
         ([], "Missing option '-f'"),
         (["-f", "nowhere.yaml"], "nowhere.yaml: there is no such file"),
-        (["-f", "examples"], "examples is a directory; give the files in it, such as examples/*.yaml"),
         (["-f", os.devnull], f"no Kubernetes objects in {os.devnull}; it is empty"),
         (["-f", "-", "-f", "-"], "standard input can be read only once"),
         (["-f", "examples/cluster.yaml", "--node-scheduler-policy", "mutex"], "'mutex' is not one of"),
         (["-f", "examples/cluster.yaml", "--gpu-scheduler-policy", "binpak"], "'binpak' is not one of binpack, spread"),
         (["-f", "examples/cluster.yaml", "--numa-order", "last"], "'last' is not one of"),
-        (["-f", "examples/cluster.yaml", "examples/problems.yaml"], "unexpected extra argument"),
+        (["examples/cluster.yaml", "-f", "examples/problems.yaml"], "unexpected extra argument"),
     ],
 )
 def test_bad_usage_ends_with_status_2_and_says_what_to_do(arguments: list[str], says: str) -> None:

@@ -29,7 +29,7 @@ def test_the_time_that_is_given_decides_whether_a_stale_gang_goes() -> None:
     stale = {"job": "research/train", "since": "2026-01-31T11:57:30Z", "grace": 120.0, "message": message}
     assert found["stale"] == [stale]
     found = document("--now", "2026-01-31T13:00:00+01:00")
-    reason = "StaleGang: research/train runs with 1 of 2 pods for 150 s, and may for 120 s"
+    reason = "StaleGang: research/train runs with 1 of 2 pods for 2m30s, and may for 2m"
     assert found["evictions"] == [
         {
             "pod": "research/train-0",
@@ -54,11 +54,11 @@ def test_without_one_the_clock_of_the_machine_counts(tmp_path: Any) -> None:
 
 def test_the_table_says_which_gang_lacks_pods_and_what_was_evicted() -> None:
     early = tonnage(*ARGUMENTS, "--now", "2026-01-31T11:58:00Z").stdout
-    assert early.startswith("research/train runs with 1 of 2 pods since 2026-01-31T11:57:30Z, and may for 120 s\n\n")
+    assert early.startswith("research/train runs with 1 of 2 pods since 2026-01-31T11:57:30Z, and may for 2m\n\n")
     assert "EVICTED" not in early
     late = tonnage(*ARGUMENTS, "--now", "2026-01-31T12:00:00Z").stdout
     assert late.startswith("EVICTED ")
-    assert "for 150 s, and may for 120 s" in late
+    assert "for 2m30s, and may for 2m" in late
 
 
 @pytest.mark.parametrize("text", ["", "now", "12:00", "2026-02-30T00:00:00Z", "1769860800"])

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from tests.scenario import node, pod, scenario, session
 from tests.waiting import PATIENCE, until
-from tonnage.cli.liveview import Caption, asks, bar, clock, render, span
+from tonnage.cli.liveview import Caption, asks, bar, clock, render
 from tonnage.cli.up import LiveRun, _invent
 from tonnage.cluster.task import make_task
 from tonnage.config.defaults import DEFAULT_ACTIONS
@@ -434,14 +434,6 @@ def test_pools_are_summed_up_when_there_are_too_many_nodes():
     assert re.search(r"H100 80GB HBM3 .+ 180 nodes +1,440 GPUs +1,440 idle", text)
     shown = len(re.findall(r"[a-z0-9]+-\d\d\d +········ ", text))
     assert first_number(r"… and ([\d,]+) more nodes", text) == 400 - shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (59.4, "59s"), (60, "1m"), (75, "1m15s"), (3599, "59m"), (5400, "1h30m"), (90000, "1d01h")],
-)
-def test_lengths_of_time_are_short(seconds, text):
-    assert span(seconds) == text
 
 
 def test_the_clock_counts_days():

@@ -26,12 +26,14 @@ def test_there_are_as_many_cards_as_gpus_are_offered():
 
 
 @pytest.mark.parametrize("told", ["", "lots", "0", "-5", "1.5", "99999999999", "٤٠"])
-def test_a_card_whose_memory_is_not_known_has_a_hundred(told):
-    assert cards_of(offering("1", labels={"nvidia.com/gpu.memory": told}))[0].memory == 100
+def test_a_card_whose_memory_is_not_known_counts_with_a_hundred_and_says_so(told):
+    (card,) = cards_of(offering("1", labels={"nvidia.com/gpu.memory": told}))
+    assert (card.memory, card.memory_known) == (100, False)
+    assert (card.share(50), card.share(100)) == ("0.5 of the card", "1 of the card")
 
 
-def test_without_labels_a_card_is_of_the_vendors_name_and_a_hundred():
-    assert cards_of(offering(1)) == [Device("a/0", 0, 100, 100, 100, "NVIDIA", mode="plain")]
+def test_without_labels_a_card_is_of_the_vendors_name_and_of_unknown_memory():
+    assert cards_of(offering(1)) == [Device("a/0", 0, 100, 100, 100, "NVIDIA", mode="plain", memory_known=False)]
 
 
 @pytest.mark.parametrize("annotation", HAMI)

@@ -11,7 +11,7 @@ from tests.extender.metering import parts_of, reflector
 from tests.extender.recording import ask, described, parsed, scraped, values
 from tests.paths import ROOT
 from tests.plugins.gpus.migcards import holder, mig
-from tests.scenario import ALLOCATED, container, gpu, node, place, pod, running, scenario, usage
+from tests.scenario import ALLOCATED, container, gpu, node, part, place, plain, pod, running, scenario, usage
 from tests.scheduler.metering import of_the_batch_scheduler
 from tonnage import __version__
 from tonnage.binder.handover import SILENCE_SECONDS
@@ -122,6 +122,18 @@ def test_a_card_without_memory_has_no_share_of_it():
     found = scraped(cluster)
     assert values(found["hami_node_gpu_memory_allocated_ratio"], "device_uuid") == {("some",): 0}
     assert values(found["hami_gpu_memory_limit_bytes"], "device_uuid") == {("none",): 0, ("some",): 8000 * MIB}
+
+
+def test_a_card_whose_memory_is_not_known_has_shares_and_no_bytes():
+    known, unknown = plain("a", 1, gpu_memory=8000), plain("b", 1)
+    cluster = scenario(known, unknown)
+    for name in ("p", "q"):
+        place(cluster, part(name, 0.5))
+    found = scraped(cluster, legacy=True)
+    assert values(found["hami_node_gpu_memory_allocated_ratio"], "device_uuid") == {("a/0",): 1, ("b/0",): 0}
+    for name in ("hami_gpu_memory_limit_bytes", "hami_gpu_memory_allocated_bytes", "hami_node_gpu_overview"):
+        assert set(values(found[name], "device_uuid")) == {("a/0",)}
+    assert set(values(found["hami_gpu_shared_count"], "device_uuid")) == {("a/0",), ("b/0",)}
 
 
 def test_an_empty_cluster_has_no_samples():
@@ -278,8 +290,8 @@ def test_other_work_goes_on_while_a_large_cluster_is_scraped():
 
         task = asyncio.create_task(others())
         largest = 0
-        async for part in ExtenderMetrics().exposition(cluster, legacy=False):
-            largest = max(largest, part.count(b"\n"))
+        async for text in ExtenderMetrics().exposition(cluster, legacy=False):
+            largest = max(largest, text.count(b"\n"))
         task.cancel()
         return turns, largest
 

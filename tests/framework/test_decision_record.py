@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from tests.scenario import container, decide, node, place, pod, running, scenario
+from tests.scenario import container, decide, node, part, place, plain, pod, running, scenario
 
 
 def record(decision):
@@ -144,3 +144,17 @@ def test_the_record_keeps_what_was_true_when_the_decision_was_made():
     decide(cluster, pod("q", 1))
     assert "wants 4000 MiB on a card, at most 3000 of 8000 MiB are free" in decision.rejected[0].message
     assert decision.rejected[0].example == "a"
+
+
+def test_cards_whose_memory_is_not_known_are_given_whole_or_in_shares():
+    cluster = scenario(plain("a", 2))
+    whole = record(place(cluster, pod("w", 1)))["devices"]
+    assert whole == [
+        {"container": "main", "vendor": "NVIDIA", "uuid": "a/1", "memory": None, "cores": 100, "share": 1.0}
+    ]
+    shared = record(place(cluster, part("p", 0.25)))["devices"]
+    assert [(device["memory"], device["share"]) for device in shared] == [(None, 0.25)]
+    asked = decide(cluster, pod("m", annotations={"gpu-memory": "4000"}))
+    assert "wants 4000 MiB on a card, and how much memory the cards have is not known" in asked.rejected[0].message
+    labelled = record(place(scenario(plain("b", 1, gpu_memory=8000)), part("p", 0.25)))["devices"]
+    assert [(device["memory"], "share" in device) for device in labelled] == [(2000, False)]

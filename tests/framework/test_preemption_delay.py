@@ -24,7 +24,7 @@ def why(now, *, evicted=None, created=CREATED, delay="5m"):
 
 
 def test_it_waits_after_it_came():
-    message = "default/train asks for 300 s before others are stopped for it; it has waited 60 s"
+    message = "default/train asks for 5m before others are stopped for it; it has waited 1m"
     assert why("2026-01-31T12:01:00Z") == Reason("PreemptionDelayNotElapsed", message)
     assert why("2026-01-31T12:04:59Z") is not None
     assert why("2026-01-31T12:05:00Z") is None

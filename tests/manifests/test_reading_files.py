@@ -47,9 +47,32 @@ def test_a_missing_file():
         read_files(["/nowhere/x.yaml"])
 
 
-def test_a_directory(tmp_path):
-    with pytest.raises(ManifestError, match=r"is a directory; give the files in it, such as .*/\*.yaml"):
+def test_a_folder_is_its_manifests_in_the_order_of_names(tmp_path):
+    (tmp_path / "b.json").write_text(json.dumps(pod("b")))
+    (tmp_path / "a.yml").write_text(POD_YAML)
+    (tmp_path / "nodes.yaml").write_text(NODE_YAML)
+    (tmp_path / "README.md").write_text("no manifest")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "c.yaml").write_text(POD_YAML.replace("train-0", "train-1"))
+    flat = read_files([str(tmp_path)])
+    assert names(flat) == ["gpu-07", "team-a/train-0", "team-a/b"]
+    deep = read_files([str(tmp_path)], recursive=True)
+    assert names(deep) == ["gpu-07", "team-a/train-0", "team-a/b", "team-a/train-1"]
+
+
+def test_a_folder_without_manifests(tmp_path):
+    (tmp_path / "README.md").write_text("no manifest")
+    with pytest.raises(ManifestError, match=r"the folder has no files that end in \.json, \.yaml, \.yml"):
         read_files([str(tmp_path)])
+
+
+def test_a_configuration_among_manifests_is_told_apart(tmp_path):
+    (tmp_path / "config.yaml").write_text('actions: "allocate"\ntiers: []\n')
+    (tmp_path / "nodes.yaml").write_text(NODE_YAML)
+    manifests = read_files([str(tmp_path)])
+    assert [problem.message for problem in manifests.problems] == [
+        "this is the configuration of a scheduler; give it with --config"
+    ]
 
 
 def test_a_file_without_permission(tmp_path, monkeypatch):

@@ -42,9 +42,9 @@ def test_an_empty_list_is_read_as_nothing():
 
 
 def test_other_kinds_are_counted():
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    deployment = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}}
     manifests = read(listed(deployment, deployment, pod(), {"apiVersion": "v1", "kind": "Service"}))
-    assert manifests.skipped == {"apps/v1 Deployment": 2, "v1 Service": 1}
+    assert manifests.skipped == {"apps/v1 DaemonSet": 2, "v1 Service": 1}
     assert manifests.problems == []
 
 
@@ -218,3 +218,11 @@ def test_lists_nested_without_end_are_a_problem():
     manifests = read(thing)
     assert names(manifests) == []
     assert [p.message for p in manifests.problems] == ["lists are nested more than 10 deep"]
+
+
+def test_the_note_of_a_snapshot_is_no_unknown_kind():
+    def note(name: str) -> dict[str, object]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"now": "..."}}
+
+    assert read(listed(note("tonnage-snapshot"), node())).skipped == {}
+    assert read(listed(note("other"), node())).skipped == {"v1 ConfigMap": 1}

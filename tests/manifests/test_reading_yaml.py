@@ -42,10 +42,10 @@ def test_several_documents_with_empty_ones_between():
 
 
 def test_a_list_as_kubectl_prints_it():
-    text = yaml.safe_dump(listed(node(), pod("a"), {"apiVersion": "apps/v1", "kind": "Deployment"}))
+    text = yaml.safe_dump(listed(node(), pod("a"), {"apiVersion": "apps/v1", "kind": "DaemonSet"}))
     manifests = read(text)
     assert names(manifests) == ["gpu-07", "team-a/a"]
-    assert manifests.skipped == {"apps/v1 Deployment": 1}
+    assert manifests.skipped == {"apps/v1 DaemonSet": 1}
 
 
 def test_a_sequence_of_objects():
@@ -231,3 +231,26 @@ PIECES += ["kind: Pod\n", "kind: List\n", "apiVersion: v1\n", "items: ", "metada
 def test_any_text_is_read_or_a_manifest_error(text):
     with suppress(ManifestError):
         read(text)
+
+
+def test_a_problem_names_the_namespace_that_came_through_a_merge_key():
+    text = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: &shared {name: one, namespace: research}
+  spec: &wrong
+    priority: high
+- apiVersion: v1
+  kind: Pod
+  metadata: {<<: *shared, name: two}
+  spec:
+    <<: [*wrong]
+"""
+    problems = read(text).problems
+    assert [(problem.object, problem.field, problem.position) for problem in problems] == [
+        ("Pod/research/one", "spec.priority", "FILE line 8"),
+        ("Pod/research/two", "spec.priority", "FILE line 8"),
+    ]

@@ -110,8 +110,8 @@ def test_a_replay_is_compared_by_its_averages_and_waits():
     sentences = said(replay_results())
     assert sentences[0].startswith("fgd allocated the most, 85.7 % of all GPUs: 9 GPUs more than spread.")
     assert sentences[-1] == (
-        "Pods waited least with fgd by the 95th percentile: 95 % of them started within 12 min, "
-        "against 19 min with spread."
+        "Pods waited least with fgd by the 95th percentile: 95 % of them started within 12m, "
+        "against 19m with spread."
     )
 
 
@@ -129,21 +129,21 @@ def waits_of(**policies: PolicyResult) -> str:
 
 def test_another_percentile_that_says_otherwise_is_told():
     assert waits_of(a=waited(p50=30, p90=60, p99=600), b=waited(p50=2, p90=60, p99=1200)) == (
-        "Pods waited least with a by the 99th percentile: 99 % of them started within 10 min, against 20 min with b; "
-        "by the 50th least with b, 2 s against 30 s with a."
+        "Pods waited least with a by the 99th percentile: 99 % of them started within 10m, against 20m with b; "
+        "by the 50th least with b, 2s against 30s with a."
     )
 
 
 def test_equal_waits_by_one_percentile_are_not_equal_by_all():
     assert waits_of(a=waited(p50=30, p99=600), b=waited(p50=2, p99=600)) == (
-        "Pods waited equally long with every policy by the 99th percentile: 99 % of them started within 10 min; "
-        "by the 50th least with b, 2 s against 30 s with a."
+        "Pods waited equally long with every policy by the 99th percentile: 99 % of them started within 10m; "
+        "by the 50th least with b, 2s against 30s with a."
     )
 
 
 def test_waits_of_those_that_ran_are_no_merit_where_others_never_did():
     assert waits_of(a=waited(p99=60, failed=40), b=waited(p99=600)) == (
-        "Pods waited least with a by the 99th percentile: 99 % of them started within 1 min, against 10 min with b; "
+        "Pods waited least with a by the 99th percentile: 99 % of them started within 1m, against 10m with b; "
         "but more pods never ran with a than with another policy."
     )
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tonnage.model.duration import format_seconds
 from tonnage.server.health import LATE_SECONDS, SILENT_SECONDS, STALE_SECONDS, Health
 
 
@@ -37,14 +38,14 @@ def test_a_fresh_picture_is_ready_and_a_silent_watch_is_not():
     world.now += SILENT_SECONDS - 10
     status, said = world.probe("readyz")
     assert status == 503
-    assert said == f"Node: nothing was heard from the API server for {SILENT_SECONDS + 20:.0f} s"
+    assert said == f"Node: nothing was heard from the API server for {format_seconds(SILENT_SECONDS + 20)}"
 
 
 def test_a_broken_watch_is_forgiven_for_a_minute_only_and_the_body_says_why():
     world = World(Pod=(0, "connection refused"), Node=(0, ""))
     assert world.probe("readyz") == (200, "ok\nPod: connection refused")
     world.now += STALE_SECONDS + 1
-    assert world.probe("readyz") == (503, "Pod: nothing was heard from the API server for 61 s: connection refused")
+    assert world.probe("readyz") == (503, "Pod: nothing was heard from the API server for 1m1s: connection refused")
     world.kinds["Pod"].heard, world.kinds["Pod"].trouble = world.now, ""
     assert world.probe("readyz") == (200, "ok")
 
@@ -78,4 +79,4 @@ def test_it_does_not_live_when_the_loop_does_not_get_to_its_timers():
     world.now += LATE_SECONDS
     assert world.probe("livez") == (200, "ok")
     world.now += 1
-    assert world.probe("livez") == (503, "the event loop is 31 s late")
+    assert world.probe("livez") == (503, "the event loop is 31s late")

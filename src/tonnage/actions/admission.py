@@ -3,6 +3,7 @@
 from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Reason
 from tonnage.framework.session import Session
+from tonnage.model.resources import show
 
 
 def why_held_back(session: Session, job: Job) -> Reason | None:
@@ -23,6 +24,6 @@ def why_held_back(session: Session, job: Job) -> Reason | None:
         return Reason("QueueIsDivided", message)
     if job.key in session.not_enqueued:
         wanted = session.not_enqueued[job.key]
-        asked = ", ".join(f"{name} {value:g}" for name, value in wanted.items())
+        asked = ", ".join(f"{name} {show(name, value)}" for name, value in wanted.items())
         return Reason("NotEnqueued", f"queue {queue.name} does not let {job.key} in, which starts with {asked}")
     return None

@@ -22,7 +22,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import CardUse
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
-from tonnage.devices.base import MIG_MODE
+from tonnage.devices.base import MIG_MODE, Device
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.resource import Change
@@ -179,10 +179,11 @@ def overlapped(cluster: Cluster, key: str, without: Iterable[str] = ()) -> Itera
             if position is None:
                 continue
             others = list(_others(cluster, state, use.vendor, card.uuid, {key, *without}))
-            if state.devices[position].mode == MIG_MODE:
+            device = state.devices[position]
+            if device.mode == MIG_MODE:
                 what = _same_instance(card, [other for _, other in others])
             else:
-                what = _too_much(card, [other for _, other in others], state.capacities[position])
+                what = _too_much(card, [other for _, other in others], device, state.capacities[position])
             if what:
                 names = ", ".join(sorted(name for name, _ in others))
                 vendor = cluster.vendors[use.vendor].name
@@ -200,13 +201,15 @@ def _others(
                     yield from ((key, card) for card in use.cards if card.uuid == uuid)
 
 
-def _too_much(card: CardUse, others: Sequence[CardUse], there: tuple[int, int, int]) -> str:
+def _too_much(card: CardUse, others: Sequence[CardUse], device: Device, there: tuple[int, int, int]) -> str:
     parts = ("slots", "memory", "cores")
     for name, room in zip(parts, there, strict=True):
         before = sum(getattr(other, name) for other in others)
         taken = before + getattr(card, name)
         # If the others alone exceed the card, it has shrunk, or its size is unknown.
         if before <= room < taken and room > 0:
+            if name == "memory" and not device.memory_known:
+                return f"holds {device.share(taken - room)} too much ({device.share(taken)} in use)"
             return f"holds {taken - room} {name} too many ({taken} of {room} in use)"
     return ""
 

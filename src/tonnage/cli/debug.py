@@ -82,13 +82,14 @@ async def _compare(kubeconfig: str | None, context: str | None, seconds: float, 
 
 async def _synced(informer: "ClusterInformer") -> None:
     from tonnage.kube.errors import KubeError
+    from tonnage.model.duration import format_seconds
 
     try:
         async with asyncio.timeout(_PATIENCE):
             await informer.synced.wait()
     except TimeoutError as error:
         trouble = "; ".join(f"{kind}: {text}" for kind, text in informer.trouble.items())
-        raise KubeError(f"the cluster could not be listed within {_PATIENCE:.0f} s; {trouble}") from error
+        raise KubeError(f"the cluster could not be listed within {format_seconds(_PATIENCE)}; {trouble}") from error
 
 
 def _as_json(client: "Client", informer: "ClusterInformer", differences: list["Difference"]) -> str:

@@ -15,6 +15,7 @@ from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PERCENTAGE_UNSET
+from tonnage.model.duration import format_seconds as span
 from tonnage.plugins.fragmentation.usablecards import FreeCards
 from tonnage.simulator.measure import measure, percent
 from tonnage.simulator.replay import SAMPLE_EVERY, Replay
@@ -69,18 +70,6 @@ def clock(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return (f"{days}d " if days else "") + f"{hours:02d}:{minutes:02d}:{rest:02d}"
-
-
-def span(seconds: float) -> str:
-    """A length of time in its two largest units; seconds only matter in the first ten minutes."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    for unit, size, lower, lower_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if whole >= size:
-            more = whole % size // lower_size if lower != "s" or whole < 600 else 0
-            return f"{whole // size}{unit}" + (f"{more:02d}{lower}" if more else "")
-    return "0s"
 
 
 def asks(task: Task) -> str:

@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 
-from tonnage.cli.liveview import span
 from tonnage.cli.tables import table
+from tonnage.model.duration import format_seconds as span
 from tonnage.simulator.studies.comparison import AVERAGE
 from tonnage.simulator.studies.results import CURVES, Curve, PolicyResult, Results, SeedSpread
 

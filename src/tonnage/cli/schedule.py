@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from tonnage.cli.filenames import FilenamesCommand, manifest_files, recursive
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
@@ -50,16 +51,9 @@ Examples:
 """
 
 
-@click.command("schedule", epilog=_EXAMPLES)
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="Manifests as kubectl prints them, YAML or JSON; - for standard input. May be repeated.",
-)
+@click.command("schedule", cls=FilenamesCommand, epilog=_EXAMPLES)
+@manifest_files
+@recursive
 @click.option(
     "--config",
     metavar="FILE",
@@ -100,6 +94,7 @@ Examples:
 @click.option("--fail-on-unschedulable", is_flag=True, help="Exit with status 1 if a pod cannot be placed.")
 def command(
     files: tuple[str, ...],
+    recursive: bool,
     config: str | None,
     plugins: tuple[str, ...],
     device_config_file: str | None,
@@ -111,23 +106,27 @@ def command(
     """Say where the waiting pods of a cluster would go, on which GPUs, and why not elsewhere.
 
     The cluster is given as manifests. Pods that run count as usage, with the devices that their annotations name; pods
-    without a node are placed by priority, then age, then name; those of a group together or not at all. Nothing is
-    written anywhere.
+    without a node are placed by priority, then age, then name; those of a group together or not at all. Of Deployments,
+    StatefulSets, Jobs and their like, the pods that are missing are placed too. Nothing is written anywhere.
     """
     from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
     from tonnage.framework.cycle import document, run_cycle
     from tonnage.framework.session import Session, SessionError
+    from tonnage.manifests.owners.expansion import add_missing_pods
     from tonnage.manifests.read import ManifestError, read_files
     from tonnage.model.wire import encode_pretty
 
     wanted, actions = _settings(config, files, plugins)
     try:
-        manifests = read_files(files, stdin=standard_input())
+        manifests = read_files(files, stdin=standard_input(), recursive=recursive)
+        _check_kinds(manifests)
+        made = add_missing_pods(manifests, now)
     except ManifestError as error:
         raise BadInput(str(error)) from error
     _say_skipped(manifests)
+    _say_made(made)
     cluster = Cluster(device_vendors(device_config_file))
     cluster.now = now
     manifests.put_into(cluster)
@@ -141,7 +140,10 @@ def command(
     if output == "json":
         click.echo(encode_pretty(result))
     else:
-        click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes)), nl=False)
+        kin = {
+            key: (task.pod.metadata.controller, task.requests, task.demands) for key, task in cluster.waiting.items()
+        }
+        click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes), kin=kin), nl=False)
     if fail_on_unschedulable and any(decision.node is None for decision in decisions):
         sys.exit(1)
 
@@ -177,6 +179,31 @@ def _settings(
     default = ParameterSource.DEFAULT
     given = [context.params[flag] if context.get_parameter_source(flag) != default else None for flag in flags]
     return with_flags(plugins, *given), actions
+
+
+def _check_kinds(manifests: "Manifests") -> None:
+    """End the command if the input describes no cluster: it has no nodes, or nothing that is read at all."""
+    from tonnage.cli.tables import printable
+    from tonnage.config.notes import advice
+    from tonnage.manifests.objects import READ_KINDS
+
+    if manifests.nodes:
+        return
+    unknown = "; ".join(
+        printable(f"{kind} is not read{advice(kind.rpartition(' ')[2], READ_KINDS)}")
+        for kind in sorted(manifests.skipped)
+    )
+    problems = "".join(f"\n  {printable(str(problem))}" for problem in manifests.problems)
+    if unknown and manifests.is_empty:
+        raise BadInput(f"there are no objects that Tonnage reads: {unknown}{problems}")
+    hint = "give them too, such as with kubectl get nodes -o yaml"
+    raise BadInput(f"there are no nodes; {hint}{f' ({unknown})' if unknown else ''}{problems}")
+
+
+def _say_made(made: dict[str, int]) -> None:
+    if made:
+        kinds = ", ".join(f"{count} of {kind}s" for kind, count in made.items())
+        click.echo(f"Made the pods that controllers would make: {kinds}", err=True)
 
 
 def _say_skipped(manifests: "Manifests") -> None:

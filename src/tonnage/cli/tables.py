@@ -1,6 +1,6 @@
 """Tables for people: plain text that fits a terminal and a pipe alike."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from tonnage.framework.cycle import CycleDocument
 from tonnage.framework.decision import (
@@ -13,6 +13,10 @@ from tonnage.framework.decision import (
     StaleGang,
     WaitRecord,
 )
+from tonnage.model.duration import format_seconds
+
+_MANY = 4
+"""So many pods that wait and are alike are shown in one line."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -22,17 +26,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
-def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
-    """What a cycle decided, then why pods wait, then what is wrong with the cluster's objects."""
+def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int, kin: Mapping[str, Hashable]) -> str:
+    """What a cycle decided, then why pods wait, then what is wrong with the cluster's objects.
+
+    `kin` has what pods must share, beside their job and their reasons, in order to be shown in one line if many wait.
+    """
     lines: list[str] = []
     placed = [decision for decision in cycle.decisions if decision.outcome == DecisionOutcome.PLACED]
     waiting = [decision for decision in cycle.decisions if decision.outcome != DecisionOutcome.PLACED]
     if cycle.decisions:
         header = ["POD", "OUTCOME", "NODE", "DEVICES"] + (["SCORE"] if wide else [])
-        lines += table(header, [_row(decision, wide) for decision in cycle.decisions])
+        alike = _alike(waiting, kin)
+        rows = [_row(one, alike.get(one.pod, 1), wide) for one in cycle.decisions if alike.get(one.pod, 1)]
+        lines += table(header, rows)
         lines.append("")
     made = {job.name: job for job in cycle.jobs}
-    for job in _by_job(waiting):
+    for job in _by_job(waiting, kin):
         lines += _why_job(job, nodes)
         lines += [f"  {wait.action}: {wait.message}" for wait in _waits(made.get(job[0].job), job[0])]
     if cycle.evictions:
@@ -51,7 +60,7 @@ def cycle_table(cycle: CycleDocument, *, wide: bool, nodes: int) -> str:
         lines += [f"  {problem}" for problem in cycle.problems]
         lines.append("")
     lines.append(_summary(len(placed), len(waiting), nodes, len(cycle.problems)))
-    return "\n".join(map(_shown, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _add_part(lines: list[str], part: Iterable[str]) -> None:
@@ -61,7 +70,7 @@ def _add_part(lines: list[str], part: Iterable[str]) -> None:
 
 
 def _stale(gang: StaleGang) -> str:
-    grace = "for ever" if gang.grace is None else f"for {gang.grace:g} s"
+    grace = "for ever" if gang.grace is None else f"for {format_seconds(gang.grace)}"
     return f"{gang.message} since {gang.since}, and may {grace}"
 
 
@@ -90,8 +99,39 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def _row(decision: DecisionRecord, wide: bool) -> list[str]:
-    cells = [decision.pod, decision.outcome, decision.node or "-", _devices(decision.devices, wide)]
+def _alike(waiting: Sequence[DecisionRecord], kin: Mapping[str, Hashable]) -> dict[str, int]:
+    """For each pod that waits, how many pods its line is about: one, many that are alike, or none if it has no line."""
+    counts: dict[str, int] = {}
+    for group in _groups(waiting, kin):
+        if len(group) < _MANY:
+            continue
+        counts |= {decision.pod: 0 for decision in group}
+        counts[group[0].pod] = len(group)
+    return counts
+
+
+def _groups(waiting: Sequence[DecisionRecord], kin: Mapping[str, Hashable]) -> list[list[DecisionRecord]]:
+    """Pods of one job or owner that wait for the same reasons."""
+    groups: dict[Hashable, list[DecisionRecord]] = {}
+    for one in waiting:
+        job = "" if one.job == one.pod else one.job
+        why = tuple((r.reason, r.plugin, r.nodes, r.example, r.message) for r in one.rejected)
+        namespace = one.pod.partition("/")[0]
+        key = (namespace, job, one.queue, one.outcome, kin.get(one.pod), one.message, why)
+        groups.setdefault(key, []).append(one)
+    return list(groups.values())
+
+
+def _named(pods: Sequence[DecisionRecord]) -> str:
+    return pods[0].pod + _and_more(len(pods))
+
+
+def _and_more(count: int) -> str:
+    return f" and {count - 1} more" if count > 1 else ""
+
+
+def _row(decision: DecisionRecord, count: int, wide: bool) -> list[str]:
+    cells = [decision.pod + _and_more(count), decision.outcome, decision.node or "-", _devices(decision.devices, wide)]
     if wide:
         best = decision.scores.get(decision.node or "", {}).get("total")
         cells.append("-" if best is None else _score(best))
@@ -109,8 +149,8 @@ def _devices(devices: Sequence[GrantedDevice], wide: bool) -> str:
     for device in devices:
         uuid = device.uuid if wide or len(device.uuid) <= 16 else device.uuid[:12] + "…"
         owner = f"{device.container}: " if several else ""
-        cores = f", {device.cores} %" if device.cores else ""
-        parts.append(f"{owner}{uuid} ({device.memory} MiB{cores})")
+        cores = f", {device.cores} %" if device.cores and device.share != 1 else ""
+        parts.append(f"{owner}{uuid} ({device.amount}{cores})")
     return ", ".join(parts) or "-"
 
 
@@ -124,12 +164,17 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
         yield _rejection(rejection, nodes)
 
 
-def _by_job(decisions: Sequence[DecisionRecord]) -> list[list[DecisionRecord]]:
-    """Pods that wait together, in the order in which their jobs come; a plain pod by itself."""
+def _by_job(decisions: Sequence[DecisionRecord], kin: Mapping[str, Hashable]) -> list[list[DecisionRecord]]:
+    """Pods that wait together, in the order in which their jobs come; plain pods by themselves, or many alike."""
+    plain = [decision for decision in decisions if decision.pod == decision.job]
+    first = {one.pod: group[0].pod for group in _groups(plain, kin) if len(group) >= _MANY for one in group}
     jobs: dict[tuple[str, str], list[DecisionRecord]] = {}
     for decision in decisions:
-        alone = decision.pod if decision.pod == decision.job else ""
-        jobs.setdefault((decision.job, alone), []).append(decision)
+        if decision.pod != decision.job:
+            key = decision.job, ""
+        else:
+            key = "", first.get(decision.pod, decision.pod)
+        jobs.setdefault(key, []).append(decision)
     return list(jobs.values())
 
 
@@ -137,7 +182,7 @@ def _why_job(job: Sequence[DecisionRecord], nodes: int) -> Iterator[str]:
     """Why the pods of a job wait, each reason once with the pods it is about."""
     first = job[0]
     if first.job == first.pod:
-        yield f"{first.pod} waits:"
+        yield f"{_named(job)} {'waits' if len(job) == 1 else 'wait'}:"
         yield from _why(first, nodes)
         return
     yield f"{first.job} in queue {first.queue} waits with {_count(len(job), 'pod')}:"
@@ -145,8 +190,7 @@ def _why_job(job: Sequence[DecisionRecord], nodes: int) -> Iterator[str]:
     for decision in job:
         reasons.setdefault(tuple(_why(decision, nodes)), []).append(decision.pod)
     for lines, pods in reasons.items():
-        others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-        yield f"  {pods[0]}{others}:"
+        yield f"  {pods[0]}{_and_more(len(pods))}:"
         yield from (f"  {line}" for line in lines)
 
 
@@ -174,6 +218,6 @@ def _rejection(rejection: Rejection, nodes: int) -> str:
     return f"  {rejection.nodes} of {nodes} nodes {rejection.reason}{joint}{rejection.message}"
 
 
-def _shown(line: str) -> str:
+def printable(line: str) -> str:
     """A line without characters that would move the cursor or colour the terminal."""
     return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)

@@ -326,7 +326,7 @@ def _as_json(summary: "Summary", cards: "FreeCards", policy: str, seed: int, nod
 
 
 def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, nodes: int, gpus: int, run: LiveRun) -> str:
-    from tonnage.cli.liveview import span
+    from tonnage.model.duration import format_seconds as span
 
     pods, waits, cards = summary.pods, summary.wait_seconds, summary.cards
     reasons = [f"{reason.pods:,} x {reason.reason}" for reason in summary.waited_for[:4]]

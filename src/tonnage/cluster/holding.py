@@ -339,8 +339,8 @@ class HoldingReader:
         bounded = DeviceUse(use.uuid, min(use.memory, memory), min(use.cores, cores), use.profile, use.placement)
         self._ignore(
             vendor,
-            f"{use.memory} MiB and {use.cores} of compute of {use.uuid} are more than the pod's request can give; "
-            f"{bounded.memory} MiB and {bounded.cores} count",
+            f"{device.share(use.memory)} and {use.cores} of compute of {use.uuid} are more than the pod's request can "
+            f"give; {device.share(bounded.memory)} and {bounded.cores} count",
         )
         return bounded
 

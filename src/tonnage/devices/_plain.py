@@ -171,13 +171,22 @@ class PlainVendor(Vendor):
         return codec.decode_pod(text)
 
 
-def plain_cards(node: Node, count: int, resource: str, memory: int, type_: str) -> list[Device]:
+def plain_cards(node: Node, count: int, resource: str, memory: int, type_: str, *, memory_known: bool) -> list[Device]:
     """Cards that no plugin registers, as many as the node offers; 100 containers may share each."""
     if count > MOST_DEVICES:
         field = f"status.allocatable[{resource}]"
         raise DecodeError(f"{count} cards on one node", field, f"at most {MOST_DEVICES} cards")
     return [
-        Device(f"{node.name}/{index}", index, WHOLE_CARD, memory, WHOLE_CARD, type_, mode=PLAIN_MODE)
+        Device(
+            f"{node.name}/{index}",
+            index,
+            WHOLE_CARD,
+            memory,
+            WHOLE_CARD,
+            type_,
+            mode=PLAIN_MODE,
+            memory_known=memory_known,
+        )
         for index in range(count)
     ]
 

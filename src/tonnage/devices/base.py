@@ -88,6 +88,14 @@ class Device(msgspec.Struct, gc=False, frozen=True):
     profiles: tuple[MigProfile, ...] = ()
     custom: tuple[tuple[str, Any], ...] = ()
     """Facts of this vendor alone, such as the network group of an Ascend card."""
+    memory_known: bool = True
+    """Whether the memory is known; otherwise it is an assumption by which shares are counted, and shown nowhere."""
+
+    def share(self, memory: int) -> str:
+        """So much of the card as messages show it: in MiB, or as a share if its memory is not known."""
+        if self.memory_known:
+            return f"{memory} MiB"
+        return f"{memory / self.memory:.2g} of the card"
 
 
 class DeviceRequest(msgspec.Struct, gc=False, frozen=True, cache_hash=True):

@@ -50,7 +50,7 @@ MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 UNKNOWN_MEMORY = 100
-"""MiB that a plain card is assumed to have if no label states it, so that its fractions can be counted."""
+"""MiB that a plain card counts with if no label states its memory, as in KAI, so that its fractions can be counted."""
 
 USE_TYPE = "nvidia.com/use-gputype"
 REFUSE_TYPE = "nvidia.com/nouse-gputype"
@@ -158,8 +158,15 @@ class Nvidia(PlainVendor):
             return []
         told = node.labels.get(MEMORY_LABEL, "")
         memory = int(told) if told.isascii() and told.isdigit() and len(told) < 11 else 0
-        memory = memory if 0 < memory <= LARGEST_AMOUNT else UNKNOWN_MEMORY
-        return plain_cards(node, count, self.count_resource, memory, node.labels.get(PRODUCT_LABEL, self.name))
+        known = 0 < memory <= LARGEST_AMOUNT
+        return plain_cards(
+            node,
+            count,
+            self.count_resource,
+            memory if known else UNKNOWN_MEMORY,
+            node.labels.get(PRODUCT_LABEL, self.name),
+            memory_known=known,
+        )
 
     def cordoned(self, node: Node) -> frozenset[str]:
         return frozenset(words(node.annotations.get(CORDON, "")))

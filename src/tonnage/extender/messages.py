@@ -41,7 +41,7 @@ def fit_node(decision: Decision) -> str:
         totals = [total + float(score) for total, score in zip(totals, scores, strict=True)]
     best = list(zip(decision.ranking, totals, strict=True))[:_SCORES]
     scored = ",".join(f"{node}:{total:.2f}" for node, total in best)
-    devices = ", ".join(f"{d.container}: {d.uuid} {d.memory} MiB {d.cores} %" for d in decision.devices)
+    devices = ", ".join(f"{d.container}: {d.uuid} {d.amount} {d.cores} %" for d in decision.devices)
     return f"find fit node({decision.node}), {unfit} nodes not fit, best scores({scored}), devices({devices})"
 
 

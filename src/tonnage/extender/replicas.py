@@ -20,6 +20,7 @@ from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.lease import LeaseStore
 from tonnage.kube.leaderelection.leasefollower import LeaseFollower, LeaseTerm
 from tonnage.kube.supervision import failed
+from tonnage.model.duration import format_seconds
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ class Replicas:
         await self._until_read_after(self._clock())
         if not self._follower.start_leading(term):
             return
-        log.info("this replica leads, %.1f s after its kube-scheduler was seen to", self._clock() - started)
+        log.info("this replica leads, %s after its kube-scheduler was seen to", format_seconds(self._clock() - started))
         self._callbacks.on_started_leading()
         self._notify()
         for peer in others:

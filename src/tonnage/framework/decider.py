@@ -182,6 +182,8 @@ class Decider:
         if within is not None and within.scores is not None:
             scores.append((within.plugin, within.scores.take(rows).tolist()))
         decision = Decision(task, job, node, grant, self._cluster.vendors, names, scores, rejected)
+        if rows:
+            decision.cards = states[rows[0]].devices
         if node is not None and self._cluster.is_ahead:
             decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self._cluster.leaving]

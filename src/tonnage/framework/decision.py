@@ -13,6 +13,7 @@ import msgspec
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
+from tonnage.devices.base import Device, DeviceUse
 
 MOST_SCORES = 10
 """How many nodes a decision keeps scores of, the chosen one included."""
@@ -43,14 +44,24 @@ class Rejection(msgspec.Struct, frozen=True):
     message: str
 
 
-class GrantedDevice(msgspec.Struct, frozen=True):
+class GrantedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     """A slice of a card given to a container."""
 
     container: str
     vendor: str
     uuid: str
-    memory: int
+    memory: int | None
+    """MiB; nothing if it is not known how much memory the card has."""
     cores: int
+    share: float | None = None
+    """The part of the card, if its memory is not known; 1 for a whole card."""
+
+    @property
+    def amount(self) -> str:
+        """How much of the card it is, as messages show it."""
+        if self.share is None:
+            return f"{self.memory} MiB"
+        return "whole" if self.share == 1 else f"{self.share:.2g} of it"
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -158,6 +169,7 @@ class Decision:
     """The decision about one pod."""
 
     __slots__ = (
+        "cards",
         "grant",
         "is_of_class",
         "job",
@@ -195,6 +207,8 @@ class Decision:
         """Each plugin's scores of the ranking's nodes."""
         self.rejected = rejected
         self.outcome = outcome or (DecisionOutcome.UNSCHEDULABLE if node is None else DecisionOutcome.PLACED)
+        self.cards: Sequence[Device] = ()
+        """The cards of its node."""
         self.waits_for: Sequence[str] = ()
         """Pods that must leave the node before this one can start there."""
         self.is_of_class = True
@@ -208,12 +222,19 @@ class Decision:
     def devices(self) -> list[GrantedDevice]:
         """The slices that the pod's containers were given, in the order of containers."""
         names = [c.name for c in (*(self.task.pod.spec.initContainers or ()), *self.task.pod.spec.containers)]
+        assumed = {card.uuid: card.memory for card in self.cards if not card.memory_known}
         return [
-            GrantedDevice(name, self.vendors[vendor].name, use.uuid, use.memory, use.cores)
+            self._granted(name, vendor, use, assumed.get(use.uuid, 0))
             for position, name in enumerate(names)
             for vendor, uses in self.grant
             for use in uses[position]
         ]
+
+    def _granted(self, container: str, vendor: int, use: DeviceUse, assumed: int) -> GrantedDevice:
+        name = self.vendors[vendor].name
+        if not assumed:
+            return GrantedDevice(container, name, use.uuid, use.memory, use.cores)
+        return GrantedDevice(container, name, use.uuid, None, use.cores, use.memory / assumed)
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:

@@ -23,6 +23,7 @@ from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import TaskEvent
 from tonnage.framework.registration import CLOSE, OPEN, CallObserver, Registration, SessionError
+from tonnage.model.duration import format_seconds
 from tonnage.model.timestamp import past, past_timestamp
 
 __all__ = ["Session", "SessionError"]
@@ -182,8 +183,8 @@ class Session:
         if waited >= times.preemption_delay:
             return None
         self.changes_at(now - waited + times.preemption_delay)
-        asked = f"{job.key} asks for {times.preemption_delay:g} s before others are stopped for it"
-        return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {waited:.0f} s")
+        asked = f"{job.key} asks for {format_seconds(times.preemption_delay)} before others are stopped for it"
+        return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {format_seconds(waited)}")
 
     def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Decide about a pod and reserve the place found; an earlier place of the pod is released first."""

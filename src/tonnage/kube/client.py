@@ -19,6 +19,7 @@ from yarl import URL
 from tonnage.kube.access import Access, Transport
 from tonnage.kube.errors import ConnectionLostError, StatusError, TooLargeError, UnsentError, refusal
 from tonnage.kube.ratelimit import RateLimit
+from tonnage.model.duration import format_seconds
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -128,7 +129,7 @@ class Client:
 
     async def _wait_for_limit(self, method: str, path: str, seconds: float) -> None:
         if self._limit is not None and not await self._limit.take(seconds):
-            raise UnsentError(f"{method} {path}: not sent within {seconds:.0f} s because of --kube-qps")
+            raise UnsentError(f"{method} {path}: not sent within {format_seconds(seconds)} because of --kube-qps")
 
     @asynccontextmanager
     async def _answer(

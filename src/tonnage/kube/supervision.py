@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from tonnage.model.duration import format_seconds
+
 log = logging.getLogger(__name__)
 
 MOST_FAILURES, LEAST_SECONDS = 10, 60.0
@@ -71,7 +73,7 @@ class Patience:
         self._first = self._first if self._in_a_row else now
         self._in_a_row += 1
         if self._in_a_row >= MOST_FAILURES and now - self._first >= LEAST_SECONDS:
-            often = f"{self._in_a_row} times in a row in {now - self._first:.0f} s"
+            often = f"{self._in_a_row} times in a row in {format_seconds(now - self._first)}"
             raise GaveUpError(
                 f"{self._name} failed {often}, the last time with {type(error).__name__}: {error}"
             ) from error

@@ -1,6 +1,10 @@
 """The content of a file: its bytes, its text, and lines and columns in it."""
 
+import os
+
 from tonnage.manifests.written import ManifestError, TextError
+
+_ENDINGS = (".json", ".yaml", ".yml")
 
 
 def file_content(path: str) -> bytes:
@@ -11,13 +15,29 @@ def file_content(path: str) -> bytes:
     except FileNotFoundError as error:
         raise ManifestError(f"{path}: there is no such file; check the path, or give - for standard input") from error
     except IsADirectoryError as error:
-        raise ManifestError(
-            f"{path} is a directory; give the files in it, such as {path.rstrip('/')}/*.yaml"
-        ) from error
+        raise ManifestError(f"{path} is a folder; a file is needed here") from error
     except PermissionError as error:
         raise ManifestError(f"{path}: no permission to read it; check its owner and mode") from error
     except (OSError, ValueError) as error:
         raise ManifestError(f"{path}: cannot be read ({error}); check that it is a file") from error
+
+
+def files_in(path: str, *, recursive: bool = False) -> list[str]:
+    """The manifests in a folder in the order of their names, as kubectl takes them; ManifestError if there are none."""
+    found = list[str]()
+    try:
+        for folder, folders, files in os.walk(path, onerror=_cannot_list):
+            folders[:] = sorted(folders) if recursive else []
+            found += [os.path.join(folder, name) for name in sorted(files) if name.endswith(_ENDINGS)]
+    except OSError as error:
+        raise ManifestError(f"{error.filename}: cannot be listed ({error.strerror}); check its mode") from error
+    if not found:
+        raise ManifestError(f"{path}: the folder has no files that end in {', '.join(_ENDINGS)}")
+    return found
+
+
+def _cannot_list(error: OSError) -> None:
+    raise error
 
 
 def as_utf8(data: bytes, source: str) -> bytes:

@@ -10,10 +10,14 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.handlers import HANDLERS
 from tonnage.cluster.jobs.validation import Fault, group_faults
 from tonnage.manifests.check import mended_node, mended_quota, pod_faults
+from tonnage.manifests.owners.catalog import BY_HEADER as OWNERS
+from tonnage.manifests.owners.catalog import OwnerKind
+from tonnage.manifests.owners.owner import PodOwner
 from tonnage.manifests.written import Header, Written
 from tonnage.model.group import GroupObject
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.kinds import BY_HEADER, BY_STRUCT, NAMESPACED, KindRole, ObjectKind
+from tonnage.model.names import SNAPSHOT
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
@@ -37,9 +41,15 @@ _WORDS = {
     "null": "nothing",
 }
 
+_OWNER_NAMES = frozenset(kind.name for kind in OWNERS.values())
+_NAMELESS = Fault("metadata.name", "a name", "the object has no name")
+_TWICE = Fault("metadata.name", "each object once", "the object is given more than once; this later one is used")
+
 
 Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
 """What is read."""
+READ_KINDS = tuple(dict.fromkeys(name for _, name in (*BY_HEADER, *OWNERS)))
+"""The names of all kinds that are read."""
 _LISTS = {
     KindRole.NODE: "nodes",
     KindRole.POD: "pods",
@@ -68,6 +78,8 @@ class Manifests:
     quotas: list[ResourceQuota] = field(default_factory=list)
     surroundings: list[Surrounding] = field(default_factory=list)
     """Namespaces and storage."""
+    owners: list[PodOwner] = field(default_factory=list)
+    """Objects whose controllers make pods."""
     problems: list[Problem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     """Numbers of objects that Tonnage does not use, by version and kind."""
@@ -80,12 +92,18 @@ class Manifests:
         ):
             HANDLERS[type(thing)].put(cluster, thing)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no object of a kind that is read."""
+        return not self._places
+
     _places: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
     """The index of each object in its list, by kind and name."""
 
-    def add(self, name: str, thing: Kept) -> bool:
+    def add(self, name: str, thing: Kept | PodOwner) -> bool:
         """Keep an object; says whether it took the place of an earlier one of the same kind and name."""
-        things: list[Any] = getattr(self, _LISTS[BY_STRUCT[type(thing)].role])
+        kind = BY_STRUCT.get(type(thing))
+        things: list[Any] = self.owners if kind is None else getattr(self, _LISTS[kind.role])
         place = self._places.setdefault(name, len(things))
         if place < len(things):
             things[place] = thing
@@ -127,15 +145,20 @@ class Reader:
         if kind == "List":
             return
         self._number += 1
-        if not kind:
+        if not kind and written.peek("actions") is not None:
+            message = "this is the configuration of a scheduler; give it with --config"
+            self._tell(written, None, Fault("", "Kubernetes objects", message))
+        elif not kind:
             self._tell(written, None, Fault("kind", "kind: Pod or kind: Node", "the kind is missing"))
         elif not version:
             self._tell(written, kind, Fault("apiVersion", "apiVersion: v1", "the version is missing"))
-        elif (known := BY_HEADER.get((version, kind))) is None:
+        elif (known := BY_HEADER.get((version, kind))) is not None:
+            self._keep(written, known)
+        elif (owner := OWNERS.get((version, kind))) is not None:
+            self._keep_owner(written, owner)
+        elif (version, kind) != ("v1", "ConfigMap") or written.peek("metadata", "name") != SNAPSHOT:
             said = f"{version} {kind}"
             self.into.skipped[said] = self.into.skipped.get(said, 0) + 1
-        else:
-            self._keep(written, known)
 
     def _keep(self, written: Written, kind: ObjectKind) -> None:
         try:
@@ -144,7 +167,7 @@ class Reader:
             self._tell(written, kind.name, _fault(error))
             return
         if not thing.metadata.name:
-            self._tell(written, kind.name, Fault("metadata.name", "a name", "the object has no name"))
+            self._tell(written, kind.name, _NAMELESS)
             return
         faults = list[Fault]()
         if isinstance(thing, Node):
@@ -161,8 +184,26 @@ class Reader:
             # A queue or group without the bound that was meant would let too much start: its pods wait instead.
             return
         if self.into.add(f"{kind.name}/{kind.key(thing.metadata)}", thing):
-            message = "the object is given more than once; this later one is used"
-            self._tell(written, kind.name, Fault("metadata.name", "each object once", message))
+            self._tell(written, kind.name, _TWICE)
+
+    def _keep_owner(self, written: Written, kind: OwnerKind) -> None:
+        try:
+            owner = _decode(written, kind.struct)
+        except WireError as error:
+            self._tell(written, kind.name, _fault(error))
+            return
+        if not owner.metadata.name:
+            self._tell(written, kind.name, _NAMELESS)
+            return
+        faults = [
+            Fault(f"{path}.{fault.path}", fault.expected, fault.message)
+            for path, template in owner.templates()
+            for fault in pod_faults(Pod(owner.metadata, template.spec))
+        ]
+        for fault in faults:
+            self._tell(written, kind.name, fault)
+        if not faults and self.into.add(f"{kind.api_version} {kind.name}/{owner.metadata.key}", owner):
+            self._tell(written, kind.name, _TWICE)
 
     def _tell(self, written: Written, kind: str | None, fault: Fault) -> None:
         got = _SHAPE.search(fault.message)
@@ -183,7 +224,7 @@ class Reader:
         if not kind or not name:
             return f"{kind or 'Object'} #{self._number}"
         namespace = written.peek("metadata", "namespace")
-        if kind in NAMESPACED:
+        if kind in NAMESPACED or kind in _OWNER_NAMES:
             namespace = namespace or "default"
         return f"{kind}/{namespace}/{name}" if namespace else f"{kind}/{name}"
 

@@ -5,12 +5,13 @@ never hides other objects. Kinds that Tonnage does not use are counted.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from tonnage.manifests.content import as_text, as_utf8, file_content, place
+from tonnage.manifests.content import as_text, as_utf8, file_content, files_in, place
 from tonnage.manifests.json_text import read_json
 from tonnage.manifests.objects import Manifests, Reader
 from tonnage.manifests.written import ManifestError, TextError, Written
@@ -24,14 +25,17 @@ _LARGEST_TRIED_AS_YAML = 10_000_000
 """Bytes up to which a text that begins like JSON but is invalid is tried as YAML; nobody writes longer ones."""
 
 
-def read_files(paths: Sequence[str], stdin: BinaryIO | None = None) -> Manifests:
-    """Every object of these files; `-` is standard input."""
+def read_files(paths: Sequence[str], stdin: BinaryIO | None = None, *, recursive: bool = False) -> Manifests:
+    """Every object of these files and of the files in these folders; `-` is standard input."""
     if list(paths).count(STANDARD_INPUT) > 1:
         raise ManifestError("standard input can be read only once; give - once")
     manifests = Manifests()
     for path in paths:
         if path == STANDARD_INPUT:
             read_bytes((stdin or sys.stdin.buffer).read(), "standard input", manifests)
+        elif os.path.isdir(path):
+            for file in files_in(path, recursive=recursive):
+                read_bytes(file_content(file), file, manifests)
         else:
             read_bytes(file_content(path), path, manifests)
     return manifests

@@ -112,6 +112,25 @@ def entries(node: MappingNode, path: str, budget: ValueBudget, depth: int = 0) -
     return own
 
 
+def lookup(node: MappingNode, name: str) -> tuple[Node, Node] | None:
+    """The key and value nodes of one key, in the mapping itself or in merged ones. Never raises."""
+    seen = set[int]()
+    mappings: list[Node] = [node]
+    while mappings:
+        mapping = mappings.pop(0)
+        if not isinstance(mapping, MappingNode) or id(mapping) in seen:
+            continue
+        seen.add(id(mapping))
+        merged: list[Node] = []
+        for key, value in mapping.value:
+            if key.tag == TAG + "merge":
+                merged.extend(value.value if isinstance(value, SequenceNode) else [value])
+            elif key.value == name:
+                return key, value
+        mappings[:0] = merged
+    return None
+
+
 def construct(node: Node, path: str, budget: ValueBudget, depth: int = 0) -> object:
     """A node as plain lists and dictionaries."""
     budget.spend(node, depth)

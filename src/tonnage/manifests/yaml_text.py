@@ -25,6 +25,7 @@ from tonnage.manifests.yaml_nodes import (
     is_null,
     kind_of,
     line_of,
+    lookup,
 )
 from tonnage.model.wire import WireError, convert
 
@@ -83,11 +84,10 @@ def find(node: Node, path: str, got: str = "") -> tuple[str, int]:
         if isinstance(node, SequenceNode) and name.isdigit() and int(name) < len(node.value):
             below = (node.value[int(name)],) * 2
         elif isinstance(node, MappingNode):
-            for key, value in node.value:
-                if key.value == name or (name == "..." and kind_of(value) == got):
-                    below = key, value
-                    text = f"[{key.value}]" if step[1] is None else text
-                    break
+            some = (entry for entry in node.value if kind_of(entry[1]) == got)
+            below = lookup(node, name) or (next(some, None) if name == "..." else None)
+            if below is not None and step[1] is None:
+                text = f"[{below[0].value}]"
         if below is None:
             return path, line
         line, node = line_of(below[0]), below[1]
@@ -140,7 +140,8 @@ class YamlObject(Written):
         for name in names:
             if not isinstance(node, MappingNode):
                 return None
-            node = next((value for key, value in node.value if key.value == name), None)
+            below = lookup(node, name)
+            node = below[1] if below is not None else None
         return node.value if node is not None and kind_of(node) == "str" else None
 
     def find(self, path: str, got: str = "") -> tuple[str, int]:

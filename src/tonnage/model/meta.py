@@ -8,6 +8,7 @@ class OwnerReference(msgspec.Struct, gc=False, frozen=True):
 
     name: str = ""
     controller: bool = False
+    kind: str = ""
 
 
 class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
@@ -26,6 +27,11 @@ class ObjectMeta(msgspec.Struct, gc=False, frozen=True):
     def key(self) -> str:
         """Namespace and name, unique among objects of one kind that exist at the same time."""
         return f"{self.namespace or 'default'}/{self.name}"
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, such as the ReplicaSet of a pod."""
+        return next((one for one in self.ownerReferences or () if one.controller), None)
 
 
 NOTHING: dict[str, str] = {}

@@ -4,6 +4,8 @@ import re
 
 from tonnage.model.excerpt import excerpt
 
+SNAPSHOT = "tonnage-snapshot"
+"""The ConfigMap in a snapshot that says by which configuration, and when, it was taken."""
 LONGEST_LABEL, LONGEST_SUBDOMAIN, LONGEST_UID = 63, 253, 128
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _IS_LABEL = re.compile(_LABEL)

@@ -38,11 +38,15 @@ def amounts(quantities: Mapping[str, str | int | float] | None) -> Amounts:
     return {name: amount(name, quantity) for name, quantity in (quantities or {}).items()}
 
 
-def show(name: str, value: int) -> str:
-    """An amount for people."""
+def show(name: str, value: float) -> str:
+    """An amount for people, as Kubernetes writes it."""
+    if value == float("inf"):
+        return "unlimited"
     if name == CPU:
-        return format_milli(value)
-    return format_bytes(value) if name in (MEMORY, STORAGE) else str(value)
+        return format_milli(round(value))
+    if name in (MEMORY, STORAGE):
+        return format_bytes(round(value))
+    return f"{value:.6g}" if value % 1 else str(int(value))
 
 
 def _asked(container: Container) -> Amounts:

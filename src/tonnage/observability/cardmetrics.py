@@ -6,6 +6,7 @@ have.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ class CardFamily(NamedTuple):
     """NaN where there is nothing to say."""
     sizes: tuple[tuple[str, int], ...] = ()
     """Labels that say how large the card is."""
+    in_bytes: bool = False
+    """Whether the values are bytes, so that cards whose memory is not known have none."""
 
 
 def columns_now(cluster: Cluster) -> CardColumns:
@@ -114,6 +117,7 @@ _VALUES: tuple[tuple[str, str, str, Callable[[CardColumns], Array], tuple[tuple[
     ),
 )
 """New name, old name, help, values, and the new and old names of labels for sizes."""
+_IN_BYTES = ("hami_gpu_memory_limit_bytes", "hami_gpu_memory_allocated_bytes", "hami_node_gpu_overview")
 
 
 def _generation(is_old: bool) -> list[CardFamily]:
@@ -121,7 +125,8 @@ def _generation(is_old: bool) -> list[CardFamily]:
     for new, old, words, values, sizes in _VALUES:
         named = tuple((names[is_old], kind) for names, kind in sizes)
         labels = (*(label for label, _ in named), *(_OLD if is_old else _NEW))
-        families.append(CardFamily(Family(old if is_old else new, labels, words), values, named))
+        in_bytes = new in _IN_BYTES
+        families.append(CardFamily(Family(old if is_old else new, labels, words), values, named, in_bytes))
     return families
 
 
@@ -146,11 +151,14 @@ def _lines(now: CardColumns, names: tuple[str, ...], families: list[CardFamily])
                 for one in devices
             ]
         yield ""
-    for family, values, sizes in families:
+    known = [one.memory_known for _, devices in now.nodes for one in devices]
+    for family, values, sizes, in_bytes in families:
         labels: Iterator[str] = iter(texts)
         for label, kind in reversed(sizes):
             labels = _sized(label, now.total[kind].tolist(), labels)
-        pairs = zip(labels, values(now).tolist(), strict=True)
+        pairs: Iterator[tuple[str, float]] = zip(labels, values(now).tolist(), strict=True)
+        if in_bytes:
+            pairs = compress(pairs, known)
         # A value that differs from itself is NaN.
         yield from samples(family, (pair for pair in pairs if pair[1] == pair[1]))
 

@@ -4,6 +4,7 @@ Only cards that the pod's node has and that count for the pod make a series.
 """
 
 from collections.abc import Iterator
+from itertools import compress
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
@@ -42,6 +43,8 @@ class HeldShares:
         self.cores: list[int] = []
         self.card_memory: list[int] = []
         """What the card has."""
+        self.memory_known: list[bool] = []
+        """Whether that is known, or an assumption by which shares are counted."""
         self.instances: dict[str, int] = {}
         self.old_instances: dict[str, int] = {}
         """1 for the labels of each instance."""
@@ -56,15 +59,16 @@ def pod_text(cluster: Cluster, legacy: bool) -> Iterator[str]:
             _look_at(cluster, task, held, legacy)
         yield ""
     labels, old, memory, cores = held.labels, held.old_labels, held.memory, held.cores
-    yield from samples(MEMORY, zip(labels, (m * MIB for m in memory), strict=True))
+    known = held.memory_known
+    yield from samples(MEMORY, compress(zip(labels, (m * MIB for m in memory), strict=True), known))
     yield from samples(CORES, zip(labels, cores, strict=True))
     yield from samples(INSTANCE, held.instances.items())
     if legacy:
-        yield from samples(OLD_MEMORY, zip(old, (m * MIB for m in memory), strict=True))
+        yield from samples(OLD_MEMORY, compress(zip(old, (m * MIB for m in memory), strict=True), known))
         yield from samples(OLD_CORES, zip(old, cores, strict=True))
         yield from samples(OLD_INSTANCE, held.old_instances.items())
         used = (f'deviceusedcore="{c}",{text}' for c, text in zip(cores, old, strict=True))
-        yield from samples(OLDEST_MEMORY, zip(used, (m * MIB for m in memory), strict=True))
+        yield from samples(OLDEST_MEMORY, compress(zip(used, (m * MIB for m in memory), strict=True), known))
         parts = zip(old, memory, held.card_memory, strict=True)
         yield from samples(OLDEST_SHARE, ((text, m / whole) for text, m, whole in parts if whole))
         yield from samples(OLDEST_CORES, zip(old, cores, strict=True))
@@ -89,6 +93,7 @@ def _look_at(cluster: Cluster, task: Task, held: HeldShares, legacy: bool) -> No
                 held.memory.append(memory)
                 held.cores.append(cores)
                 held.card_memory.append(card.memory)
+                held.memory_known.append(card.memory_known)
                 if card.profiles:
                     _take_instances(held, state.name, card, given)
 

@@ -13,6 +13,7 @@ from tonnage.devices import _kai, metax, mthreads, nvidia
 from tonnage.devices.base import Vendor
 from tonnage.extender.peers import ROLE
 from tonnage.extender.webhook.configuration import IGNORE_LABEL
+from tonnage.manifests.owners import volcanojob
 from tonnage.model import annotations
 from tonnage.plugins.gpus import gpupolicy
 from tonnage.plugins.jobs import kubeflow, ray, taskorder
@@ -95,6 +96,7 @@ def _vendor_keys(vendor: Vendor) -> list[MetadataKey]:
 
 _HANDED = (Writer.BINDING, Writer.PLUGIN)
 _WISH = (Writer.AUTHOR,)
+_OF_VOLCANO_JOBS = (volcanojob.JOB_NAME, volcanojob.JOB_NAMESPACE, volcanojob.QUEUE_NAME, volcanojob.TASK_INDEX)
 _TOPOLOGY = (
     annotations.TOPOLOGY_REQUIRED,
     annotations.TOPOLOGY_PREFERRED,
@@ -125,6 +127,8 @@ KEYS: tuple[MetadataKey, ...] = (
     *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE),
     *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE, group.KAI_ROLE, is_label=True),
     *_pod(_WISH, "the role within the job", kubeflow.LABEL, ray.LABEL, taskorder.LABEL, is_label=True),
+    *_pod(_WISH, "the place in a Volcano Job", *_OF_VOLCANO_JOBS),
+    *_pod(_WISH, "the place in a Volcano Job", *_OF_VOLCANO_JOBS, is_label=True),
     *_pod(_WISH, "whether it may be preempted", job.VOLCANO_KEY),
     *_pod(_WISH, "whether it may be preempted", job.VOLCANO_KEY, job.KAI_LABEL, is_label=True),
     *_pod(_WISH, "the topology", *_TOPOLOGY),

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tonnage import __version__
+from tonnage.model.names import SNAPSHOT
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
 from tonnage.observability.metrics import MOST_SCRAPES, PACKED, PATH
@@ -64,7 +65,7 @@ def _debug_routes(service: SchedulerService, reloader: Reloader, guard: Guard) -
         if not service.ready.is_set():
             return PlainTextResponse("the informer has not synced yet", _UNAVAILABLE)
         goes_by = {"config.yaml": reloader.in_force.text, "now": rfc3339(time.time()), "version": __version__}
-        note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tonnage-snapshot"}, "data": goes_by}
+        note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SNAPSHOT}, "data": goes_by}
         return StreamingResponse(written([note, *service.snapshot()]), media_type="application/json")
 
     async def config(_: Request) -> Response:

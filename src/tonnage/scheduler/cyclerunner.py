@@ -22,6 +22,7 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.reasons import NOT_FINISHED
 from tonnage.framework.session import Session
 from tonnage.framework.sessioncache import SessionCache
+from tonnage.model.duration import format_seconds
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
 from tonnage.scheduler.nominations import Nominations
 from tonnage.scheduler.setaside import SetAside
@@ -222,13 +223,13 @@ class CycleRunner:
                 self.give_up(plan, (), now)
             what = type(error).__name__
             self._failed.append(JobFailure(job, action or BETWEEN_ACTIONS, what))
-            log.error("a cycle failed at %s; it is set aside for %g s", job.key, seconds, exc_info=error)
+            log.error("a cycle failed at %s; it is set aside for %s", job.key, format_seconds(seconds), exc_info=error)
         elif action and action not in (Allocate.name, Backfill.name):
             # Without those two nothing would be placed, and the process would only look alive.
             keys = [one.key for one in blamed.pop(action, ())]
             seconds = self.set_aside.add_action(action, keys, now)
             self._failed = [one for one in self._failed if one.job.key not in keys]
-            log.error("action %s failed; cycles leave it out for %g s", action, seconds, exc_info=error)
+            log.error("action %s failed; cycles leave it out for %s", action, format_seconds(seconds), exc_info=error)
         elif self.nominations.nominated():
             log.error("nominations could not be renewed; all of them end", exc_info=error)
             for plan in self.nominations.plans:

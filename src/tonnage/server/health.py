@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tonnage.kube.watch import SILENCE, Reflector
+from tonnage.model.duration import format_seconds
 
 STALE_SECONDS = 60.0
 """How long a broken watch may be out of date before the process is not ready."""
@@ -62,7 +63,7 @@ class Health:
 
     def _loop_stands(self) -> str:
         late = 0.0 if self._beat is None else self._clock() - self._beat
-        return f"the event loop is {late:.0f} s late" if late > LATE_SECONDS else ""
+        return f"the event loop is {format_seconds(late)} late" if late > LATE_SECONDS else ""
 
 
 def stale_kinds(reflectors: Mapping[str, Reflector], now: float) -> list[str]:
@@ -73,7 +74,7 @@ def stale_kinds(reflectors: Mapping[str, Reflector], now: float) -> list[str]:
         longest = STALE_SECONDS if reflector.trouble else SILENT_SECONDS
         if reflector.lists and not reflector.is_missing and silent > longest:
             why = f": {reflector.trouble}" if reflector.trouble else ""
-            found.append(f"{kind}: nothing was heard from the API server for {silent:.0f} s{why}")
+            found.append(f"{kind}: nothing was heard from the API server for {format_seconds(silent)}{why}")
     return found
 
 

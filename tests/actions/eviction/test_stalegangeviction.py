@@ -31,7 +31,7 @@ def evicted(cluster):
 def test_what_is_left_of_a_gang_goes_after_its_grace_period(make):
     cluster = world(make("train", 3, annotations=since(61)), *members("train", 2, 1, on="a"))
     done = cycle(cluster, actions=ACTIONS)
-    reason = "StaleGang: default/train runs with 2 of 3 pods for 61 s, and may for 60 s"
+    reason = "StaleGang: default/train runs with 2 of 3 pods for 1m1s, and may for 1m"
     assert done.document.evictions == [
         Eviction(f"default/train-{i}", "a", "default/train", reason, action="stalegangeviction") for i in range(2)
     ]

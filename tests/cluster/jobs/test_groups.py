@@ -327,10 +327,10 @@ def test_shares_that_contradict_each_other_are_said():
     )
     said = [(problem.object, problem.message.split(",")[0]) for problem in found.problems]
     assert said == [
-        ("Queue/a", "guarantee of cpu is 8000"),
-        ("Queue/a", "guarantee of cpu is 8000"),
-        ("Queue/a", "deserved of cpu is 4000"),
-        ("Queue/p", "sum of what its children deserve of cpu is 4000"),
+        ("Queue/a", "guarantee of cpu is 8"),
+        ("Queue/a", "guarantee of cpu is 8"),
+        ("Queue/a", "deserved of cpu is 4"),
+        ("Queue/p", "sum of what its children deserve of cpu is 4"),
     ]
 
 

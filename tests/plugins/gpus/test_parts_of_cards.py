@@ -151,9 +151,8 @@ def test_parts_share_a_plain_card_and_keep_whole_ones_off_it():
         assert cards(place(cluster, part(name, 0.5))) == ["a/0"]
     assert reasons(decide(cluster, part("r", 0.5))) == {"CardInsufficientMemory": 1}
     assert reasons(decide(cluster, pod("w", 1))) == {"CardInsufficientMemory": 1}
-    assert "wants 0.5 of the memory on a card, at most 0 of 100 MiB are free" in (
-        decide(cluster, part("r", 0.5)).rejected[0].message
-    )
+    assert "wants 0.5 of a card, at most 0 of one is free" in decide(cluster, part("r", 0.5)).rejected[0].message
+    assert "wants a whole card, at most 0 of one is free" in decide(cluster, pod("w", 1)).rejected[0].message
 
 
 def test_a_whole_card_is_not_shared_with_the_smallest_part():

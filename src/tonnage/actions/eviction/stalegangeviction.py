@@ -5,6 +5,7 @@ from tonnage.framework.action import Action
 from tonnage.framework.decision import StaleGang
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
+from tonnage.model.duration import format_seconds
 from tonnage.model.timestamp import past, rfc3339
 
 GRACE_SECONDS = 60.0
@@ -45,7 +46,7 @@ class StaleGangEviction(Action):
         session.stale.append(StaleGang(job.key, rfc3339(since), grace if grace >= 0 else None, message))
         if said is None or grace < 0 or now - since < grace:
             return
-        reason = f"StaleGang: {message} for {now - since:.0f} s, and may for {grace:g} s"
+        reason = f"StaleGang: {message} for {format_seconds(now - since)}, and may for {format_seconds(grace)}"
         victims = [task for task in job.tasks_that(PodStatus.RUNNING) if task.key not in session.must_stay]
         with Statement(session) as statement:
             for task in sorted(victims, key=lambda task: task.key):

@@ -110,8 +110,8 @@ def link_of(pod: Pod) -> Link | None:
     if name:
         return Link(f"{namespace}/{name}", strict=False)
     if MIN_MEMBERS in annotations:
-        owner = next((one.name for one in metadata.ownerReferences or () if one.controller), metadata.name)
-        return Link(f"{namespace}/{owner}", strict=False, own=True)
+        owner = metadata.controller
+        return Link(f"{namespace}/{metadata.name if owner is None else owner.name}", strict=False, own=True)
     return None
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tonnage.cluster.jobs.queue import ROOT, Queue, Shares
 from tonnage.model.problem import Problem
+from tonnage.model.resources import show
 
 
 class Hierarchy(NamedTuple):
@@ -60,7 +61,8 @@ def _shares_that_do_not_fit(queue: Queue, queues: Mapping[str, Queue], children:
     ):
         for resource in sorted(lower.keys() & upper.keys()):
             if lower[resource] > upper[resource] and not _means_all(lower, resource):
-                message = f"{larger} of {resource} is {lower[resource]:g}, above {smaller} {upper[resource]:g}"
+                more, less = show(resource, lower[resource]), show(resource, upper[resource])
+                message = f"{larger} of {resource} is {more}, above {smaller} {less}"
                 yield _about(queue.name, smaller, "guarantee ≤ deserved ≤ limit", f"{message}; both are used as given")
 
 

@@ -23,7 +23,7 @@ from tonnage.model.problem import Problem, annotation_field
 
 T = TypeVar("T")
 
-_SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 """The priority classes that every cluster has."""
 _SYSTEM_PREFIX = "system-"
 """The prefix of priority classes that Kubernetes reserves for the system."""
@@ -77,7 +77,7 @@ class JobIndex:
         self.groups: dict[str, Group] = {}
         self._given_groups = Sources[Group](structs_of(KindRole.POD_GROUP))
         self._given_queues = Sources[Queue](structs_of(KindRole.QUEUE))
-        self.priorities = dict(_SYSTEM_CLASSES)
+        self.priorities = dict(SYSTEM_CLASSES)
         self.jobs: dict[str, Job] = {}
         """Jobs that pods name, by namespace and name."""
         self.of_pod: dict[str, Job] = {}
@@ -122,7 +122,7 @@ class JobIndex:
         name = thing.metadata.name
         if isinstance(thing, PriorityClass):
             self.priorities.pop(name, None)
-            self.priorities.update(_SYSTEM_CLASSES)
+            self.priorities.update(SYSTEM_CLASSES)
             self._refresh_all()
         elif isinstance(thing, PodGroup):
             self._note_keys("PodGroup", thing.key, None)

@@ -14,6 +14,7 @@ from math import inf
 import msgspec
 
 from tonnage.kube.leaderelection.lease import Lease, LeaseRecord
+from tonnage.model.duration import format_seconds
 
 JITTER = 1.2
 """How many times the retry period the renew deadline must exceed, as in client-go."""
@@ -32,7 +33,7 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True):
     def problem(self) -> str:
         """Why these do not go together; empty if they do."""
         given = self.lease_duration, self.renew_deadline, self.retry_period
-        lease, deadline, period = (f"({seconds:g}s)" for seconds in given)
+        lease, deadline, period = (f"({format_seconds(seconds)})" for seconds in given)
         if self.lease_duration < 1 or self.lease_duration != int(self.lease_duration):
             return f"the lease duration {lease} must be whole seconds"
         if self.renew_deadline >= self.lease_duration:

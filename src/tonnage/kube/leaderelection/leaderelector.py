@@ -15,6 +15,7 @@ from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.leaderelection.candidate import Candidate, Durations
 from tonnage.kube.leaderelection.lease import LeaseStore
+from tonnage.model.duration import format_seconds
 from tonnage.model.timestamp import rfc3339_micro
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class LeaderElector:
         """Why the thread is held to stand still; empty if it does not run, or has lately looked at the Lease."""
         longest = _STANDING_LEASES * self._config.durations.lease_duration
         since = 0.0 if self._beat is None else self._clock() - self._beat
-        return f"the thread that renews the lease {self} stands for {since:.0f} s" if since > longest else ""
+        return f"the thread that renews the lease {self} stands for {format_seconds(since)}" if since > longest else ""
 
     def start_leading(self, term: int) -> bool:
         """Lead in that term, which this replica has prepared for; False if the term is over."""

@@ -13,6 +13,7 @@ from math import inf
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.kube.leaderelection.fence import always
 from tonnage.kube.leaderelection.leaderelector import LeaderElector
+from tonnage.model.duration import format_seconds
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +154,7 @@ class Leadership:
         if elector is not None:
             if not elector.start_leading(term):
                 return
-            log.info("this replica leads, %.1f s after it took the lease", time.monotonic() - started)
+            log.info("this replica leads, %s after it took the lease", format_seconds(time.monotonic() - started))
         self.leading.set()
         self._callbacks.on_started_leading()
 

@@ -182,11 +182,21 @@ def describe(
     if code == FEW_FIT:
         parts.append(f"wants {request.count} cards, {sum(value == CARD_FITS for value in codes)} fit")
     elif code == LITTLE_MEMORY:
-        most_free, most = max(free[MEMORY][own].tolist()), max(devices[card].memory for card in own)
-        parts.append(f"wants {request.memory_asked} on a card, at most {most_free} of {most} MiB are free")
+        parts.append(_little_memory(request, [devices[card] for card in own], max(free[MEMORY][own].tolist())))
     elif code == FEW_CORES:
         most_free, unit = max(free[CORES][own].tolist()), "units" if request.scales else "%"
         parts.append(f"wants {request.cores} % of a card's compute, at most {most_free} {unit} are free")
     if held:
         parts.append(f"{held} {request.vendor} cards are held by pods that do not say which")
     return "; ".join(parts)
+
+
+def _little_memory(request: DeviceRequest, cards: Sequence[Device], most_free: int) -> str:
+    """Why the memory of cards is too little; in shares of a card if it is not known how much they have."""
+    largest = max(cards, key=lambda card: card.memory)
+    if largest.memory_known:
+        return f"wants {request.memory_asked} on a card, at most {most_free} of {largest.memory} MiB are free"
+    if request.shares and request.memory:
+        return f"wants {request.memory_asked} on a card, and how much memory the cards have is not known"
+    wanted = f"{request.memory_on(largest.memory) / largest.memory:.2g} of a card" if request.shares else "a whole card"
+    return f"wants {wanted}, at most {max(most_free, 0) / largest.memory:.2g} of one is free"

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from tonnage.model.duration import format_seconds
+
 MINUS, NARROW = "−", "\N{NARROW NO-BREAK SPACE}"
 UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 """Units of time in seconds, the largest first."""
@@ -24,11 +26,8 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in the largest unit of which there is at least one: 45 s, 1.5 h."""
-    for unit, length in UNITS:
-        if seconds >= length:
-            return f"{seconds / length:.1f}".removesuffix(".0") + NARROW + unit
-    return f"{seconds:.1f}".removesuffix(".0") + NARROW + "s"
+    """A duration as everywhere: 45s, 1h30m."""
+    return format_seconds(seconds)
 
 
 def counted(count: float, noun: str, digits: int = 0) -> str:

@@ -1,0 +1,1 @@
+"""Owners of pods: objects whose controllers make them, one module per kind."""
