@@ -11,13 +11,13 @@ import pytest
 from tests.kube.kubeconfigs import printing, program
 from tonnage.kube import execcredential
 from tonnage.kube.errors import AccessError
-from tonnage.kube.kubeconfig import Cluster, Extension, User, UserExec
+from tonnage.kube.kubeconfig import ClusterEntry, Extension, User, UserExec
 
-CLUSTER = Cluster(server="https://10.0.0.1")
+CLUSTER = ClusterEntry(server="https://10.0.0.1")
 V1 = "client.authentication.k8s.io/v1"
 
 
-def fetched(spec: UserExec, cluster: Cluster = CLUSTER) -> tuple[User, float | None]:
+def fetched(spec: UserExec, cluster: ClusterEntry = CLUSTER) -> tuple[User, float | None]:
     return asyncio.run(execcredential.fetch(spec, cluster))
 
 
@@ -43,7 +43,7 @@ def test_the_program_is_told_arguments_variables_and_the_cluster_if_it_asks(tmp_
     line = f'echo "$1 $REGION $KUBERNETES_EXEC_INFO" > {told}\n{printing("v1", token="t")}'
     command = program(tmp_path / "login", line)
     (tmp_path / "ca.crt").write_text("authority")
-    cluster = Cluster(
+    cluster = ClusterEntry(
         server="https://10.0.0.1",
         certificate_auth=str(tmp_path / "ca.crt"),
         server_name="kubernetes",

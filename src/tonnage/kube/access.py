@@ -22,7 +22,7 @@ from lightkube.core.exceptions import ConfigError
 
 from tonnage.kube import execcredential
 from tonnage.kube.errors import AccessError
-from tonnage.kube.kubeconfig import DEFAULT_FILE, Chosen, Cluster, User, from_files, from_service_account
+from tonnage.kube.kubeconfig import DEFAULT_FILE, Chosen, ClusterEntry, User, from_files, from_service_account
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Access:
         self._file, self._context = _source(kubeconfig), context
         self._lock = asyncio.Lock()
         self._credentials: Credentials | None = None
-        self._cluster = Cluster()
+        self._cluster = ClusterEntry()
 
     @property
     def server(self) -> str:
@@ -135,13 +135,13 @@ def _headers(user: User) -> dict[str, str]:
     return headers
 
 
-def _tls(cluster: Cluster, user: User) -> ssl.SSLContext | None:
+def _tls(cluster: ClusterEntry, user: User) -> ssl.SSLContext | None:
     if not cluster.server.startswith("https:"):
         return None
     return verify_cluster(cluster, user, lambda path: path)
 
 
-def _fingerprint(cluster: Cluster, user: User) -> bytes:
+def _fingerprint(cluster: ClusterEntry, user: User) -> bytes:
     digest = hashlib.sha256()
     for file, text in (
         (cluster.certificate_auth, cluster.certificate_auth_data),

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tonnage.kube.errors import AccessError
-from tonnage.kube.kubeconfig import Cluster, User, UserExec
+from tonnage.kube.kubeconfig import ClusterEntry, User, UserExec
 from tonnage.model.timestamp import timestamp
 
 GROUP = "client.authentication.k8s.io"
@@ -38,7 +38,7 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     status: _Status
 
 
-async def fetch(program: UserExec, cluster: Cluster) -> tuple[User, float | None]:
+async def fetch(program: UserExec, cluster: ClusterEntry) -> tuple[User, float | None]:
     """The credentials that a program gives, and until when they are valid, in seconds since 1970, if it says so."""
     if program.apiVersion not in _VERSIONS:
         known = " and ".join(_VERSIONS)
@@ -70,7 +70,7 @@ def _encoded(text: str | None) -> str | None:
     return b64encode(text.encode()).decode() if text else None
 
 
-def _environment(program: UserExec, cluster: Cluster) -> dict[str, str]:
+def _environment(program: UserExec, cluster: ClusterEntry) -> dict[str, str]:
     spec: dict[str, Any] = {"interactive": False}
     if program.provide_cluster_info:
         spec["cluster"] = _described(cluster)
@@ -79,7 +79,7 @@ def _environment(program: UserExec, cluster: Cluster) -> dict[str, str]:
     return {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(told)}
 
 
-def _described(cluster: Cluster) -> dict[str, Any]:
+def _described(cluster: ClusterEntry) -> dict[str, Any]:
     authority = cluster.certificate_auth_data
     if cluster.certificate_auth:
         authority = b64encode(Path(cluster.certificate_auth).read_bytes()).decode()

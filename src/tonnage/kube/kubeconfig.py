@@ -28,7 +28,7 @@ class Extension(msgspec.Struct, frozen=True):
     extension: Any = None
 
 
-class Cluster(models.Cluster):
+class ClusterEntry(models.Cluster):
     """How to reach an API server."""
 
     proxy_url: str | None = msgspec.field(name="proxy-url", default=None)
@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
     """The cluster and the user of one context."""
 
     context: str
-    cluster: Cluster
+    cluster: ClusterEntry
     user: User
 
 
@@ -68,7 +68,7 @@ def from_service_account() -> Chosen:
         raise AccessError(f"{name} cannot be used: {error}") from error
     assert found is not None
     assert found.user is not None
-    cluster = Cluster(server=found.cluster.server, certificate_auth=found.cluster.certificate_auth)
+    cluster = ClusterEntry(server=found.cluster.server, certificate_auth=found.cluster.certificate_auth)
     return Chosen(found.context_name, cluster, User(token_file=found.user.token_file))
 
 
@@ -106,7 +106,7 @@ def _read(path: Path) -> KubeConfig:
     )
 
 
-_FACTORIES: dict[str, type] = {"cluster": Cluster, "user": User, "context": models.Context}
+_FACTORIES: dict[str, type] = {"cluster": ClusterEntry, "user": User, "context": models.Context}
 
 
 def _filled(entry: dict[str, Any]) -> dict[str, Any]:
