@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
+from bench.binds import BindWatch
 from bench.control_planes import ControlPlanes, control_planes
 from bench.report import BenchmarkError, Report, argument_parser, publish
 from tests.e2e import definitions
@@ -102,17 +103,15 @@ class Benchmark:
 
     def _throughput(self, name: str, plane: ControlPlane, count: int, start: Callable[[], Running]) -> Running:
         """Start a scheduler and wait until it has bound all pods; it keeps running."""
-        begun = time.monotonic()
-        program = start()
-        first = left_then = 0.0
-        while left := _pending(plane.api):
-            if not first and left < count:
-                first, left_then = time.monotonic(), left
-            if time.monotonic() - begun > PATIENCE:
-                raise BenchmarkError(f"{name}: {left} of {count} pods are not bound after {PATIENCE:.0f} s")
-            time.sleep(0.3)
-        end = time.monotonic()
-        steady = left_then / (end - first) if first else count / (end - begun)
+        with BindWatch(plane) as watch:
+            begun = time.monotonic()
+            program = start()
+            bound = watch.wait(count, begun + PATIENCE)
+        if bound < count:
+            raise BenchmarkError(f"{name}: {count - bound} of {count} pods are not bound after {PATIENCE:.0f} s")
+        first, end = watch.times[0], watch.times[-1]
+        steady = (count - 1) / (end - first)
+        self._report.add(f"{name}: first bind after its start", first - begun, "s")
         pods = plane.api.get("/api/v1/pods")["items"]
         self._report.add(f"{name}: from its start", count / (end - begun), "pods/s")
         self._report.add(f"{name}: from the first bind", steady, "pods/s")

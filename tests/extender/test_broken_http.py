@@ -10,7 +10,8 @@ from tests.properties.worlds import examples
 from tests.server.listening import until_listening
 from tonnage.extender import app
 from tonnage.lab.program import free_ports
-from tonnage.server.http import Endpoint, serve
+from tonnage.server.endpoint import Endpoint
+from tonnage.server.http import serve
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 CASES = {

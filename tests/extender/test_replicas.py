@@ -22,7 +22,8 @@ from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
 from tonnage.lab.program import free_ports
 from tonnage.server import http as serving_module
 from tonnage.server.callers import certificate_names
-from tonnage.server.http import Endpoint, serve
+from tonnage.server.endpoint import Endpoint
+from tonnage.server.http import serve
 
 ROLE = "hami.io/scheduler-role"
 OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is missing")

@@ -54,7 +54,7 @@ def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
 def test_a_pod_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    refused("the pod's service account cannot be used: Service token file does not exist")
+    refused("the pod's service account cannot be used: .* No such file or directory: .*/serviceaccount/token")
 
 
 def test_the_file_is_found_by_option_variable_or_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_context_can_be_chosen(tmp_path: Path) -> None:
             path.write_text(json.dumps(config))
             client = await connect(str(path), "other")
             await client.close()
-            with pytest.raises(AccessError, match="Expected object with name gone"):
+            with pytest.raises(AccessError, match=r"there is no context gone \(there are: fake, other\)"):
                 await connect(str(path))
 
     run(main())

@@ -12,7 +12,8 @@ from tests.server.listening import until_listening
 from tests.waiting import PATIENCE
 from tonnage.lab.program import free_ports
 from tonnage.server import callers
-from tonnage.server.http import Endpoint, serve
+from tonnage.server.endpoint import Endpoint
+from tonnage.server.http import serve
 
 LOOPBACK, STRANGER = "127.0.0.1", "127.0.0.9"
 

@@ -14,7 +14,8 @@ from tests.server.listening import certificate, until_listening
 from tests.waiting import PATIENCE, until_true
 from tonnage.lab.program import free_ports
 from tonnage.server import http as serving
-from tonnage.server.http import Endpoint, ServeError, serve
+from tonnage.server.endpoint import Endpoint, ServeError
+from tonnage.server.http import serve
 
 ASKED: list[str] = []
 

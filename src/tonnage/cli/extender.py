@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli.inputs import find_plugins, valid_config, valid_vendors
+from tonnage.cli.startup import importing
 from tonnage.extender.flags import extender_options
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ def command(options: "ExtenderOptions") -> None:
     Takes HAMi's flags and device configuration. Listens until it is told to stop (SIGTERM or Ctrl-C), then lets open
     requests finish.
     """
-    import uvloop
+    with importing():
+        import uvloop
 
-    from tonnage.kube.errors import KubeError
-    from tonnage.kube.supervision import GaveUpError
-    from tonnage.observability.logs import log_to_stderr
-    from tonnage.server.http import ServeError
+        from tonnage.kube.errors import KubeError
+        from tonnage.kube.supervision import GaveUpError
+        from tonnage.observability.logs import log_to_stderr
+        from tonnage.server.endpoint import ServeError
 
     log_to_stderr(options.debug)
     for warning in options.warnings:
@@ -101,21 +103,24 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     import random
     import time
 
-    from tonnage.extender.metrics import ExtenderMetrics
-    from tonnage.extender.recorder import ExtenderRecorder
-    from tonnage.extender.service import ExtenderService
-    from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
-    from tonnage.extender.webhook.review import answer, decide, read_review
-    from tonnage.kube.client import connect
-    from tonnage.kube.ratelimit import request_limit
-    from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
-    from tonnage.kube.watch import Backoff
-    from tonnage.observability.events import EventRecorder
-    from tonnage.server.authorization import Authorizer, authorized
-    from tonnage.server.callers import Guard, anybody
-    from tonnage.server.http import Endpoint, serve
+    with importing():
+        from tonnage.extender.metrics import ExtenderMetrics
+        from tonnage.extender.recorder import ExtenderRecorder
+        from tonnage.extender.service import ExtenderService
+        from tonnage.extender.webhook.admission import AdmissionRules, PodAdmission
+        from tonnage.extender.webhook.review import answer, decide, read_review
+        from tonnage.kube.client import connect
+        from tonnage.kube.ratelimit import request_limit
+        from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
+        from tonnage.kube.watch import Backoff
+        from tonnage.observability.events import EventRecorder
+        from tonnage.server.authorization import Authorizer, authorized
+        from tonnage.server.callers import Guard, anybody
+        from tonnage.server.endpoint import Endpoint
+        from tonnage.server.http import serve
 
-    client = await connect(options.kubeconfig or None, limit=request_limit(options.kube_qps, options.kube_burst))
+    limit = request_limit(options.kube_qps, options.kube_burst)
+    client = await connect(options.kubeconfig or None, options.context or None, limit)
     rules = AdmissionRules(
         scheduler_name=options.scheduler_name,
         overwrite_default_scheduler=options.force_overwrite_default_scheduler,

@@ -5,7 +5,9 @@ import logging
 import os
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,17 +20,21 @@ from tonnage.cli.inputs import (
     device_vendors,
     find_plugins,
 )
+from tonnage.cli.startup import importing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from tonnage.devices.base import Vendor
+    from tonnage.kube.client import Client
     from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
     from tonnage.kube.ratelimit import RateLimit
-    from tonnage.scheduler.reload.reloader import Configuration
+    from tonnage.scheduler.metrics import SchedulerMetrics
+    from tonnage.scheduler.reload.reloader import Configuration, Reloader
     from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
+    from tonnage.scheduler.service import SchedulerService
+    from tonnage.server.endpoint import Endpoint
     from tonnage.server.flagvalues import Address
-    from tonnage.server.http import Endpoint
 
 log = logging.getLogger("tonnage.scheduler")
 
@@ -72,6 +78,7 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     metavar="FILE",
     help="How to reach the cluster; else $KUBECONFIG, the pod's service account, or ~/.kube/config.",
 )
+@click.option("--context", metavar="NAME", help="The context in the kubeconfig file; by default its current one.")
 @click.option(
     "--bind-workers",
     type=click.IntRange(1, 4096),
@@ -114,6 +121,7 @@ def command(
     device_config_file: str | None,
     scheduler_name: str,
     kubeconfig: str | None,
+    context: str | None,
     bind_workers: int,
     http_bind: "Address",
     cert_file: str,
@@ -128,14 +136,16 @@ def command(
 
     Works until it is told to stop (SIGTERM or Ctrl-C).
     """
-    import uvloop
+    with importing():
+        import uvloop
 
-    from tonnage.framework.session import SessionError
-    from tonnage.kube.errors import KubeError
-    from tonnage.kube.ratelimit import limit_warnings, request_limit
-    from tonnage.kube.supervision import GaveUpError
-    from tonnage.observability.logs import log_to_stderr
-    from tonnage.server.http import Endpoint, ServeError
+        from tonnage.framework.session import SessionError
+        from tonnage.kube.client import connect
+        from tonnage.kube.errors import KubeError
+        from tonnage.kube.ratelimit import limit_warnings, request_limit
+        from tonnage.kube.supervision import GaveUpError
+        from tonnage.observability.logs import log_to_stderr
+        from tonnage.server.endpoint import Endpoint, ServeError
 
     if bool(cert_file) != bool(key_file):
         raise click.UsageError("--cert-file and --key-file belong together; give both, or neither for plain HTTP")
@@ -148,8 +158,9 @@ def command(
     for warning in limit_warnings(kube_qps, kube_burst):
         click.echo(f"warning: {warning}", err=True)
     limit = request_limit(kube_qps, kube_burst)
-    vendors = device_vendors(device_config_file)
-    first = _from_file(config) if isinstance(config, str) else _default()
+    with importing():
+        vendors = device_vendors(device_config_file)
+        first = _from_file(config) if isinstance(config, str) else _default()
     try:
         uvloop.run(
             _serve(
@@ -157,7 +168,7 @@ def command(
                 config,
                 first,
                 scheduler_name,
-                kubeconfig,
+                partial(connect, kubeconfig, context),
                 bind_workers,
                 place,
                 authorize_metrics,
@@ -221,30 +232,27 @@ async def _serve(
     config: "str | MapName | None",
     first: "Configuration",
     scheduler_name: str,
-    kubeconfig: str | None,
+    connect: "Callable[..., Awaitable[Client]]",
     bind_workers: int,
     place: "Endpoint",
     authorize_metrics: bool,
     limit: "RateLimit | None",
     election: "LeaderElectionConfig | None",
 ) -> None:
-    import random
-    import time
+    with importing():
+        import random
+        import time
 
-    from tonnage.kube.client import connect
-    from tonnage.kube.leaderelection.leaderelector import LeaderElector
-    from tonnage.kube.leaderelection.lease import since_boot
-    from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
-    from tonnage.kube.watch import Backoff
-    from tonnage.scheduler.app import app, health_of
-    from tonnage.scheduler.metrics import SchedulerMetrics
-    from tonnage.scheduler.reload.reloader import Reloader
-    from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource, MapName
-    from tonnage.scheduler.service import SchedulerService
-    from tonnage.server.authorization import Authorizer
-    from tonnage.server.http import serve
+        from tonnage.kube.leaderelection.leaderelector import LeaderElector
+        from tonnage.kube.leaderelection.lease import since_boot
+        from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
+        from tonnage.kube.watch import Backoff
+        from tonnage.scheduler.metrics import SchedulerMetrics
+        from tonnage.scheduler.reload.reloader import Reloader
+        from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource, MapName
+        from tonnage.scheduler.service import SchedulerService
 
-    client = await connect(kubeconfig, limit=limit)
+    client = await connect(limit=limit)
     metrics = SchedulerMetrics()
     client.observer = metrics.wrote
     backoff = Backoff(draw=random.random)
@@ -258,7 +266,7 @@ async def _serve(
             raise
     elector = None
     if election is not None:
-        elector = LeaderElector(lambda: connect(kubeconfig), election, since_boot, time.time)
+        elector = LeaderElector(connect, election, since_boot, time.time)
     service = SchedulerService(
         client, vendors, first.plugins, first.actions, backoff, metrics, scheduler_name, bind_workers, elector
     )
@@ -270,15 +278,11 @@ async def _serve(
     watch_callbacks(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    health = health_of(service)
-    authorizer = Authorizer(client.unlimited) if authorize_metrics else None
-    running = asyncio.create_task(
-        service.run(keep_running("reload", reloading.run), keep_running("health", health.run))
-    )
+    running = asyncio.create_task(service.run(keep_running("reload", reloading.run)))
     running.add_done_callback(lambda _: stop.set())
     try:
         log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
-        await serve([(app(service, metrics, reloading, health, authorizer), place)], stop)
+        await _answer(service, metrics, reloading, client.unlimited if authorize_metrics else None, place, stop)
     finally:
         await service.stop()
         running.cancel()
@@ -288,3 +292,33 @@ async def _serve(
         cause = first_cause(failure)
         log.critical("the scheduler ends: %s: %s", type(cause).__name__, cause)
         raise cause from failure
+
+
+async def _answer(
+    service: "SchedulerService",
+    metrics: "SchedulerMetrics",
+    reloading: "Reloader",
+    reviewer: "Client | None",
+    place: "Endpoint",
+    stop: asyncio.Event,
+) -> None:
+    """Answer HTTP requests until told to stop; the modules for that are imported while the first lists arrive."""
+    from tonnage.kube.supervision import keep_running
+
+    http, routes, authorization = await asyncio.to_thread(_server_modules)
+    health = routes.health_of(service)
+    authorizer = None if reviewer is None else authorization.Authorizer(reviewer)
+    checking = asyncio.create_task(keep_running("health", health.run))
+    checking.add_done_callback(lambda _: stop.set())
+    try:
+        await http.serve([(routes.app(service, metrics, reloading, health, authorizer), place)], stop)
+    finally:
+        checking.cancel()
+        (failure,) = await asyncio.gather(checking, return_exceptions=True)
+    if isinstance(failure, Exception):
+        raise failure
+
+
+def _server_modules() -> tuple[Any, ...]:
+    names = ("tonnage.server.http", "tonnage.scheduler.app", "tonnage.server.authorization")
+    return tuple(import_module(name) for name in names)

@@ -138,6 +138,7 @@ def _options() -> Iterator[Decorator[Any]]:
         "kubeconfig",
         "How to reach the cluster; else $KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
+    yield _text("context", "The context in the kubeconfig file; by default its current one.")
     yield _number("kube_qps", float, None, "The most requests a second to the API server; no limit if it is not given.")
     yield _number("kube_burst", int, None, "The most such requests at once; twice the rate if it is not given.")
     yield _number("kube_timeout", int, 0, _without_effect("kube_timeout"))

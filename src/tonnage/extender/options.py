@@ -95,6 +95,7 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     reservation_timeout: float = 60
     config: str = ""
     kubeconfig: str = ""
+    context: str = ""
     device_flags: DeviceFlags = DeviceFlags()
     warnings: tuple[str, ...] = ()
     """What was given and does nothing, or slows binds down."""

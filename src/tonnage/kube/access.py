@@ -1,43 +1,44 @@
-"""Access to a cluster: its address and credentials, which the official client reads and refreshes.
+"""Access to a cluster: its address, and credentials that are renewed in time.
 
-They come from a kubeconfig file or from the service account of this process's pod: tokens, client certificates,
-programs that fetch credentials. An AccessError says what is wrong with them and what to do.
+The files are read again every minute, and all credentials when the server refuses them; what a program gave is used
+until it expires. An AccessError says what is wrong and what to do.
 """
 
+import asyncio
+import hashlib
+import logging
 import os
-import socket
-from ipaddress import ip_address
+import ssl
+import time
+from contextlib import closing
+from math import inf
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
-import aiohttp
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config.incluster_config import load_incluster_config
-from kubernetes.aio.config.kube_config import load_kube_config
+import msgspec
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.core.exceptions import ConfigError
 
+from tonnage.kube import execcredential
 from tonnage.kube.errors import AccessError
+from tonnage.kube.kubeconfig import DEFAULT_FILE, Chosen, ClusterEntry, User, from_files, from_service_account
 
-_DEFAULT_FILE = "~/.kube/config"
-_IDLE, _BETWEEN, _PROBES = 15, 5, 3
-"""TCP keepalive: seconds of silence before the first probe and between probes, and probes before giving up."""
+log = logging.getLogger(__name__)
 
-
-class Transport(RESTClientObject):
-    """The official client's connections, with TCP keepalive to notice a server that has vanished silently."""
-
-    def _create_connector(self) -> aiohttp.TCPConnector:
-        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=_probing_socket)
+REREAD = 60.0
+"""After how many seconds the files are read again, which programs beside this one may have changed."""
 
 
-def _probing_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    made = socket.socket(*address[:3])
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", _IDLE), ("TCP_KEEPINTVL", _BETWEEN), ("TCP_KEEPCNT", _PROBES)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
+class Credentials(msgspec.Struct, frozen=True, eq=False):
+    """What requests are sent with."""
+
+    headers: dict[str, str]
+    tls: ssl.SSLContext | None
+    fingerprint: bytes
+    """Of the files that the TLS context was made of: a connection is made with one certificate and keeps it."""
+    until: float
+    """When they are read again, in seconds since 1970."""
 
 
 class Access:
@@ -45,54 +46,111 @@ class Access:
 
     def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
         self._file, self._context = _source(kubeconfig), context
-        self._configuration: Any = Configuration()
-        self._transport: Transport | None = None
+        self._lock = asyncio.Lock()
+        self._credentials: Credentials | None = None
+        self._cluster = ClusterEntry()
 
     @property
     def server(self) -> str:
-        return str(self._configuration.host)
+        return self._cluster.server.rstrip("/")
 
-    async def open(self) -> Transport:
-        """Read the configuration and prepare connections."""
-        await self._read()
-        # An API server on this machine is not reached through the environment's proxy.
-        self._configuration.client_session_kwargs = {"trust_env": not _is_loopback(self.server)}
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must have, if not that in the address."""
+        return self._cluster.server_name
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy that the kubeconfig file asks for."""
+        return self._cluster.proxy_url
+
+    async def open(self) -> None:
+        """Read the configuration and the credentials."""
+        chosen = self._choose()
+        # Neither another current context nor another address moves a process that works on a cluster.
+        self._context, self._cluster = chosen.context, chosen.cluster
+        self._credentials = await self._read(chosen)
+
+    async def credentials(self) -> Credentials:
+        """The credentials for a request that is sent now."""
+        now = self._credentials
+        assert now is not None, "open() comes first"
+        if time.time() < now.until:
+            return now
         try:
-            self._transport = Transport(self._configuration)
-        except (OSError, ValueError) as error:
+            return await self.renew(now)
+        except AccessError as error:
+            if self._credentials is not now:
+                raise
+            # They may still be good; the server decides.
+            log.warning("%s; the last credentials are used", error)
+            self._credentials = msgspec.structs.replace(now, until=time.time() + REREAD)
+            return self._credentials
+
+    async def renew(self, used: Credentials) -> Credentials:
+        """Newer credentials than those: of many requests that the server refused, one reads them."""
+        async with self._lock:
+            if self._credentials is used or self._credentials is None:
+                self._credentials = await self._read(self._choose())
+            return self._credentials
+
+    def _choose(self) -> Chosen:
+        return from_service_account() if self._file is None else from_files(self._file, self._context)
+
+    async def _read(self, chosen: Chosen) -> Credentials:
+        user, until = chosen.user, time.time() + REREAD
+        cluster = self._cluster
+        if cluster.insecure and (cluster.certificate_auth or cluster.certificate_auth_data):
+            raise AccessError(
+                f"{self._named()} cannot be used: insecure-skip-tls-verify and a certificate authority contradict "
+                "each other; take one away"
+            )
+        if user.auth_provider is not None:
+            raise AccessError(
+                f"{self._named()} cannot be used: auth-provider is not supported; name a program that fetches "
+                "credentials (exec), such as your provider's login plugin"
+            )
+        try:
+            if user.exec is not None and not (user.token or user.token_file):
+                fetched, expiry = await execcredential.fetch(user.exec, cluster)
+                user, until = fetched, inf if expiry is None else expiry
+            return Credentials(_headers(user), _tls(cluster, user), _fingerprint(cluster, user), until)
+        except (ssl.SSLError, ValueError) as error:
             raise AccessError(f"{self._named()}: a certificate or key cannot be used ({error})") from error
-        return self._transport
-
-    async def renew(self) -> None:
-        """Read the configuration again, because the server did not accept the credentials."""
-        before = self._configuration.cert_file
-        await self._read()
-        if self._transport is not None and self._configuration.cert_file != before:
-            # New connections use the new certificate.
-            self._transport.ssl_context.load_cert_chain(self._configuration.cert_file, self._configuration.key_file)
-
-    async def headers(self) -> dict[str, str]:
-        """The headers of every request; a service account's token is read again when it may have changed."""
-        try:
-            token = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        except Exception as error:
-            raise AccessError(f"{self._named()} cannot be used: {_words(error)}") from error
-        return {"Authorization": token} if token else {}
-
-    async def _read(self) -> None:
-        try:
-            if self._file is None:
-                load_incluster_config(client_configuration=self._configuration)  # type: ignore[no-untyped-call]
-            else:
-                await load_kube_config(  # type: ignore[no-untyped-call]
-                    self._file, self._context, client_configuration=self._configuration, persist_config=False
-                )
-        except Exception as error:
-            # The official client raises errors of any type for a bad file.
-            raise AccessError(f"{self._named()} cannot be used: {_words(error)}") from error
+        except (AccessError, ConfigError, OSError) as error:
+            raise AccessError(f"{self._named()} cannot be used: {error}") from error
 
     def _named(self) -> str:
         return self._file or "the pod's service account"
+
+
+def _headers(user: User) -> dict[str, str]:
+    """The headers that lightkube would send."""
+    authentication: Any = user_auth(user)
+    if authentication is None:
+        return {}
+    headers: dict[str, str] = {}
+    with closing(authentication.sync_auth_flow(SimpleNamespace(headers=headers))) as flow:
+        next(flow)
+    return headers
+
+
+def _tls(cluster: ClusterEntry, user: User) -> ssl.SSLContext | None:
+    if not cluster.server.startswith("https:"):
+        return None
+    return verify_cluster(cluster, user, lambda path: path)
+
+
+def _fingerprint(cluster: ClusterEntry, user: User) -> bytes:
+    digest = hashlib.sha256()
+    for file, text in (
+        (cluster.certificate_auth, cluster.certificate_auth_data),
+        (user.client_cert, user.client_cert_data),
+        (user.client_key, user.client_key_data),
+    ):
+        content = (text or "").encode() or (Path(file).read_bytes() if file else b"")
+        digest.update(len(content).to_bytes(8) + content)
+    return digest.digest()
 
 
 def _source(kubeconfig: str | None) -> str | None:
@@ -108,18 +166,6 @@ def _source(kubeconfig: str | None) -> str | None:
         return named
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
-    if os.path.isfile(os.path.expanduser(_DEFAULT_FILE)):
-        return _DEFAULT_FILE
-    raise AccessError(f"no cluster is configured; give --kubeconfig, set KUBECONFIG, or write {_DEFAULT_FILE}")
-
-
-def _is_loopback(server: str) -> bool:
-    host = urlsplit(server).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _words(error: Exception) -> str:
-    return f"{error}" if type(error).__name__ == "ConfigException" else f"{type(error).__name__}: {error}"
+    if os.path.isfile(os.path.expanduser(DEFAULT_FILE)):
+        return DEFAULT_FILE
+    raise AccessError(f"no cluster is configured; give --kubeconfig, set KUBECONFIG, or write {DEFAULT_FILE}")

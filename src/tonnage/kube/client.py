@@ -1,7 +1,7 @@
-"""The client of the API server: requests and streams of raw bytes over the official client's connections.
+"""The client of the API server: requests and streams of raw bytes.
 
-The official client connects and authenticates. Tonnage decodes objects itself, because the official client takes dozens
-of times longer. Everything runs on the event loop that opened the client.
+Objects are decoded elsewhere, into small typed structs, because the clients for Python take dozens of times longer.
+Everything runs on the event loop that opened the client.
 """
 
 import asyncio
@@ -10,13 +10,14 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 from yarl import URL
 
-from tonnage.kube.access import Access, Transport
+from tonnage.kube.access import Access, Credentials
+from tonnage.kube.connections import Connections
 from tonnage.kube.errors import ConnectionLostError, StatusError, TooLargeError, UnsentError, refusal
 from tonnage.kube.ratelimit import RateLimit
 from tonnage.model.duration import format_seconds
@@ -49,9 +50,9 @@ Observer = Callable[[str, str, float, str], None]
 class Client:
     """A client of one cluster; must be closed."""
 
-    def __init__(self, access: Access, transport: Transport, limit: RateLimit | None = None) -> None:
+    def __init__(self, access: Access, connections: Connections, limit: RateLimit | None = None) -> None:
         self._access = access
-        self._transport = transport
+        self._connections = connections
         self._limit = limit
         """How many requests may be sent; a watch counts once, when it is opened."""
         self.observer: Observer | None = None
@@ -120,12 +121,12 @@ class Client:
     @property
     def unlimited(self) -> "Client":
         """The same client without the rate limit, for leader election; only the other one is closed."""
-        made = Client(self._access, self._transport)
+        made = Client(self._access, self._connections)
         made.observer = lambda *write: self.observer(*write) if self.observer is not None else None
         return made
 
     async def close(self) -> None:
-        await self._transport.close()
+        await self._connections.close()
 
     async def _wait_for_limit(self, method: str, path: str, seconds: float) -> None:
         if self._limit is not None and not await self._limit.take(seconds):
@@ -137,12 +138,13 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         # Encoded already: the path is sent as it was built.
         url = URL(f"{self.server}{path}?{urlencode(query)}" if query else f"{self.server}{path}", encoded=True)
+        data = None if body is None else msgspec.json.encode(body)
         try:
-            response = await self._send(method, url, body, types, limits)
+            used = await self._access.credentials()
+            response = await self._send(used, method, url, data, types, limits)
             if response.status == _UNAUTHORIZED:
                 response.release()
-                await self._access.renew()
-                response = await self._send(method, url, body, types, limits)
+                response = await self._send(await self._access.renew(used), method, url, data, types, limits)
             try:
                 if response.status >= 400:
                     said = await _body(response, f"{method} {path}")
@@ -154,7 +156,13 @@ class Client:
             raise ConnectionLostError(f"{method} {path}: {_words(error)}") from error
 
     async def _send(
-        self, method: str, url: URL, body: object, types: Types, limits: aiohttp.ClientTimeout
+        self,
+        credentials: Credentials,
+        method: str,
+        url: URL,
+        data: bytes | None,
+        types: Types,
+        limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         headers = {
             "Accept": types[1],
@@ -162,19 +170,16 @@ class Client:
             "Accept-Encoding": "identity",
             "Content-Type": types[0],
             "User-Agent": USER_AGENT,
-            **await self._access.headers(),
+            **credentials.headers,
         }
-        answer: Any = await self._transport.request(  # type: ignore[no-untyped-call]
-            method, url, headers, body, _request_timeout=limits
-        )
-        response: aiohttp.ClientResponse = answer.response
-        return response
+        return await self._connections.send(credentials, method, url, headers, data, limits)
 
 
 async def connect(kubeconfig: str | None = None, context: str | None = None, limit: RateLimit | None = None) -> Client:
     """A client for the cluster of a kubeconfig file, or of the pod around this process; AccessError with advice."""
     access = Access(kubeconfig, context)
-    return Client(access, await access.open(), limit)
+    await access.open()
+    return Client(access, Connections(access), limit)
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:

@@ -22,6 +22,7 @@ from tonnage.kube.client import Client
 from tonnage.kube.discovery import Discovery
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
+from tonnage.kube.outages import Outages
 from tonnage.kube.resource import Change, Resource
 from tonnage.kube.watch import NOT_FOUND, SILENCE, Backoff, ChangeBatch, Reflector
 from tonnage.model.problem import Problem
@@ -81,6 +82,7 @@ class ClusterInformer:
         self._client = client
         self._kinds = tuple(kinds)
         self._discovery = Discovery(client, backoff.missing)
+        self._outages = Outages()
         self.reflectors = {kind.resource.name: self._reflector(kind.resource, backoff, silence) for kind in kinds}
         """By kind; the name of a kind that need not be installed includes its API group."""
         self._unlisted = set(self.reflectors)
@@ -99,7 +101,7 @@ class ClusterInformer:
 
     def _reflector(self, resource: Resource, backoff: Backoff, silence: float) -> Reflector:
         until_served = self._discovery.until_served if resource.is_custom else None
-        return Reflector(self._client, resource, backoff, silence, until_served=until_served)
+        return Reflector(self._client, resource, backoff, silence, until_served=until_served, outages=self._outages)
 
     @property
     def trouble(self) -> dict[str, str]:

@@ -15,6 +15,7 @@ import msgspec
 
 from tonnage.kube.client import Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, OutdatedError, StatusError, TooLargeError
+from tonnage.kube.outages import Outages
 from tonnage.kube.resource import GONE, Change, Page, Resource, read_lines, read_page
 from tonnage.model.wire import WireError
 
@@ -77,6 +78,7 @@ class Reflector:
         silence: float = SILENCE,
         page: int = PAGE,
         until_served: Callable[[Resource], Awaitable[None]] | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self.resource = resource
         self.is_missing = False
@@ -95,6 +97,7 @@ class Reflector:
         self._page = page
         self._until_served = until_served
         """Waits until a kind may be installed; None if the kind is built in."""
+        self._outages = outages or Outages()
 
     async def batches(self) -> AsyncGenerator[ChangeBatch, None]:
         """Batches of changes without end; errors go to `trouble` and are retried."""
@@ -142,7 +145,7 @@ class Reflector:
             if problem is not None:
                 self.breaks += 1
                 self.trouble = str(problem)
-                log.warning("%s: %s", self.resource.name, problem)
+                self._outages.add(self.resource.name, problem)
             failures = 1 if clock() - begun >= self._backoff.steady else failures + 1
             if failures > _MOST_CONTINUED:
                 version = ""

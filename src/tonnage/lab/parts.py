@@ -14,14 +14,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 MODULE = Path(__file__).with_name("go")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
 _REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)$", re.MULTILINE)
+_PACKAGE = re.compile(r"[A-Za-z0-9_.~/+-]+")
+"""How `go build -v` names a package that it compiles."""
 _TAIL = 15
+_EVERY = 10.0
+"""Seconds between two lines that tell of progress."""
+_CORE_MINUTES = 16
+"""About how long the build takes on one core, from nothing."""
 
 
 class PartsError(Exception):
@@ -82,10 +91,11 @@ def build(tell: Callable[[str], None]) -> Path:
         with tempfile.TemporaryDirectory(prefix=".building-", dir=cache()) as scratch:
             made = Path(scratch) / "programs"
             made.mkdir()
-            for program in PROGRAMS:
-                tell(f"building {program} for Kubernetes {version()[0]} ...")
+            tell(_announcement())
+            for number, program in enumerate(PROGRAMS, 1):
+                tell(f"building {program} ({number} of {len(PROGRAMS)}) ...")
                 try:
-                    _build_one(go, program, made)
+                    _build_one(go, program, made, tell)
                 except PartsError as error:
                     _failure_of(kept).write_text(str(error))
                     raise
@@ -93,20 +103,80 @@ def build(tell: Callable[[str], None]) -> Path:
     return kept
 
 
-def _build_one(go: str, program: str, into: Path) -> None:
+def _build_one(go: str, program: str, into: Path, tell: Callable[[str], None]) -> None:
     full, major, minor = version()
     stamp = "k8s.io/component-base/version"
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s -w", *(f"-X {stamp}.{name}={value}" for name, value in values.items())])
-    command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(into / program), f"./{program}"]
+    options = ["-v", "-mod=readonly", "-trimpath", "-ldflags", flags]
     # The same CGO setting for all programs, so that they share compiled packages.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    done = subprocess.run(
-        command, cwd=MODULE, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    with subprocess.Popen(
+        [go, "build", *options, "-o", str(into / program), f"./{program}"],
+        cwd=MODULE,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as building:
+        try:
+            said = _Said(building)
+            begun = time.monotonic()
+            while not said.is_over(_EVERY):
+                tell(f"  {program}: {said.progress}, {_minutes(time.monotonic() - begun)}")
+        except BaseException:
+            building.kill()
+            raise
+    if building.returncode != 0:
+        raise PartsError(f"go build of {program} ended with status {building.returncode}\n{said.words}")
+
+
+class _Said:
+    """What Go says while it builds: modules that it fetches, packages that it compiles, and errors."""
+
+    def __init__(self, building: "subprocess.Popen[str]") -> None:
+        self._fetched = self._compiled = 0
+        self._others: deque[str] = deque(maxlen=_TAIL)
+        self._reading = threading.Thread(target=self._read, args=(building.stdout,), daemon=True)
+        self._reading.start()
+
+    def is_over(self, seconds: float) -> bool:
+        """Wait for the end, but no longer than that."""
+        self._reading.join(seconds)
+        return not self._reading.is_alive()
+
+    @property
+    def progress(self) -> str:
+        fetched = f"{self._fetched} modules fetched, " if self._fetched else ""
+        return f"{fetched}{self._compiled} packages compiled"
+
+    @property
+    def words(self) -> str:
+        return "\n".join(self._others)
+
+    def _read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            if line.startswith("go: downloading "):
+                self._fetched += 1
+            elif _PACKAGE.fullmatch(line.strip()):
+                self._compiled += 1
+            else:
+                self._others.append(line.rstrip())
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def _announcement() -> str:
+    cores = os.cpu_count() or 1
+    minutes = max(1, round(_CORE_MINUTES / cores))
+    return (
+        f"building {', '.join(PROGRAMS)} of Kubernetes {version()[0]} from source, once on this machine: "
+        f"about {minutes} min on {cores} cores"
     )
-    if done.returncode != 0:
-        said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-_TAIL:])
-        raise PartsError(f"go build of {program} ended with status {done.returncode}\n{said}")
 
 
 def _failure_of(kept: Path) -> Path:

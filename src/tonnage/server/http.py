@@ -8,13 +8,14 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvicorn
 
 from tonnage.kube.supervision import keep_running
 from tonnage.server.callers import is_loopback
 from tonnage.server.connections import HEAD_SECONDS, LimitedProtocol, Seat, Seats
+from tonnage.server.endpoint import Endpoint, ServeError
 
 log = logging.getLogger(__name__)
 
@@ -28,27 +29,6 @@ _ACCEPTED_AT_ONCE = 32
 _PAUSE = 0.5
 """Seconds until connections are accepted again after the process had no file descriptor for one."""
 _MOST_FILES = 65536
-
-
-class Endpoint(NamedTuple):
-    """An address to listen at; HTTP without certificate and key."""
-
-    host: str
-    port: int
-    certificate: str = ""
-    key: str = ""
-    client_authority: str = ""
-    """The CA of client certificates; empty if none are asked for."""
-    needs_client_certificate: bool = False
-    """Whether a peer without a certificate is turned away in the handshake."""
-
-    def __str__(self) -> str:
-        scheme = "https" if self.certificate else "http"
-        return f"{scheme}://{self.host or '0.0.0.0'}:{self.port}"
-
-
-class ServeError(Exception):
-    """Why an endpoint cannot be served."""
 
 
 class _Listener:
