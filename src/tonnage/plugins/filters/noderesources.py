@@ -40,7 +40,7 @@ class NodeResources(Plugin, trusted=True):
         session.add_pre_predicate(self._why_invalid)
         # Other plugins use the same function as key, so that it is evaluated once for all of them.
         key = self._concerned if self._only_cards else requests_of
-        session.add_batch_predicate(self._fits, key=key, reasons=REASONS, detail=self._detail)
+        session.add_batch_predicate(self._fits, key=key, reasons=REASONS, detail=self._detail, detail_per_class=True)
 
     def _concerned(self, task: Task) -> Requests:
         """The requests of a pod that are checked."""
