@@ -139,10 +139,12 @@ class Columns:
 
     def nodes_since(self, clock: int) -> "Nodes":
         """The nodes that changed after that clock."""
-        ago, row = self.clock - clock, self._touched[-1] if self._touched else 0
-        if ago <= len(self._touched) and self._touched[-ago:].count(row) == ago:
-            # A single row becomes a slice, which gives views instead of copies.
-            return Nodes(self, slice(row, row + 1))
+        ago, touched = self.clock - clock, self._touched
+        if ago <= len(touched):
+            row = touched[-1]
+            if ago == 1 or touched[-ago:].count(row) == ago:
+                # A single row becomes a slice, which gives views instead of copies.
+                return Nodes(self, slice(row, row + 1))
         return Nodes(self, self.changed_since(clock))
 
     def append(self) -> int:

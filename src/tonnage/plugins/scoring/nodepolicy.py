@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
+from tonnage.cluster.columns import SLOTS, Array, Nodes
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Demand, Task
@@ -80,12 +80,14 @@ class NodePolicy(Plugin, trusted=True):
         policy = self._policy(task)
         if policy == _NO_CARDS:
             return None
-        share = nodes.pick(self._columns.node_used).astype(np.float32)
-        if self._columns.foreign_total:
-            held = nodes.pick(self._columns.foreign).sum(axis=0)
-            share[SLOTS] = nodes.pick(self._columns.node_used[SLOTS]) + held
-        share /= nodes.pick(self._columns.node_total)
-        score: Array = (share[SLOTS] + share[CORES] + share[MEMORY]) * _WEIGHT
+        columns = self._columns
+        share = nodes.pick(columns.node_used).astype(np.float32)
+        if columns.foreign_total:
+            held = nodes.pick(columns.foreign).sum(axis=0)
+            share[SLOTS] = nodes.pick(columns.node_used[SLOTS]) + held
+        share /= nodes.pick(columns.node_total)
+        slots, cores, memory = share
+        score: Array = (slots + cores + memory) * _WEIGHT
         for vendor, count in self._counts(task):
             score += self._of_vendor(vendor, count, policy == SPREAD, nodes)
         return np.float32(0) - score if policy == SPREAD else score
