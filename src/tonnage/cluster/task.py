@@ -175,7 +175,7 @@ def _demands(pod: Pod, containers: Sequence[tuple[Container, str]], names: Vendo
 
 @lru_cache(maxsize=4096)
 def _one_of_equals(things: T) -> T:
-    """The same object for all equal ones: every decision compares requests, and objects are compared by identity first."""
+    """The same object for all equal ones, because decisions compare them and identity is compared first."""
     return things
 
 

@@ -215,10 +215,13 @@ class PodClass:
 
     def refresh(self, task: Task, nodes: Nodes) -> None:
         """Call all plugins for the nodes that changed and update the joint answer."""
-        if type(nodes.rows) is slice:
-            self._refresh_row(task, nodes, nodes.rows.start)
+        rows = nodes.rows
+        if rows is None:
+            self._ask_about_all(task, nodes)
+        elif isinstance(rows, slice):
+            self._refresh_row(task, nodes, rows.start)
         else:
-            self._refresh_kept(task, nodes)
+            self._refresh_rows(task, nodes, rows)
         if self._known.late:
             self._add_late(task, self.now.floor if self.version >= 0 else _NOTHING)
         else:
@@ -228,31 +231,30 @@ class PodClass:
         """Compute the late answers for another pod of the class, although no node changed."""
         self._add_late(task, self.now.floor)
 
-    def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
+    def _ask_about_all(self, task: Task, nodes: Nodes) -> None:
         verdicts = self._ask(task, nodes, self._known.kept_predicates)
         totals = self._totals(task, nodes, verdicts)
-        if nodes.rows is None:
-            verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
-            counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self._kept = ClassFit(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
-            self._rejected = None
-            return
-        kept = self._kept
-        kept.totals[nodes.rows] = totals
-        before = nodes.pick(kept.verdicts)
-        after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
-        # The bytes of short arrays are compared faster than the arrays, and mostly nothing has changed.
-        if after.tobytes() == before.tobytes():
-            if not self._examples.isdisjoint(nodes.rows.tolist()):
-                self._rejected = None
-            return
+        verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
+        counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
+        self._kept = ClassFit(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
         self._rejected = None
-        kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
-        kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
-        kept.verdicts[nodes.rows] = after
+
+    def _refresh_rows(self, task: Task, nodes: Nodes, rows: Array) -> None:
+        verdicts, kept = self._ask(task, nodes, self._known.kept_predicates), self._kept
+        kept.totals[rows] = self._totals(task, nodes, verdicts)
+        before = kept.verdicts.take(rows)
+        after = np.zeros(len(rows), np.uint8) if verdicts is None else verdicts
+        # The bytes of short arrays are compared faster than the arrays, and mostly nothing has changed.
+        if after.tobytes() != before.tobytes():
+            kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
+            kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
+            kept.verdicts[rows] = after
+            self._rejected = None
+        elif not self._examples.isdisjoint(rows.tolist()):
+            self._rejected = None
 
     def _refresh_row(self, task: Task, nodes: Nodes, row: int) -> None:
-        """The same for one node, which is the usual case."""
+        """The same for one node, which is the usual case, in plain numbers."""
         known, kept, scores = self._known, self._kept, self.scores
         verdicts = self._ask(task, nodes, known.kept_predicates)
         verdict = FITS if verdicts is None else verdicts.item()
@@ -275,11 +277,7 @@ class PodClass:
             return _NOTHING
         scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
         totals = nodes.pick(scores.totals)
-        if rejected is not None:
-            # A view must not be written to.
-            totals = totals.copy()
-            np.copyto(totals, _NOTHING, where=rejected)
-        return totals
+        return totals if rejected is None else np.where(rejected, _NOTHING, totals)
 
     def _add_late(self, task: Task, floor: np.float64) -> None:
         """Add the late answers to the kept ones."""

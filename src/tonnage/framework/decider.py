@@ -156,8 +156,7 @@ class Decider:
 
     def _confirm(self, task: Task, pods: PodClass, rows: Sequence[int]) -> bool:
         """Look closely at the rows that may fit; the result is whether there were any."""
-        counts = pods.now.counts
-        if not any([counts.item(verdict) for verdict in self._classes.verdicts.doubts]):
+        if not any(map(pods.now.counts.item, self._classes.verdicts.doubts)):
             return False
         verdicts = pods.now.verdicts.tobytes()
         doubtful = [row for row in rows if verdicts[row] != FITS]

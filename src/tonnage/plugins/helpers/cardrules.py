@@ -157,9 +157,7 @@ def _code_table(cores_code: int) -> Array:
     """The code for each fixed code of a card's model and each combination of exhausted quantities."""
     order = ((_BIT[SLOTS], NO_SLOT), (_BIT[MEMORY], LITTLE_MEMORY), (_BIT[CORES], cores_code))
     model_bits = min(_BIT.values()) - 1
-    codes = [
-        card & model_bits or next((code for bit, code in order if card & bit), CARD_FITS) for card in range(256)
-    ]
+    codes = [card & model_bits or next((code for bit, code in order if card & bit), CARD_FITS) for card in range(256)]
     return np.array(codes, np.uint8)
 
 
