@@ -93,3 +93,33 @@ def test_the_reference_need_not_be_thorough_to_be_right():
         used = [[(c.slots, c.memory, c.cores) for c in host.cards] for host in quick.hosts.values()]
         quick.recount()
         assert used == [[(c.slots, c.memory, c.cores) for c in host.cards] for host in quick.hosts.values()]
+
+
+COUNTED = [0, 1, 2, 3, 5, 6]
+"""Shapes whose fitting cards are only counted, so that a session has looked at no node more closely than another."""
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.integers(0, 4), min_size=3, max_size=40),
+    st.lists(st.tuples(st.sampled_from(COUNTED), st.sampled_from("pppppprrn")), min_size=10, max_size=60),
+    POLICIES,
+)
+def test_what_a_session_kept_says_the_same_as_a_new_session(kinds, steps, policies):
+    cluster = Cluster(VENDORS)
+    for number, kind in enumerate(kinds):
+        cluster.upsert_node(made(number, kind))
+    session = engine_of(cluster, policies)
+    placed: list[str] = []
+    for number, (shape, action) in enumerate(steps):
+        if action == "r" and placed:
+            session.unplace(placed.pop(shape % len(placed)))
+        elif action == "n":
+            cluster.upsert_node(made(number % len(kinds), shape % 5))
+        else:
+            task = make_task(wanted(f"p{number}", shape), VENDORS)
+            expected = engine_of(cluster, policies).decide(task).record()
+            decision = session.place(task)
+            assert decision.record() == expected
+            if decision.node is not None:
+                placed.append(task.key)

@@ -306,7 +306,8 @@ class Cluster:
     def reserve_holding(self, task: Task, holding: Holding) -> None:
         """Hold for a pod what its reservation holds in another cluster state."""
         key = task.key
-        self._drop_holding(key)
+        if key in self.holders:
+            self._drop_holding(key)
         self.leaving.discard(key)
         self.waiting.pop(key, None)
         self.running.pop(key, None)

@@ -28,8 +28,8 @@ FEW = 8
 LARGEST = 2**52
 """Larger amounts are cut to this, so that sums of thousands of them fit into 64 bits."""
 
-Look = tuple[bytes, bytes, bytes, bytes]
-"""Free capacity, total capacity, models and tenancies of the cards of one node, as a key for memos."""
+Look = tuple[int, bytes, bytes]
+"""Outfit, free capacity and tenancies of the cards of one node, as a key for memos."""
 
 _ARRAYS = (
     "version",
@@ -39,6 +39,7 @@ _ARRAYS = (
     "card_total",
     "card_free",
     "model",
+    "outfit",
     "tenancy",
     "foreign",
     "node_total",
@@ -76,6 +77,7 @@ class Columns:
         self.tenancies: list[frozenset[str]] = [frozenset()]
         """The sets of tenants that occur on cards whose vendor cares who shares them; `tenancy` has their numbers."""
         self._tenancy_ids: dict[frozenset[str], int] = {frozenset(): 0}
+        self._outfit_ids: dict[tuple[bytes, bytes], int] = {}
         self.particulars = False
         """Whether there may be MIG cards, whose instances have to be placed; free amounts are not enough to decide."""
         self.incomplete = False
@@ -104,6 +106,8 @@ class Columns:
         self.card_total = np.zeros((3, self.width, count), np.int64)
         self.card_free = np.zeros((3, self.width, count), np.int64)
         self.model = np.zeros((self.width, count), np.intp)
+        self.outfit = np.zeros(count, np.intp)
+        """The number of what the cards of each node are, whatever is free: equal nodes have equal numbers."""
         self.tenancy = np.zeros((self.width, count), np.intp)
         self.foreign = np.zeros((vendors, count), np.int64)
         """Cards of each vendor that pods hold without naming them, or that the node does not have."""
@@ -139,10 +143,12 @@ class Columns:
 
     def nodes_since(self, clock: int) -> "Nodes":
         """The nodes that changed after that clock."""
-        ago, row = self.clock - clock, self._touched[-1] if self._touched else 0
-        if ago <= len(self._touched) and self._touched[-ago:].count(row) == ago:
-            # A single row becomes a slice, which gives views instead of copies.
-            return Nodes(self, slice(row, row + 1))
+        ago, touched = self.clock - clock, self._touched
+        if ago <= len(touched):
+            row = touched[-1]
+            if ago == 1 or touched[-ago:].count(row) == ago:
+                # A single row becomes a slice, which gives views instead of copies.
+                return Nodes(self, slice(row, row + 1))
         return Nodes(self, self.changed_since(clock))
 
     def append(self) -> int:
@@ -209,6 +215,11 @@ class Columns:
             self.models.append(model)
             known = self._model_ids[model] = len(self.models) - 1
         return known
+
+    def set_outfit(self, row: int) -> None:
+        """Number the models and capacities of a node's cards."""
+        outfit = self.model[:, row].tobytes(), self.card_total[:, :, row].tobytes()
+        self.outfit[row] = self._outfit_ids.setdefault(outfit, len(self._outfit_ids))
 
     def tenancy_id(self, tenancy: frozenset[str]) -> int:
         """The number of a set of tenants, allocated on first use."""
@@ -326,8 +337,10 @@ class Cards:
 
         Where pods are alike, the cards of many nodes look alike at one time or another.
         """
-        if self._look is None and type(self.nodes.rows) is slice and self.nodes.cards is self:
-            self._look = self.free.tobytes(), self.total.tobytes(), self.model.tobytes(), self.tenancy.tobytes()
+        rows = self.nodes.rows
+        if self._look is None and type(rows) is slice and self.nodes.cards is self:
+            outfit = self.nodes.columns.outfit.item(rows.start)
+            self._look = outfit, self.free.tobytes(), self.tenancy.tobytes()
         return self._look
 
     def copy(self) -> "Cards":

@@ -207,6 +207,7 @@ class Rows:
             columns.particulars |= device.mode == MIG_MODE
             columns.plain |= device.mode == PLAIN_MODE
             columns.incomplete |= not (device.count and device.memory and device.cores)
+        columns.set_outfit(row)
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
         total = columns.card_total[:, :, row].sum(axis=1)
         columns.node_total[:, row] = np.where(total > 0, total, np.inf)

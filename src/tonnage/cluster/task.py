@@ -1,8 +1,9 @@
 """Tasks: pods with their requirements on nodes, and what each container requests of cards, worked out once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from tonnage.model.resources import (
     without_nonsense,
 )
 from tonnage.model.wire import comparable
+
+T = TypeVar("T", bound=Hashable)
 
 INIT, SIDECAR, APP = "init", "sidecar", "app"
 
@@ -170,6 +173,12 @@ def _demands(pod: Pod, containers: Sequence[tuple[Container, str]], names: Vendo
     return demands
 
 
+@lru_cache(maxsize=4096)
+def _one_of_equals(things: T) -> T:
+    """The same object for all equal ones, because decisions compare them and identity is compared first."""
+    return things
+
+
 def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     """Make the task of a pod; it never fails, an invalid request becomes the task's fault."""
     names = _vendor_names(tuple(vendors))
@@ -198,8 +207,8 @@ def make_task(pod: Pod, vendors: Sequence[Vendor]) -> Task:
     return Task(
         pod,
         pod.key,
-        requests,
-        tuple(demands),
+        _one_of_equals(requests),
+        _one_of_equals(tuple(demands)),
         kinds,
         fault,
         selection,

@@ -12,6 +12,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
+from tonnage.framework.decision import RejectedNodes
 from tonnage.framework.points import Confirm, Detail, Evaluate, Key
 from tonnage.framework.reasons import is_lasting, is_resolvable
 from tonnage.framework.scores import ScoreFunction, Scores
@@ -45,6 +46,7 @@ class PredicateFunction:
         confirm: Confirm | None,
         fits: int,
         fresh: bool = False,
+        detail_per_class: bool = False,
     ) -> None:
         self.number = number
         self.plugin = plugin
@@ -55,6 +57,8 @@ class PredicateFunction:
         self.confirm = confirm
         self.fits = fits
         self.fresh = fresh
+        self.detail_per_class = detail_per_class
+        """Whether what `detail` captures of a node is the same for all pods of a class until the node changes."""
         self.verdicts = np.zeros(256, np.uint8)
         """The verdict of each code; a code without a reason means that the node fits."""
         self.numbered = 1
@@ -71,10 +75,13 @@ class Verdicts:
         """Whether a node with the verdict fits, or may fit once other pods have left."""
         self.lasting = np.zeros(_MOST_VERDICTS, np.bool_)
         """Whether the reason stays whatever pods come and go."""
+        self.doubts: list[int] = []
+        """The verdicts of nodes that need a closer look."""
         for function in predicates:
             self.number(function)
             if function.confirm is not None:
                 self._add(function, MAYBE)
+                self.doubts.append(int(function.verdicts[MAYBE]))
 
     def number(self, function: PredicateFunction) -> None:
         """Number the new reasons of a predicate; once the numbers run out, reasons share the first."""
@@ -111,11 +118,19 @@ class ClassFit:
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Record the verdict of a closer look at one node."""
         verdict = int(function.verdicts[code])
-        self.counts[self.verdicts[row]] -= 1
-        self.counts[verdict] += 1
-        self.verdicts[row] = verdict
+        self.set_verdict(row, verdict)
         if verdict != FITS:
             self.totals[row] = _NOTHING
+
+    def set_verdict(self, row: int, verdict: int) -> bool:
+        """Set the verdict about a node, and count it; whether it is another one than before."""
+        before = self.verdicts.item(row)
+        if before == verdict:
+            return False
+        self.counts[before] -= 1
+        self.counts[verdict] += 1
+        self.verdicts[row] = verdict
+        return True
 
     def best(self, most: int, among: Array | None = None, scores: Array | None = None) -> list[int]:
         """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones.
@@ -167,7 +182,18 @@ class PodClass:
     on more, come on top: those of functions with `fresh`, and scores that are reduced over all nodes.
     """
 
-    __slots__ = ("_kept", "_known", "_late_scores", "extras", "now", "scores", "used", "version")
+    __slots__ = (
+        "_examples",
+        "_kept",
+        "_known",
+        "_late_scores",
+        "_rejected",
+        "extras",
+        "now",
+        "scores",
+        "used",
+        "version",
+    )
 
     def __init__(self, known: "Classes", scores: Scores) -> None:
         self._known = known
@@ -183,10 +209,19 @@ class PodClass:
         """The late scores by number of the function."""
         self.extras: dict[int, Array] = {}
         """What predicates remember beside their codes, such as the codes of a node's cards."""
+        self._rejected: list[RejectedNodes] | None = None
+        """The rejected nodes as a decision records them, until a verdict or one of the examples changes."""
+        self._examples: frozenset[int] = frozenset()
 
     def refresh(self, task: Task, nodes: Nodes) -> None:
         """Call all plugins for the nodes that changed and update the joint answer."""
-        self._refresh_kept(task, nodes)
+        rows = nodes.rows
+        if rows is None:
+            self._ask_about_all(task, nodes)
+        elif isinstance(rows, slice):
+            self._refresh_row(task, nodes, rows.start)
+        else:
+            self._refresh_rows(task, nodes, rows)
         if self._known.late:
             self._add_late(task, self.now.floor if self.version >= 0 else _NOTHING)
         else:
@@ -196,31 +231,39 @@ class PodClass:
         """Compute the late answers for another pod of the class, although no node changed."""
         self._add_late(task, self.now.floor)
 
-    def _refresh_kept(self, task: Task, nodes: Nodes) -> None:
+    def _ask_about_all(self, task: Task, nodes: Nodes) -> None:
         verdicts = self._ask(task, nodes, self._known.kept_predicates)
         totals = self._totals(task, nodes, verdicts)
-        if nodes.rows is None:
-            verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
-            counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
-            self._kept = ClassFit(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
-            return
-        kept = self._kept
-        kept.totals[nodes.rows] = totals
-        if verdicts is None and kept.counts[FITS] == len(kept.verdicts):
-            return
-        before = nodes.pick(kept.verdicts)
-        after = np.zeros(len(before), np.uint8) if verdicts is None else verdicts
+        verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
+        counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
+        self._kept = ClassFit(verdicts, counts, np.array(np.broadcast_to(totals, len(verdicts))))
+        self._rejected = None
+
+    def _refresh_rows(self, task: Task, nodes: Nodes, rows: Array) -> None:
+        verdicts, kept = self._ask(task, nodes, self._known.kept_predicates), self._kept
+        kept.totals[rows] = self._totals(task, nodes, verdicts)
+        before = kept.verdicts.take(rows)
+        after = np.zeros(len(rows), np.uint8) if verdicts is None else verdicts
         # The bytes of short arrays are compared faster than the arrays, and mostly nothing has changed.
-        if after.tobytes() == before.tobytes():
-            return
-        if len(after) == 1:
-            kept.counts[before] -= 1
-            kept.counts[after] += 1
-            kept.verdicts[nodes.rows] = after
-            return
-        kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
-        kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
-        kept.verdicts[nodes.rows] = after
+        if after.tobytes() != before.tobytes():
+            kept.counts += np.bincount(after, minlength=_MOST_VERDICTS)
+            kept.counts -= np.bincount(before, minlength=_MOST_VERDICTS)
+            kept.verdicts[rows] = after
+            self._rejected = None
+        elif not self._examples.isdisjoint(rows.tolist()):
+            self._rejected = None
+
+    def _refresh_row(self, task: Task, nodes: Nodes, row: int) -> None:
+        """The same for one node, which is the usual case, in plain numbers."""
+        known, kept, scores = self._known, self._kept, self.scores
+        verdicts = self._ask(task, nodes, known.kept_predicates)
+        verdict = FITS if verdicts is None else verdicts.item()
+        fits = not known.verdicts.rejects.item(verdict)
+        if fits or known.late_scorers:
+            scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
+        kept.totals[row] = scores.totals.item(row) if fits else _NOTHING
+        if kept.set_verdict(row, verdict) or row in self._examples:
+            self._rejected = None
 
     def _totals(self, task: Task, nodes: Nodes, verdicts: Array | None) -> Array | np.float64:
         """The sum of scores of nodes; minus infinity where the pods do not fit.
@@ -234,11 +277,7 @@ class PodClass:
             return _NOTHING
         scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
         totals = nodes.pick(scores.totals)
-        if rejected is not None:
-            # A view must not be written to.
-            totals = totals.copy()
-            np.copyto(totals, _NOTHING, where=rejected)
-        return totals
+        return totals if rejected is None else np.where(rejected, _NOTHING, totals)
 
     def _add_late(self, task: Task, floor: np.float64) -> None:
         """Add the late answers to the kept ones."""
@@ -259,15 +298,29 @@ class PodClass:
         if found is not None:
             self.now = ClassFit(verdicts, np.bincount(verdicts, minlength=_MOST_VERDICTS), totals, floor)
         elif totals is not kept.totals:
-            self.now = ClassFit(verdicts.copy(), kept.counts.copy(), totals, floor)
+            self.now = ClassFit(verdicts, kept.counts, totals, floor)
         else:
             self.now = kept
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Record the verdict of a closer look at one node."""
-        self.now.settle_row(row, function, code)
-        if self.now is not self._kept and not function.fresh:
-            self._kept.settle_row(row, function, code)
+        now, kept = self.now, self._kept
+        self._rejected = None
+        if function.fresh and now.verdicts is kept.verdicts:
+            now = self.now = ClassFit(kept.verdicts.copy(), kept.counts.copy(), now.totals.copy(), now.floor)
+        now.settle_row(row, function, code)
+        if now is not kept and not function.fresh:
+            kept.settle_row(row, function, code)
+
+    @property
+    def rejected(self) -> list[RejectedNodes] | None:
+        """The rejected nodes of the last decision, if nothing has changed about them."""
+        return self._rejected if self.now.verdicts is self._kept.verdicts else None
+
+    def keep_rejected(self, rejected: list[RejectedNodes], examples: frozenset[int]) -> None:
+        """Keep the rejected nodes for the next decision; what is said about the examples is about those rows."""
+        if self.now.verdicts is self._kept.verdicts:
+            self._rejected, self._examples = rejected, examples
 
     def scores_of(self, rows: Sequence[int]) -> list[tuple[str, list[float]]]:
         """Each plugin's scores of nodes that fit."""

@@ -156,6 +156,8 @@ class Decider:
 
     def _confirm(self, task: Task, pods: PodClass, rows: Sequence[int]) -> bool:
         """Look closely at the rows that may fit; the result is whether there were any."""
+        if not any(map(pods.now.counts.item, self._classes.verdicts.doubts)):
+            return False
         verdicts = pods.now.verdicts.tobytes()
         doubtful = [row for row in rows if verdicts[row] != FITS]
         for row in doubtful:
@@ -191,12 +193,16 @@ class Decider:
 
     def _rejections(self, task: Task, pods: PodClass, among: Array | None) -> list[RejectedNodes]:
         """The rejected nodes, grouped by plugin and reason."""
+        if among is None and pods.rejected is not None:
+            return pods.rejected
         known, found, counts = self._classes.verdicts, pods.now.verdicts, pods.now.counts
         if among is not None:
             found = np.where(among, found, np.uint8(FITS))
             counts = np.bincount(found)
         verdicts = found.tobytes()
         groups: dict[tuple[str, str], RejectedNodes] = {}
+        examples: set[int] = set()
+        lasts = among is None
         for verdict in counts.nonzero()[0].tolist():
             meaning = known.meanings[verdict]
             if meaning is None or meaning[1] == MAYBE:
@@ -209,10 +215,15 @@ class Decider:
                 group.count += count
                 continue
             row = verdicts.index(verdict)
+            examples.add(row)
+            lasts = lasts and function.detail_per_class
             render = function.detail(task, row, code, pods.extras.get(function.number))
             name = self._cluster.states[row].name
             groups[function.plugin, reason] = RejectedNodes(reason, function.plugin, count, name, render)
-        return list(groups.values())
+        rejected = list(groups.values())
+        if lasts:
+            pods.keep_rejected(rejected, frozenset(examples))
+        return rejected
 
     def _refuse(
         self,

@@ -246,13 +246,15 @@ class Registration:
         confirm: Confirm | None = None,
         fits: int = FITS,
         fresh: bool = False,
+        detail_per_class: bool = False,
     ) -> int:
         """Say for all nodes at once which do not fit; `confirm` decides nodes answered with MAYBE, one by one.
 
         `key` names everything about a pod that the answer depends on, `reasons` the codes from 1 on, and `detail`
         captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
         usual one. With `fresh` it is called for all nodes whenever anything changed, because the answer about one node
-        depends on others; that is expensive. The result is the predicate's number.
+        depends on others; that is expensive. With `detail_per_class` what `detail` captures of a node serves all pods
+        with the same keys until the node changes. The result is the predicate's number.
         """
         if not self._registers(points.BATCH_PREDICATE, evaluate):
             return -1
@@ -261,7 +263,7 @@ class Registration:
             evaluate = self._guard.predicate(evaluate, failed=len(names))
             names += (PLUGIN_FAILED,)
         evaluate = self._observed(points.BATCH_PREDICATE.name, evaluate)
-        return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh)
+        return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh, detail_per_class)
 
     def _add_predicate(
         self,
@@ -272,10 +274,13 @@ class Registration:
         confirm: Confirm | None = None,
         fits: int = FITS,
         fresh: bool = False,
+        detail_per_class: bool = False,
     ) -> int:
         number = len(self._classes.predicates)
         self._classes.predicates.append(
-            PredicateFunction(number, self._opening.name, evaluate, key, names, detail, confirm, fits, fresh)
+            PredicateFunction(
+                number, self._opening.name, evaluate, key, names, detail, confirm, fits, fresh, detail_per_class
+            )
         )
         return number
 

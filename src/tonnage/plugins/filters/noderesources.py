@@ -39,13 +39,12 @@ class NodeResources(Plugin, trusted=True):
         self._known: Memo[Requests, tuple[Array, Array]] = Memo()
         session.add_pre_predicate(self._why_invalid)
         # Other plugins use the same function as key, so that it is evaluated once for all of them.
-        key = self._concerned if self._only_cards else requests_of
-        session.add_batch_predicate(self._fits, key=key, reasons=REASONS, detail=self._detail)
+        self._checked = self._card_requests if self._only_cards else requests_of
+        session.add_batch_predicate(
+            self._fits, key=self._checked, reasons=REASONS, detail=self._detail, detail_per_class=True
+        )
 
-    def _concerned(self, task: Task) -> Requests:
-        """The requests of a pod that are checked."""
-        if not self._only_cards:
-            return task.requests
+    def _card_requests(self, task: Task) -> Requests:
         return tuple(request for request in task.requests if request[0] in self._counts)
 
     def _why_invalid(self, task: Task, job: Job) -> Reason | None:
@@ -72,7 +71,7 @@ class NodeResources(Plugin, trusted=True):
 
     def _needs(self, task: Task) -> tuple[Array, Array]:
         """The required amount of each resource, and the code if it is short; of several the last is reported."""
-        memo, requests = self._known.at(self._cluster.columns.layout), self._concerned(task)
+        memo, requests = self._known.at(self._cluster.columns.layout), self._checked(task)
         known = memo.get(requests)
         if known is None:
             vector = self._cluster.vector(requests)
@@ -83,7 +82,7 @@ class NodeResources(Plugin, trusted=True):
 
     def _detail(self, task: Task, row: int, code: int, remembered: Array | None) -> Callable[[], str]:
         columns = self._cluster.columns
-        needs, free = self._cluster.vector(self._concerned(task)), columns.free[:, row].copy()
+        needs, free = self._cluster.vector(self._checked(task)), columns.free[:, row].copy()
         offered, node = columns.allocatable[:, row].copy(), self._cluster.states[row].name
 
         def render() -> str:

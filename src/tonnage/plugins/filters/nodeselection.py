@@ -27,7 +27,9 @@ class NodeSelection(Plugin, trusted=True):
         self._cluster = session.cluster
         self._known: Memo[bytes, tuple[Array, bool]] = Memo()
         session.add_pre_predicate(self._why_invalid)
-        session.add_batch_predicate(self._fits, key=selection_of, reasons=REASONS, detail=self._detail)
+        session.add_batch_predicate(
+            self._fits, key=selection_of, reasons=REASONS, detail=self._detail, detail_per_class=True
+        )
 
     def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         gates = task.pod.spec.schedulingGates

@@ -68,6 +68,7 @@ class Devices(Plugin, trusted=True):
             detail=self._detail,
             confirm=self._confirm,
             fits=CARD_FITS,
+            detail_per_class=True,
         )
         session.set_assign(self._assign, number)
 

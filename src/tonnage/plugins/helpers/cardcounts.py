@@ -9,7 +9,7 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import MEMORY, SLOTS, Array, Cards, Look, Nodes
 from tonnage.cluster.memo import Memo
-from tonnage.cluster.task import Task
+from tonnage.cluster.task import Demand, Task
 
 MIG_RESOURCES = "nvidia.com/mig-"
 """The prefix of the resources that stand for MIG instances on plain nodes."""
@@ -30,12 +30,16 @@ class CardCounts:
         """By vendors, which card models are theirs."""
         self._idle: Memo[tuple[tuple[int, ...], Look], Array] = Memo()
         """Idle cards per node, by the look of its cards."""
+        self._vendors: Memo[tuple[Demand, ...], tuple[int, ...]] = Memo()
 
     def vendors(self, task: Task) -> tuple[int, ...]:
         """The vendors whose cards count for a pod; a pod with only MIG resources counts as NVIDIA's."""
-        numbers = self._cluster.vendor_numbers
-        asked = {numbers[request.vendor] for demand in task.demands for request in demand.requests}
-        return tuple(sorted(asked or {numbers.get("NVIDIA", 0)}))
+        known = self._vendors.get(task.demands)
+        if known is None:
+            numbers = self._cluster.vendor_numbers
+            asked = {numbers[request.vendor] for demand in task.demands for request in demand.requests}
+            known = self._vendors.keep(task.demands, tuple(sorted(asked or {numbers.get("NVIDIA", 0)})))
+        return known
 
     def owned(self, cards: Cards, vendors: tuple[int, ...]) -> Array:
         """Which cards belong to those vendors."""

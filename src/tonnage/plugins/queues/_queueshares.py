@@ -250,7 +250,8 @@ class QueueShares(Plugin):
         self._requests.pop(pod.job.key, None)
         row = rules.table.rows.get(pod.job.queue)
         if row is not None:
-            rules.charge(row, [sign * amount for amount in pod.amounts], fixed=pod.fixed)
+            amounts = pod.amounts if sign > 0 else [-amount for amount in pod.amounts]
+            rules.charge(row, amounts, fixed=pod.fixed)
 
     def _pod(self, task: Task) -> PodCount:
         known = self._pods.get(task.key)

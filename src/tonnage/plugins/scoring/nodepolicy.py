@@ -10,9 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
+from tonnage.cluster.columns import SLOTS, Array, Nodes
 from tonnage.cluster.jobs.job import Job
-from tonnage.cluster.task import Task
+from tonnage.cluster.memo import Memo
+from tonnage.cluster.task import Demand, Task
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
@@ -38,6 +39,7 @@ class NodePolicy(Plugin, trusted=True):
         self._session = session
         self._cluster = session.cluster
         self._columns = session.cluster.columns
+        self._known: Memo[tuple[Demand, ...], tuple[tuple[str, int], ...]] = Memo()
         self._scoring = {vendor.name for vendor in session.cluster.vendors if vendor.scores_nodes}
         session.add_pre_predicate(self._check)
         session.add_batch_node_order(self._score, key=self._key)
@@ -52,16 +54,19 @@ class NodePolicy(Plugin, trusted=True):
 
     def _key(self, task: Task) -> Hashable:
         counts = self._counts(task)
-        return (self._policy(task), tuple(counts.items())) if counts else self._policy(task)
+        return (self._policy(task), counts) if counts else self._policy(task)
 
-    def _counts(self, task: Task) -> dict[str, int]:
+    def _counts(self, task: Task) -> tuple[tuple[str, int], ...]:
         """The number of cards that the pod asks of each vendor that scores nodes."""
+        known = self._known.get(task.demands)
+        if known is not None:
+            return known
         counts: dict[str, int] = {}
         for demand in task.demands:
             for request in demand.requests:
                 if request.vendor in self._scoring:
                     counts[request.vendor] = counts.get(request.vendor, 0) + request.count
-        return counts
+        return self._known.keep(task.demands, tuple(counts.items()))
 
     def _policy(self, task: Task) -> Hashable:
         if not task.demands:
@@ -75,13 +80,15 @@ class NodePolicy(Plugin, trusted=True):
         policy = self._policy(task)
         if policy == _NO_CARDS:
             return None
-        share = nodes.pick(self._columns.node_used).astype(np.float32)
-        if self._columns.foreign_total:
-            held = nodes.pick(self._columns.foreign).sum(axis=0)
-            share[SLOTS] = nodes.pick(self._columns.node_used[SLOTS]) + held
-        share /= nodes.pick(self._columns.node_total)
-        score: Array = (share[SLOTS] + share[CORES] + share[MEMORY]) * _WEIGHT
-        for vendor, count in self._counts(task).items():
+        columns = self._columns
+        share = nodes.pick(columns.node_used).astype(np.float32)
+        if columns.foreign_total:
+            held = nodes.pick(columns.foreign).sum(axis=0)
+            share[SLOTS] = nodes.pick(columns.node_used[SLOTS]) + held
+        share /= nodes.pick(columns.node_total)
+        slots, cores, memory = share
+        score: Array = (slots + cores + memory) * _WEIGHT
+        for vendor, count in self._counts(task):
             score += self._of_vendor(vendor, count, policy == SPREAD, nodes)
         return np.float32(0) - score if policy == SPREAD else score
 
