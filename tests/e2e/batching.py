@@ -13,11 +13,11 @@ import msgspec
 
 from tests.e2e.checker import findings
 from tests.e2e.extending import Command, Pods
-from tests.e2e.player import Player, playing
 from tests.scenario import pod
 from tests.waiting import until
 from tonnage.lab.api import AT_ONCE, Api, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player, playing
 from tonnage.lab.program import free_ports
 from tonnage.model.pod import Pod
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import definitions
 from tests.e2e.batching import Scheduler, create, gang, scheduling, wanted
 from tests.e2e.deployment import apply, leader_flags
-from tests.e2e.player import playing
 from tests.scenario import node, plain
 from tests.waiting import until
+from tonnage.lab import definitions
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import playing
 
 
 @pytest.fixture
