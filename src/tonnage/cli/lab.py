@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tonnage.lab.control_plane import ControlPlane
-    from tonnage.lab.samples import Sample
+    from tonnage.lab.samples import SampleWorkload
     from tonnage.lab.schedulers import StartedServer
     from tonnage.model.node import Node
 
@@ -130,9 +130,9 @@ def _start(
     from tonnage.lab.samples import SAMPLES, create_sample
     from tonnage.lab.schedulers import BATCH_SCHEDULER, DEFAULT_SCHEDULER, start_extender, start_scheduler
 
-    programs = build(tell) if bin_dir is None else _checked(bin_dir)
     scheduler, extender, kube_scheduler = schedulers
-    chosen: Sample | None = SAMPLES[sample] if sample else None
+    programs = build(tell) if bin_dir is None else _checked(bin_dir, kube_scheduler)
+    chosen: SampleWorkload | None = SAMPLES[sample] if sample else None
     plane = running.enter_context(ControlPlane(programs=programs, tell=tell))
     tell("installing the definitions of PodGroups, Queues and topologies")
     definitions.install(plane.api)
@@ -140,6 +140,12 @@ def _start(
     plane.api.create_nodes(nodes)
     running.callback(Heartbeats(plane).stop)
     running.enter_context(playing(plane, longest_grace=_GRACE))
+    pods = 0
+    if chosen is not None:
+        # All pods are there before a scheduler looks, so that it divides the cluster among all of them.
+        tell(f"creating the sample {sample}")
+        usable = sum(not node.spec.taints for node in nodes)
+        pods = create_sample(plane.api, chosen, usable, gpus, DEFAULT_SCHEDULER if extender else BATCH_SCHEDULER)
     server: StartedServer | None = None
     if extender:
         server = start_extender(plane)
@@ -147,23 +153,19 @@ def _start(
         plane.run_scheduler()
     if scheduler:
         server = start_scheduler(plane, chosen.config if chosen else None)
-    pods = 0
-    if chosen is not None:
-        tell(f"creating the sample {sample}")
-        usable = sum(not node.spec.taints for node in nodes)
-        pods = create_sample(plane.api, chosen, usable, gpus, DEFAULT_SCHEDULER if extender else BATCH_SCHEDULER)
     return RunningLab(plane, len(nodes), gpus, sample, pods, server)
 
 
-def _checked(bin_dir: Path) -> Path:
+def _checked(bin_dir: Path, kube_scheduler: bool) -> Path:
     """The folder, if it has all programs."""
-    from tonnage.lab.parts import PROGRAMS
+    from tonnage.lab.parts import KUBE_SCHEDULER, PROGRAMS
 
-    missing = [name for name in PROGRAMS if not os.access(bin_dir / name, os.X_OK)]
+    needed = [name for name in PROGRAMS if kube_scheduler or name != KUBE_SCHEDULER]
     if not bin_dir.is_dir():
-        raise BadInput(f"--bin-dir {bin_dir}: there is no such folder; it holds {', '.join(PROGRAMS)}")
+        raise BadInput(f"--bin-dir {bin_dir}: there is no such folder; give one that has {', '.join(needed)}")
+    missing = [name for name in needed if not os.access(bin_dir / name, os.X_OK)]
     if missing:
-        raise BadInput(f"--bin-dir {bin_dir}: no program {', '.join(missing)} there; it holds {', '.join(PROGRAMS)}")
+        raise BadInput(f"--bin-dir {bin_dir} has no {', '.join(missing)}; give a folder that has {', '.join(needed)}")
     return bin_dir.resolve()
 
 

@@ -16,7 +16,7 @@ _RUN = "30"
 """Seconds for which pods run that end."""
 
 
-class Sample(NamedTuple):
+class SampleWorkload(NamedTuple):
     """A sample workload."""
 
     shows: str
@@ -63,13 +63,17 @@ def _queues(nodes: int, gpus: int) -> list[Manifest]:
 
 
 SAMPLES = {
-    "gangs": Sample("four gangs, of which three fit at once; the fourth starts whole when one ends", _gangs, True),
-    "sharing": Sample("small pods that share GPUs, packed on few nodes", _sharing, False),
-    "queues": Sample("two queues that share the GPUs 2 to 1 while both have pods", _queues, True, QUEUES_CONFIG),
+    "gangs": SampleWorkload(
+        "four gangs, of which three fit at once; the fourth starts whole when one ends", _gangs, True
+    ),
+    "sharing": SampleWorkload("small pods that share GPUs, packed on few nodes", _sharing, False),
+    "queues": SampleWorkload(
+        "two queues that share the GPUs 2 to 1 while both have pods", _queues, True, QUEUES_CONFIG
+    ),
 }
 
 
-def create_sample(api: Api, sample: Sample, nodes: int, gpus: int, scheduler: str) -> int:
+def create_sample(api: Api, sample: SampleWorkload, nodes: int, gpus: int, scheduler: str) -> int:
     """Create a sample's objects, with pods for the scheduler of that name; the number of pods."""
     objects = sample.objects(nodes, gpus)
     for made in objects:
