@@ -179,7 +179,7 @@ def test_what_is_started_and_what_to_try_next_is_told() -> None:
         done = subprocess.run(
             f"{compare} --seconds 0", shell=True, env=environment, capture_output=True, text=True, cwd=ROOT, check=False
         )
-        assert "2 nodes, 32 pods" in done.stdout, done.stderr
+        assert "2 nodes, 8 pods" in done.stdout, done.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
         said = process.stderr.read().splitlines()

@@ -142,7 +142,8 @@ def test_pods_go_elsewhere_while_a_device_plugin_keeps_its_node_busy(plane: Cont
         on_a = [name for name in names if world.node_of(name) == "a"]
         assert len(on_a) == 1, "the others were placed on a too, waited two seconds and left"
         plane.api.create_pods([wanted("only-there", 1, memory=1000, selector={"rack": "a"})])
-        world.until_said("only-there", "DevicePlugin")
+        world.until_said("only-there", "DevicePluginBusy")
+        world.until_said("only-there", "DevicePluginSilent")
         player.may_answer.set()
         world.until_bound("only-there")
         until(lambda: len(player.started) == 5, "not all run")

@@ -18,16 +18,14 @@ class DevicePlugins:
         """Whether there are any such nodes."""
 
     def update(self, silent: AbstractSet[str], busy: AbstractSet[str] = frozenset()) -> bool:
-        """Set these nodes; whether one that got no new pods before may get some now."""
-        before = self.silent | self.busy
+        """Set these nodes; whether that is news."""
         changed = (silent ^ self.silent) | (busy ^ self.busy)
         if not changed:
             return False
         self.silent, self.busy = frozenset(silent), frozenset(busy)
-        now = self.silent | self.busy
-        self.are_closed = bool(now)
+        self.are_closed = bool(silent or busy)
         for name in changed:
             state = self._rows.nodes.get(name)
             if state is not None:
                 self._rows.columns.touch(state.row)
-        return bool(before - now)
+        return True

@@ -353,18 +353,21 @@ class SchedulerService:
     # -- device plugins
 
     async def _watch_device_plugins(self) -> None:
-        """Notice nodes that get pods again although no pod there has changed."""
+        """Notice what changes on such nodes without a change of a pod: 30 seconds are over."""
         while True:
             await asyncio.sleep(_PLUGINS_PERIOD)
             self._update_if_closed()
 
     def _update_if_closed(self) -> None:
-        """Look whether a node that got no new pods gets some again; which other nodes get none matters to cycles."""
+        """Look at nodes that get no new pods; cycles find out themselves which others get none."""
         if self.cluster.device_plugins.are_closed:
             self._update_device_plugins()
 
     def _update_device_plugins(self) -> None:
-        """Tell the cluster which nodes get no new pods because their device plugin is silent or busy."""
+        """Tell the cluster which nodes get no new pods because their device plugin is silent or busy.
+
+        Pods that wait are tried again, or told the new reason.
+        """
         if self.cluster.device_plugins.update(self.handovers.silent(), self.handovers.busy()):
             self._triggers.room_came_free()
 

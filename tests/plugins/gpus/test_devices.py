@@ -32,9 +32,10 @@ def test_such_a_node_is_used_again_afterwards_in_the_same_session():
     cluster = scenario(node("a", gpus=1), pod("p", 1, memory=1000))
     with Session(cluster, default_plugins()) as session:
         task = cluster.waiting["default/p"]
-        assert cluster.device_plugins.update({"a"}) is False
+        assert cluster.device_plugins.update({"a"})
         assert session.decide(task).node is None
-        assert cluster.device_plugins.update(set(), {"a"}) is False
+        assert cluster.device_plugins.update(set(), {"a"})
+        assert not cluster.device_plugins.update(set(), {"a"})
         assert session.decide(task).node is None
-        assert cluster.device_plugins.update(set()) is True
+        assert cluster.device_plugins.update(set())
         assert session.decide(task).node == "a"
