@@ -194,7 +194,7 @@ def test_interrupted_while_it_starts_it_leaves_nothing_behind(tmp_path: Path) ->
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in parts.PROGRAMS:
-        (programs / name).write_text("#!/bin/sh\nsleep 600\n")
+        (programs / name).write_text("#!/bin/sh\nexec sleep 600\n")
         (programs / name).chmod(0o755)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -206,7 +206,7 @@ def test_interrupted_while_it_starts_it_leaves_nothing_behind(tmp_path: Path) ->
         until(lambda: children(process.pid), "no program is started")
         started = children(process.pid)
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 1
+        assert process.wait(PATIENCE) == 130
     assert not list(temporary.iterdir())
     assert not any(is_alive(program) for program in started)
 
