@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from tests.cli.command import tonnage
+from tonnage.cli.lab import command
 from tonnage.lab.api import node_manifest
 from tonnage.lab.samples import SAMPLES
 from tonnage.simulator.workloads.demo import demo_nodes
@@ -49,3 +50,8 @@ def test_two_queues_share_the_cluster_by_weight(tmp_path: Path) -> None:
 
 def test_samples_that_only_the_batch_scheduler_can_show_say_so() -> None:
     assert {name for name, sample in SAMPLES.items() if sample.is_batch} == {"gangs", "queues"}
+
+
+def test_the_command_offers_every_sample() -> None:
+    (flag,) = [parameter for parameter in command.params if parameter.name == "sample"]
+    assert list(getattr(flag.type, "choices", ())) == list(SAMPLES)

@@ -26,6 +26,8 @@ _LOOK = 0.5
 _GRACE = 1.0
 """Seconds that a deleted pod takes at most to go."""
 _SAMPLES = ("gangs", "sharing", "queues")
+_VOLCANO = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
+"""The kinds of samples that only the batch scheduler can show."""
 
 
 class RunningLab(NamedTuple):
@@ -238,18 +240,19 @@ def _next_steps(lab: RunningLab) -> list[str]:
     """Commands to try, which work as typed."""
     from tonnage.lab.samples import SAMPLES
 
-    steps = [f"export KUBECONFIG={lab.plane.kubeconfig()}"]
-    tonnage = _this_command()
+    steps, tonnage = [f"export KUBECONFIG={lab.plane.kubeconfig()}"], _this_command()
+    sample = SAMPLES[lab.sample] if lab.sample else None
+    config = f" --config {sample.config}" if sample and sample.config else ""
+    kinds = ["nodes", "pods", *(_VOLCANO if sample and sample.is_batch else ())]
     if lab.server is None:
-        config = SAMPLES[lab.sample].config if lab.sample else None
-        steps.append(f"{tonnage} scheduler --http-bind 127.0.0.1:8080" + (f" --config {config}" if config else ""))
+        steps.append(f"{tonnage} scheduler --http-bind 127.0.0.1:8080{config}")
     if shutil.which("kubectl"):
-        steps += ["kubectl get nodes", "kubectl get pods -o wide --watch" if lab.sample else "kubectl get pods -A"]
-        if lab.sample == "gangs":
-            steps.append("kubectl get podgroups.scheduling.volcano.sh")
-        if lab.sample == "queues":
-            steps.append("kubectl get queues.scheduling.volcano.sh")
-        steps.append(f"kubectl get nodes,pods -A -o json | {tonnage} schedule -f -")
+        steps += [
+            "kubectl get nodes",
+            "kubectl get pods -o wide --watch",
+            *(f"kubectl get {kind}" for kind in kinds[2:]),
+            f"kubectl get {','.join(kinds)} -A -o json | {tonnage} schedule -f -{config}",
+        ]
     if lab.server is not None and shutil.which("curl"):
         steps.append(f"curl {lab.server.address}/metrics")
     return [*steps, f"{tonnage} debug compare"]
