@@ -21,10 +21,12 @@ from bench.hami import hami_scheduler
 from bench.report import BenchmarkError, Report, argument_parser, publish
 from bench.workload import bench_node, bench_pod, of_scheduler, running_pod
 from tests.e2e.checker import findings
-from tests.e2e.extending import SCHEDULER, Extender, configuration
-from tests.e2e.player import Player, Server
+from tests.e2e.extending import SCHEDULER, Extender
 from tonnage.lab.api import pod_manifest, pods_path
+from tonnage.lab.apiwatch import Server
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player
+from tonnage.lab.schedulers import extender_configuration
 from tonnage.model.pod import Pod
 
 PATIENCE = 240.0
@@ -244,7 +246,7 @@ def _pods_per_second(
         if start is None:
             return bind_all({"profiles": [{"schedulerName": SCHEDULER}]})
         with start(plane) as port:
-            return bind_all(configuration(port))
+            return bind_all(extender_configuration(port))
 
 
 def _bind_all(plane: ControlPlane, count: int, delay: float, releases_locks: bool, settings: dict[str, Any]) -> float:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from bench.binds import BindWatch
 from bench.control_planes import ControlPlanes, control_planes
 from bench.report import BenchmarkError, Report, argument_parser, publish
-from tests.e2e import definitions
 from tests.e2e.batching import Scheduler, create, gang, wanted
 from tests.scenario import plain
+from tonnage.lab import definitions
 from tonnage.lab.api import Api, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import Program

@@ -159,6 +159,24 @@ def test_a_node_is_silent_while_its_plugin_does_not_answer_about_a_pod_that_this
     asyncio.run(main())
 
 
+def test_a_node_is_busy_from_a_bind_that_waited_in_vain_until_nobody_waits_there():
+    async def main():
+        handovers = HandoverQueue(Clock())
+        await bound(handovers, "a", phased("p", "allocating"))
+        patient = asyncio.create_task(handovers.acquire("a", pod("q"), 5))
+        assert handovers.busy() == set()
+        assert not await handovers.acquire("a", pod("r"), 0.01)
+        assert handovers.busy() == {"a"}
+        handovers.seen("default/p", phased("p", "success"), is_gone=False)
+        assert await patient
+        assert handovers.busy() == {"a"}, "q is served now"
+        handovers.written("a", pod("q"))
+        handovers.seen("default/q", phased("q", "success"), is_gone=False)
+        assert handovers.busy() == set()
+
+    asyncio.run(main())
+
+
 # -- what tenants write
 
 

@@ -22,13 +22,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.chaos.front import Front
-from tests.e2e.extending import SCHEDULER, Command, Extender, configuration
-from tests.e2e.player import PHASE, Player, playing
+from tests.e2e.extending import SCHEDULER, Command, Extender
 from tests.scenario import node
 from tests.waiting import PATIENCE
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import PHASE, Player, playing
 from tonnage.lab.program import Program, free_ports
+from tonnage.lab.schedulers import extender_configuration
 from tonnage.model.node import Node
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -126,7 +127,7 @@ class Arena(Stage):
         self.scheduler: Program = plane.run_scheduler(self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        return {**configuration(self.side.port), **HASTE}
+        return {**extender_configuration(self.side.port), **HASTE}
 
     # -- the extender
 

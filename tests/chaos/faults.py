@@ -15,9 +15,9 @@ from tests.chaos.arena import FAILURES, Arena
 from tests.chaos.front import ANSWER, REQUEST, Rule
 from tests.chaos.traffic import Traffic, sharing
 from tests.e2e.extending import SCHEDULER
-from tests.e2e.player import LOCK
 from tests.scenario import REGISTER
 from tonnage.lab.api import ApiError, pods_path
+from tonnage.lab.player import LOCK
 
 BINDING = r"/pods/[^/]+/binding$"
 FILTER, BIND, WEBHOOK = "^/filter$", "^/bind$", "^/webhook$"

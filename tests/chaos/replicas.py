@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 
 from tests.chaos.arena import HASTE, Figures, Stage, figures_at, front_of, through
 from tests.chaos.front import Front
-from tests.e2e.player import Player, playing
 from tests.e2e.replicating import HOSTS, LEASE, LEASES, Replica, logs, port_pair
 from tests.waiting import PATIENCE
 from tonnage.lab.api import ApiError
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player, playing
 from tonnage.lab.program import free_ports
 
 

@@ -12,11 +12,11 @@ import msgspec
 
 from tests.e2e.checker import findings
 from tests.e2e.extending import Command, Pods
-from tests.e2e.player import Player, playing
 from tests.scenario import pod
 from tests.waiting import until
 from tonnage.lab.api import AT_ONCE, Api, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player
 from tonnage.lab.program import free_ports
 from tonnage.model.pod import Pod
 
@@ -95,11 +95,16 @@ def create(api: Api, manifests: Iterable[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def scheduling(plane: ControlPlane, *flags: str, user: Path | None = None, quick: bool = False) -> Iterator[World]:
+def scheduling(
+    plane: ControlPlane, *flags: str, user: Path | None = None, quick: bool = False, player: Player | None = None
+) -> Iterator[World]:
     """A world for one test; objects are left in the control plane."""
-    scheduler = Scheduler(user or plane.kubeconfig(), plane.folder / "tonnage-scheduler.log", *flags)
+    player = player or Player(plane, quick=quick)
     try:
-        with playing(plane, quick=quick) as player:
+        scheduler = Scheduler(user or plane.kubeconfig(), plane.folder / "tonnage-scheduler.log", *flags)
+        try:
             yield World(plane, scheduler, player)
+        finally:
+            scheduler.stop()
     finally:
-        scheduler.stop()
+        player.stop()

@@ -15,20 +15,16 @@ from typing import Any
 import msgspec
 
 from tests.e2e.checker import findings
-from tests.e2e.player import Player, playing
 from tests.scenario import pod
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player, playing
 from tonnage.lab.program import free_ports
+from tonnage.lab.schedulers import HAMI_SCHEDULER, extender_configuration
 from tonnage.model.pod import Pod
 
-SCHEDULER = "hami-scheduler"
-MANAGED = [
-    *("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
-    *("hygon.com/dcunum", "hygon.com/dcumem", "hygon.com/dcucores"),
-    *("huawei.com/Ascend910B3", "huawei.com/Ascend910B3-memory"),
-]
+SCHEDULER = HAMI_SCHEDULER
 
 
 class Command:
@@ -153,7 +149,7 @@ def extended(
     """A world for one test; objects are left in the control plane."""
     extender = Extender(user or plane.kubeconfig(), plane.folder / "extender.log", *flags)
     try:
-        scheduler = plane.run_scheduler(configuration(extender.port, verbs), scheduler_user)
+        scheduler = plane.run_scheduler(extender_configuration(extender.port, verbs), scheduler_user)
         try:
             with playing(plane, delay) as player:
                 yield World(plane, extender, player)
@@ -161,24 +157,6 @@ def extended(
             scheduler.stop()
     finally:
         extender.stop()
-
-
-def configuration(port: int, verbs: Sequence[str] = (), host: str = "127.0.0.1") -> dict[str, Any]:
-    extender = {
-        "urlPrefix": f"http://{host}:{port}",
-        "filterVerb": "filter",
-        "bindVerb": "bind",
-        "nodeCacheCapable": True,
-        "weight": 1,
-        "httpTimeout": "30s",
-        "managedResources": [{"name": name, "ignoredByScheduler": True} for name in MANAGED],
-        **{f"{verb}Verb": verb for verb in verbs},
-    }
-    return {
-        "percentageOfNodesToScore": 100,
-        "profiles": [{"schedulerName": SCHEDULER}],
-        "extenders": [extender],
-    }
 
 
 def wanted(name: str, gpus: int | None = 1, **more: object) -> Pod:

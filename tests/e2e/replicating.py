@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.extending import Extender, configuration
+from tests.e2e.extending import Extender
 from tests.server.listening import authority, signed
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import Program, free_ports
+from tonnage.lab.schedulers import extender_configuration
 
 NAMESPACE, LEASE = "kube-system", "hami-scheduler"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -59,7 +60,7 @@ class Replica:
 
     def run_scheduler(self, user: Path | None = None, **settings: Any) -> None:
         lease = {"leaderElect": True, "resourceName": LEASE, "resourceNamespace": self._namespace, **TIMES}
-        asks = {**configuration(self._port, host=HOSTS[self.host]), **settings}
+        asks = {**extender_configuration(self._port, host=HOSTS[self.host]), **settings}
         self.scheduler = self._plane.run_scheduler({**asks, "leaderElection": lease}, user or self._user, self._within)
 
     @property

@@ -19,13 +19,13 @@ import pytest
 from tests.chaos.vigil import resident
 from tests.e2e.addresses import own_address
 from tests.e2e.extending import Extender
-from tests.e2e.player import PHASE
 from tests.scenario import ALLOCATED, pod
 from tests.tenants.ground import EXTENDER, SCHEDULER, Ground, Scene, cleared, ground
 from tests.tenants.kubelets import ASSIGNED, NOWHERE
 from tests.tenants.ledger import HONEST, HOSTILE, JOB
 from tests.waiting import until
 from tonnage.lab.api import Api, ApiError, pod_manifest, pods_path
+from tonnage.lab.player import PHASE
 from tonnage.lab.program import free_ports
 
 SOON = 120.0

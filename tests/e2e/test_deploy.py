@@ -12,13 +12,14 @@ import yaml
 from tests.cli.command import tonnage
 from tests.e2e.certificates import needs_openssl, self_signed
 from tests.e2e.deployment import DEPLOY, PATHS, account_of, apply, objects, pod_of
-from tests.e2e.extending import SCHEDULER, Extender, configuration, extended, wanted
-from tests.e2e.player import playing
+from tests.e2e.extending import SCHEDULER, Extender, extended, wanted
 from tests.e2e.replicating import bind_by_hand, pair, until_leading
 from tests.scenario import node, pod
 from tests.waiting import until
 from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import playing
+from tonnage.lab.schedulers import extender_configuration
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_the_device_configuration_and_the_schedulers_are_what_the_docs_say(tmp_p
     done = tonnage("check", tmp_path / "device-config.yaml")
     assert done.returncode == 0, done.stderr
     given = yaml.safe_load(maps["tonnage-kube-scheduler"]["config.yaml"])
-    ours = configuration(8443)
+    ours = extender_configuration(8443)
     assert given["percentageOfNodesToScore"] == ours["percentageOfNodesToScore"] == 100
     (theirs,), (mine,) = given["extenders"], ours["extenders"]
     assert {key: theirs[key] for key in ("filterVerb", "bindVerb", "nodeCacheCapable", "httpTimeout")} == {
@@ -185,7 +186,7 @@ def test_the_webhook_gives_new_pods_with_devices_to_the_scheduler(plane: Control
             "caBundle": bundle,
         }
         plane.api.create(PATHS["MutatingWebhookConfiguration"], hook)
-        settings = configuration(extender.port)
+        settings = extender_configuration(extender.port)
         settings["extenders"][0] |= {
             "urlPrefix": f"https://127.0.0.1:{extender.port}",
             "enableHTTPS": True,

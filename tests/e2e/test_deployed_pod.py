@@ -16,12 +16,12 @@ import pytest
 
 from tests.e2e.certificates import documented, needs_openssl
 from tests.e2e.deployment import apply, containers_of, objects, pod_of, within
-from tests.e2e.player import playing
 from tests.scenario import node, pod
 from tests.waiting import until
 from tonnage.lab import parts
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import playing
 from tonnage.lab.program import Program, free_ports
 
 NAME = "replica-0"

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import tonnage
-from tests.e2e import definitions
 from tests.e2e.proxy import wire
 from tests.kube.live import following, run, until_same
 from tests.scenario import node, pod, running
@@ -19,6 +18,7 @@ from tonnage.kube.client import Client, connect
 from tonnage.kube.errors import OutdatedError
 from tonnage.kube.kinds import PODS, VOLCANO_QUEUES
 from tonnage.kube.watch import Backoff, Reflector, listing
+from tonnage.lab import definitions
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 

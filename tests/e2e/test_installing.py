@@ -5,15 +5,15 @@ import json
 from typing import Any
 
 from tests.cli.command import tonnage
-from tests.e2e import definitions
-from tests.e2e.definitions import HYPERNODES, KAI_GROUPS, KAI_QUEUES, TOPOLOGIES, VOLCANO
 from tests.kube.live import following, run, until_same
 from tests.waiting import until_true
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.kube.client import connect
 from tonnage.kube.kinds import BATCH_KINDS
+from tonnage.lab import definitions
 from tonnage.lab.api import Api
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.definitions import HYPERNODES, KAI_GROUPS, KAI_QUEUES, TOPOLOGIES, VOLCANO
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

@@ -1,18 +1,26 @@
-"""`tonnage lab` as a user runs it."""
+"""`tonnage lab` as a user runs it: pods run, second ones per node too, and end; nothing is left behind."""
 
 import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.command import COMMAND
+from tests.e2e.checker import findings
 from tests.lab.processes import children, is_alive
 from tests.paths import ROOT
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
+from tonnage.lab import parts
+from tonnage.lab.api import Api, pods_path
+
+Pods = dict[str, dict[str, Any]]
 
 
 @contextmanager
@@ -26,24 +34,181 @@ def lab(*arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_it_runs_until_it_is_interrupted_and_leaves_nothing_behind() -> None:
-    with lab("--nodes", "3", "--gpus", "2", "--no-scheduler", "-o", "json") as process:
-        assert process.stdout
-        text = ""
-        while not text.endswith("}\n"):
-            line = process.stdout.readline()
-            assert line, text
-            text += line
-        said: dict[str, Any] = json.loads(text)
-        kubeconfig = Path(said["kubeconfig"])
-        assert said["nodes"] == 3
-        assert said["server"] in kubeconfig.read_text()
+def told(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What the command prints with `-o json` once it runs."""
+    assert process.stdout
+    assert process.stderr
+    text = ""
+    while not text.endswith("}\n") or text.count("{") > text.count("}"):
+        line = process.stdout.readline()
+        assert line, text + process.stderr.read()
+        text += line
+    said: dict[str, Any] = json.loads(text)
+    return said
+
+
+class Lab:
+    """A lab that runs, with words for tests."""
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        self.said = said
+        config = json.loads(Path(said["kubeconfig"]).read_text())
+        token, authority = (
+            config["users"][0]["user"]["token"],
+            config["clusters"][0]["cluster"]["certificate-authority"],
+        )
+        self.api = Api(said["server"], token, authority)
+
+    def pods(self) -> Pods:
+        return {one["metadata"]["name"]: one for one in self.api.get(pods_path())["items"]}
+
+    def phases(self) -> Counter[str]:
+        return Counter(one["status"]["phase"] for one in self.pods().values())
+
+    def until_pods(self, holds: Callable[[Pods], object], otherwise: str) -> Pods:
+        until(lambda: holds(self.pods()), otherwise, lambda: f"{self.phases()}\n{self.logs()}")
+        return self.pods()
+
+    def logs(self) -> str:
+        return "\n".join(Path(log).read_text()[-2000:] for name, log in self.said["logs"].items() if "tonnage" in name)
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[Lab]:
+    """A lab that was interrupted in the end and left nothing behind."""
+    with lab(*arguments, "-o", "json") as process:
+        said = told(process)
         programs = children(process.pid)
-        assert len(programs) == 2
+        assert len(programs) == len(said["logs"])
+        found = Lab(said)
+        yield found
+        assert findings(found.api) == []
+        found.api.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
-    assert not kubeconfig.parent.exists()
+    assert not Path(said["kubeconfig"]).parent.exists()
     assert not any(is_alive(program) for program in programs)
+
+
+def all_run(pods: Pods) -> bool:
+    return bool(pods) and all(one["status"]["phase"] in ("Running", "Succeeded") for one in pods.values())
+
+
+def nodes_of(pods: Pods) -> Counter[str]:
+    return Counter(one["spec"].get("nodeName", "") for one in pods.values())
+
+
+@pytest.mark.parametrize("server", ["--scheduler", "--extender"])
+def test_pods_that_share_gpus_run_many_to_a_node_and_some_end(server: str) -> None:
+    with running("--nodes", "6", "--gpus", "4", server, "--sample", "sharing") as found:
+        pods = found.until_pods(all_run, "not all pods run")
+        assert len(pods) == found.said["pods"] == 24
+        assert max(nodes_of(pods).values()) > 4, "they are packed"
+        found.until_pods(
+            lambda now: all(one["status"]["phase"] == "Succeeded" for name, one in now.items() if "batch" in name),
+            "those that say so do not end",
+        )
+        assert found.phases() == {"Running": 20, "Succeeded": 4}
+        ready = [one["status"].get("conditions", ()) for one in found.api.get("/api/v1/nodes")["items"]]
+        assert [[(one["type"], one["status"]) for one in conditions] for conditions in ready] == [
+            [("Ready", "True")]
+        ] * 6
+
+
+def test_gangs_run_one_after_another_and_whole() -> None:
+    with running("--nodes", "3", "--gpus", "2", "--no-kube-scheduler", "--scheduler", "--sample", "gangs") as found:
+        pods = found.until_pods(
+            lambda now: sum(one["status"]["phase"] == "Running" for one in now.values()) == 3, "less"
+        )
+        assert len(pods) == 4
+        found.until_pods(lambda now: Counter(one["status"]["phase"] for one in now.values())["Succeeded"] == 4, "stuck")
+        groups = found.api.get("/apis/scheduling.volcano.sh/v1beta1/podgroups")["items"]
+        assert len(groups) == 4
+
+
+def test_queues_get_their_share_and_all_pods_run_in_the_end() -> None:
+    with running("--nodes", "3", "--gpus", "2", "--scheduler", "--sample", "queues") as found:
+        pods = found.until_pods(lambda now: sum("nodeName" in one["spec"] for one in now.values()) == 6, "not full")
+        placed = Counter(name.partition("-")[0] for name, one in pods.items() if "nodeName" in one["spec"])
+        assert placed == {"research": 4, "serving": 2}
+        found.until_pods(all_run, "some never run")
+
+
+def test_pods_of_ones_own_end_as_they_say_and_go_when_they_are_deleted() -> None:
+    spec = {"containers": [{"name": "main", "image": "any"}]}
+    notes = {"tonnage.io/lab-run-seconds": "0.5"}
+    kinds: dict[str, dict[str, Any]] = {
+        "ends": {"metadata": {"annotations": notes}, "spec": {"restartPolicy": "Never", **spec}},
+        "late": {"spec": {"activeDeadlineSeconds": 1, **spec}},
+        "stays": {"metadata": {"annotations": notes}, "spec": spec},
+        "wrong": {"metadata": {"annotations": {"tonnage.io/lab-run-seconds": "soon"}}, "spec": spec},
+    }
+    with running("--nodes", "1", "--bin-dir", str(parts.find())) as found:
+        for name, made in kinds.items():
+            meta = {**made.get("metadata", {}), "name": name}
+            found.api.create(pods_path(), {"apiVersion": "v1", "kind": "Pod", **made, "metadata": meta})
+
+        def phases(now: Pods) -> dict[str, str]:
+            return {name: one["status"]["phase"] for name, one in now.items()}
+
+        ended = {"ends": "Succeeded", "late": "Failed", "stays": "Running", "wrong": "Failed"}
+        pods = found.until_pods(lambda now: phases(now) == ended, "they do not end")
+        assert pods["late"]["status"]["reason"] == "DeadlineExceeded"
+        assert "must be a number of seconds such as 30, not 'soon'" in pods["wrong"]["status"]["message"]
+        assert found.said["tonnage"] is None
+        found.api.delete(f"{pods_path()}/stays", grace=600)
+        found.until_pods(lambda now: "stays" not in now, "it stays for its whole grace period")
+
+
+def test_what_is_started_and_what_to_try_next_is_told() -> None:
+    with lab("--nodes", "2", "--sample", "queues") as process:
+        assert process.stdout
+        assert process.stderr
+        text = ""
+        while not text.endswith("Ctrl-C ends the cluster and removes everything.\n"):
+            line = process.stdout.readline()
+            assert line, text + process.stderr.read()
+            text += line
+        assert text.startswith("A practice cluster with 2 nodes x 8 GPUs runs at https://127.0.0.1:")
+        steps = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+        variable, _, kubeconfig = steps[0].removeprefix("export ").partition("=")
+        (scheduler,) = [step for step in steps if " scheduler --http-bind " in step]
+        assert Path(scheduler.rpartition(" --config ")[2]).is_file()
+        (compare,) = [step for step in steps if step.endswith(" debug compare")]
+        environment = {**os.environ, variable: kubeconfig}
+        done = subprocess.run(
+            f"{compare} --seconds 0", shell=True, env=environment, capture_output=True, text=True, cwd=ROOT, check=False
+        )
+        assert "2 nodes, 8 pods" in done.stdout, done.stderr
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        said = process.stderr.read().splitlines()
+    assert [line for line in said if line.startswith("starting")] == [
+        "starting etcd",
+        "starting kube-apiserver",
+        "starting kube-scheduler",
+    ]
+
+
+def test_interrupted_while_it_starts_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in parts.PROGRAMS:
+        (programs / name).write_text("#!/bin/sh\nexec sleep 600\n")
+        (programs / name).chmod(0o755)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [*COMMAND, "lab", "--bin-dir", str(programs)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr
+        assert process.stderr.readline() == "starting etcd\n"
+        until(lambda: children(process.pid), "no program is started")
+        started = children(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    assert not list(temporary.iterdir())
+    assert not any(is_alive(program) for program in started)
 
 
 def test_it_says_so_and_fails_when_a_program_dies() -> None:

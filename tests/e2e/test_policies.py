@@ -12,7 +12,6 @@ import yaml
 
 from tests.e2e import batching, extending
 from tests.e2e.batching import scheduling
-from tests.e2e.definitions import KAI_GROUPS, VOLCANO, install
 from tests.e2e.deployment import DEPLOY, PATHS, apply, leader_flags
 from tests.e2e.extending import extended
 from tests.scenario import node
@@ -21,6 +20,7 @@ from tonnage.cluster.jobs.group import LAST_START, STALE_SINCE
 from tonnage.devices.catalog import default_vendors
 from tonnage.lab.api import Api, ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.definitions import KAI_GROUPS, VOLCANO, install
 from tonnage.policies.documents import API_VERSION
 from tonnage.policies.expressions import MOST_KEYS
 from tonnage.policies.keys import POD, registry

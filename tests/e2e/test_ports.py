@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from tests.e2e.addresses import own_address
-from tests.e2e.extending import SCHEDULER, Extender, configuration, wanted
-from tests.e2e.player import playing
+from tests.e2e.extending import SCHEDULER, Extender, wanted
 from tests.scenario import node
 from tests.server.listening import authority, signed
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import playing
 from tonnage.lab.program import free_ports
+from tonnage.lab.schedulers import extender_configuration
 
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind")
 
@@ -76,7 +77,7 @@ def test_hamis_arguments_serve_the_kube_scheduler_in_the_pod_and_nobody_else(
         "-v=4",
     )
     extender = Extender(plane.kubeconfig(), tmp_path / "extender.log", *flags, tls=trusting(web), host="0.0.0.0")
-    settings = configuration(extender.port)
+    settings = extender_configuration(extender.port)
     # As the chart has it: kube-scheduler does not check the certificate.
     settings["extenders"][0] |= {
         "urlPrefix": f"https://127.0.0.1:{extender.port}",
@@ -117,7 +118,7 @@ def test_a_kube_scheduler_elsewhere_places_pods_with_its_client_certificate(
         f"--scheduler-name={SCHEDULER}",
     )
     extender = Extender(plane.kubeconfig(), tmp_path / "extender.log", *flags, tls=trusting(web), host=ADDRESS)
-    settings = configuration(extender.port)
+    settings = extender_configuration(extender.port)
     settings["extenders"][0] |= {
         "urlPrefix": f"https://{ADDRESS}:{extender.port}",
         "enableHTTPS": True,

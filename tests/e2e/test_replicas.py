@@ -10,12 +10,12 @@ import pytest
 
 from tests.e2e.checker import findings
 from tests.e2e.extending import Extender, wanted
-from tests.e2e.player import playing
 from tests.e2e.replicating import Holder, Replica, bind_by_hand, holding, logs, pair, until_leading
 from tests.scenario import node
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import playing
 
 
 @pytest.fixture

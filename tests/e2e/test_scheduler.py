@@ -1,18 +1,20 @@
 """`tonnage scheduler` with a real API server: single pods, gangs, GPU shares, and what those who wait are told."""
 
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.e2e import definitions
 from tests.e2e.batching import Scheduler, create, gang, scheduling, wanted
 from tests.e2e.deployment import apply, leader_flags
-from tests.e2e.player import playing
 from tests.scenario import node, plain
 from tests.waiting import until
+from tonnage.lab import definitions
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player, playing
 
 
 @pytest.fixture
@@ -113,6 +115,39 @@ def test_pods_that_share_gpus_get_their_devices_with_their_node(plane: ControlPl
         world.check()
         (waits,) = set(names) - world.nodes().keys()
         world.until_said(waits, "0 of 2 nodes fit: 2 CardInsufficientMemory")
+
+
+class DeafNode(Player):
+    """Its kubelet on node a asks no device plugin until it is told to."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.may_answer = threading.Event()
+        super().__init__(plane)
+
+    def _allocate(self, pod: dict[str, Any]) -> bool:
+        if pod["spec"]["nodeName"] == "a":
+            while not self.may_answer.wait(0.05):
+                if self._stopped.is_set():
+                    return False
+        return super()._allocate(pod)
+
+
+def test_pods_go_elsewhere_while_a_device_plugin_keeps_its_node_busy(plane: ControlPlane) -> None:
+    plane.api.create_nodes([node(name, gpus=2, labels={"rack": name}, nvidia__com__gpu=20) for name in ("a", "b")])
+    names = ["p0", "p1", "p2", "p3"]
+    player = DeafNode(plane)
+    with scheduling(plane, player=player) as world:
+        plane.api.create_pods(wanted(name, 1, memory=1000) for name in names)
+        world.until_bound(*names)
+        on_a = [name for name in names if world.node_of(name) == "a"]
+        assert len(on_a) == 1, "the others were placed on a too, waited two seconds and left"
+        plane.api.create_pods([wanted("only-there", 1, memory=1000, selector={"rack": "a"})])
+        world.until_said("only-there", "DevicePluginBusy")
+        world.until_said("only-there", "DevicePluginSilent")
+        player.may_answer.set()
+        world.until_bound("only-there")
+        until(lambda: len(player.started) == 5, "not all run")
+        world.check()
 
 
 def test_a_full_cluster_says_why_and_room_is_used_once_there_is_some(plane: ControlPlane) -> None:

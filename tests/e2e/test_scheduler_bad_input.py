@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import definitions
 from tests.e2e.batching import World, create, gang, scheduling, wanted
 from tests.scenario import ALLOCATED, REGISTER, node, plain
 from tests.waiting import until
+from tonnage.lab import definitions
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.config.texts import KAI_DEFAULT
-from tests.e2e import definitions
 from tests.e2e.batching import World, create, scheduling, wanted
 from tests.e2e.deployment import apply, leader_flags
 from tests.scenario import plain
 from tests.waiting import until
+from tonnage.lab import definitions
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import definitions
 from tests.e2e.batching import World, scheduling, wanted
 from tests.e2e.deployment import apply, leader_flags
 from tests.extender.recording import parsed, values
 from tests.scenario import plain
 from tests.waiting import until
+from tonnage.lab import definitions
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
 

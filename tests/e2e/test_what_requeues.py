@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.extending import configuration, wanted
+from tests.e2e.extending import wanted
 from tests.scenario import node
 from tests.waiting import PATIENCE, until
 from tonnage.lab.api import Api, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.schedulers import extender_configuration
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Refuser:
 @contextmanager
 def refusing(plane: ControlPlane) -> Iterator[Refuser]:
     refuser = Refuser()
-    scheduler = plane.run_scheduler(configuration(refuser.port))
+    scheduler = plane.run_scheduler(extender_configuration(refuser.port))
     try:
         yield refuser
     finally:

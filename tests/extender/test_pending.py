@@ -193,10 +193,10 @@ def test_a_node_that_was_offered_before_it_was_known_counts_once_it_is():
 
 def test_a_silent_plugins_node_counts_once_it_is_heard_again():
     server = Server(node("a", gpus=1))
-    server.reservations.silent = {"a"}
+    server.cluster.device_plugins.update({"a"})
     assert not server.ask("p", memory=3000)
     assert server.pass_(5) == []
-    server.reservations.silent = set()
+    server.cluster.device_plugins.update(set())
     assert server.pass_(CALLED) == ["p"]
 
 
@@ -270,20 +270,20 @@ def scheduled_by(name, scheduler):
 
 def test_not_more_are_called_than_can_be_waited_for():
     server = Server(*[node(f"n{number:02}", gpus=8) for number in range(5)])
-    server.reservations.silent = set(server.cluster.nodes)
+    server.cluster.device_plugins.update(set(server.cluster.nodes))
     for number in range(MOST_REQUEUED + 20):
         server.ask(f"p{number:03}", memory=500)
-    server.reservations.silent = set()
+    server.cluster.device_plugins.update(set())
     assert len(server.pass_(HOLD_SECONDS)) == MOST_REQUEUED
     assert len(server.pass_(2 * INTERVAL)) == 20
 
 
 def test_a_long_trial_goes_on_at_the_next_beat_and_forgets_nobody(monkeypatch):
     server = Server(node("a", gpus=8))
-    server.reservations.silent = {"a"}
+    server.cluster.device_plugins.update({"a"})
     for number in range(12):
         server.ask(f"p{number:02}", memory=100 + number)
-    server.reservations.silent = set()
+    server.cluster.device_plugins.update(set())
     ticks = iter(range(10**9))
     monkeypatch.setattr(server.pending, "_clock", lambda: next(ticks) * 0.002)
     assert sorted(server.pass_(20 * INTERVAL)) == [f"p{number:02}" for number in range(12)]

@@ -79,11 +79,12 @@ def test_while_a_bind_is_on_its_way_the_same_node_is_returned():
 
 
 def test_nothing_goes_to_a_node_whose_plugin_is_silent():
-    server = reservations(three())
-    server.silent.add("a")
+    cluster = three()
+    server = reservations(cluster)
+    cluster.device_plugins.update({"a"})
     assert server.filter(asked(named("p", gpus=1, memory=1000), "a", "b"), 0).result.node_names == ["b"]
     answer = server.filter(asked(named("q", gpus=1, memory=1000), "a"), 0)
-    assert answer.result.failed_nodes == {"a": "DevicePluginSilent"}
+    assert answer.result.failed_and_unresolvable_nodes == {"a": "DevicePluginSilent"}
 
 
 def test_a_pod_that_runs_already_keeps_its_place():

@@ -12,7 +12,7 @@ from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
 from tonnage.plugins.defaults import default_plugins
-from tonnage.scheduler.binds import TRIES, Binds
+from tonnage.scheduler.binds import TRIES, TURN_SECONDS, Binds
 from tonnage.scheduler.cyclerunner import CycleRunner
 
 
@@ -44,6 +44,8 @@ class World:
         self.at_once = at_once
         self.were_bound: list[str] = []
         self.released: list[list[str]] = []
+        self.missed: list[list[str]] = []
+        self.handovers = HandoverQueue(lambda: 0.0)
 
     def bound(self, decision: Decision, seconds: float) -> None:
         self.were_bound.append(decision.task.name)
@@ -51,11 +53,14 @@ class World:
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         self.released.append([key.partition("/")[2] for key in released])
 
+    def node_busy(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        self.missed.append([key.partition("/")[2] for key in released])
+
     def binds(self, cycle_runner: CycleRunner) -> Binds:
         return Binds(
             self.writer,  # type: ignore[arg-type]
             self.cluster,
-            HandoverQueue(lambda: 0.0),
+            self.handovers,
             cycle_runner.release,
             self,
             lambda: 0.0,
@@ -190,3 +195,63 @@ def test_a_place_whose_outcome_is_not_known_is_neither_idle_nor_given_up() -> No
     cluster = scenario(node("a", cpu="1"), pod("p", cpu="1"))
     world, answer = World(cluster, Unknown(p=[BindUnknownError("no answer")])), asyncio.Event()
     virtualtime.run(main())
+
+
+# -- device plugins that serve one pod after the other
+
+
+class Handing(Writer):
+    """Its pods are handed their devices by a plugin."""
+
+    def is_handed_over(self, decision: Decision) -> bool:
+        return True
+
+    async def label(self, task: object, node: str) -> None:
+        pass
+
+
+def test_a_pod_whose_turn_does_not_come_within_two_seconds_is_placed_on_another_node() -> None:
+    async def main() -> None:
+        cycle_runner = CycleRunner(cluster, default_plugins(), make_actions())
+        binds = world.binds(cycle_runner)
+        binds.add(cycle_runner.run(frozenset(), 0.0).placed)
+        running = asyncio.create_task(binds.run())
+        await asyncio.sleep(TURN_SECONDS - 0.1)
+        assert cluster.reserved.keys() == {"default/p", "default/q"}, "both keep their places on a"
+        assert not world.missed
+        await asyncio.sleep(0.2)
+        assert world.missed == [["q"]]
+        cluster.device_plugins.update(world.handovers.silent(), world.handovers.busy())
+        (decision,) = cycle_runner.run(frozenset(), 0.0).placed
+        assert (decision.task.name, decision.node) == ("q", "b")
+        binds.add([decision])
+        await asyncio.sleep(0.1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    cluster = scenario(node("a", gpus=2), node("b", gpus=2), *(pod(name, 1, memory=1000) for name in ("p", "q")))
+    world = World(cluster, Handing())
+    virtualtime.run(main())
+    assert world.were_bound == ["p", "q"]
+    assert not world.released
+
+
+def test_a_gang_whose_member_waits_in_vain_is_decided_about_again_as_far_as_it_is_not_bound() -> None:
+    async def main() -> None:
+        world.handovers.seen("default/x", other, is_gone=False)
+        cycle_runner = CycleRunner(cluster, default_plugins(), make_actions())
+        binds = world.binds(cycle_runner)
+        binds.add(cycle_runner.run(frozenset(), 0.0).placed)
+        running = asyncio.create_task(binds.run())
+        await asyncio.sleep(TURN_SECONDS + 0.1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    cluster = scenario(node("a", gpus=2), *members("g", 3, 1, memory=1000))
+    add(cluster, group("g", 3))
+    other = pod("x", 1, on="a", phase="Pending", annotations={"hami.io/bind-phase": "allocating"})
+    world = World(cluster, Handing())
+    virtualtime.run(main())
+    assert not world.were_bound
+    assert world.missed == [["g-0", "g-1", "g-2"]]
+    assert len(cluster.waiting) == 3

@@ -9,11 +9,11 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tests.e2e.definitions import KAI_GROUPS, VOLCANO
-from tests.e2e.player import ALLOCATED, PHASE, TO_ALLOCATE
 from tests.tenants.kubelets import ASSIGNED, NOWHERE
 from tests.tenants.ledger import HONEST, HOSTILE, RESOURCE
 from tonnage.lab.api import pods_path
+from tonnage.lab.definitions import KAI_GROUPS, VOLCANO
+from tonnage.lab.player import ALLOCATED, PHASE, TO_ALLOCATE
 
 CARDS = 4
 """How many cards the tenant may really ask for at a time, as a ResourceQuota would have it."""

@@ -12,20 +12,21 @@ from tests.chaos.scheduler.history import Follower
 from tests.chaos.scheduler.jobs import PRIORITIES, QUEUES
 from tests.chaos.vigil import Vigil
 from tests.config.texts import KAI_DEFAULT
-from tests.e2e import definitions
 from tests.e2e.batching import SCHEDULER as BATCH
 from tests.e2e.batching import Scheduler
 from tests.e2e.extending import SCHEDULER as EXTENDED
-from tests.e2e.extending import Command, Extender, configuration
+from tests.e2e.extending import Command, Extender
 from tests.scenario import plain, pod
 from tests.tenants.adversary import Access
 from tests.tenants.kubelets import Kubelets
 from tests.tenants.ledger import HONEST, HOSTILE, Ledger
 from tests.waiting import until
 from tonnage.devices.catalog import default_vendors
+from tonnage.lab import definitions
 from tonnage.lab.api import Api, ApiError, pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import free_ports
+from tonnage.lab.schedulers import extender_configuration
 from tonnage.model.node import Node
 from tonnage.policies.nodenames import node_names
 from tonnage.policies.options import PolicyOptions
@@ -196,7 +197,7 @@ def _extender(ground: Ground) -> Iterator[Command]:
     extender = Extender(plane.kubeconfig(), plane.folder / "extender.log", *flags, tls=trusts)
     try:
         bundle = base64.b64encode(certificate.read_bytes()).decode()
-        settings = {**configuration(extender.port), **HASTE}
+        settings = {**extender_configuration(extender.port), **HASTE}
         settings["extenders"][0] |= {
             "urlPrefix": f"https://127.0.0.1:{extender.port}",
             "enableHTTPS": True,

@@ -4,10 +4,10 @@ import random
 import time
 from typing import Any, NamedTuple
 
-from tests.e2e.definitions import KAI_GROUPS
 from tests.scenario import pod
 from tests.tenants.ledger import HONEST, JOB, Ledger
 from tonnage.lab.api import Api, ApiError, pod_manifest, pods_path
+from tonnage.lab.definitions import KAI_GROUPS
 
 GROUPS = f"{KAI_GROUPS}/namespaces/{HONEST}/podgroups"
 PAUSE = 0.5

@@ -12,11 +12,11 @@ from collections import defaultdict
 from typing import Any
 
 from tests.e2e.checker import amount
-from tests.e2e.player import LOCK, PHASE, TO_ALLOCATE, Player
 from tests.scenario import REGISTER
 from tests.tenants.ledger import RESOURCE, Ledger, cards_wanted, shares_in
 from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import LOCK, PHASE, TO_ALLOCATE, Player
 
 NOWHERE = "nowhere.example/never"
 """An image that cannot be pulled: its pods stay Pending."""

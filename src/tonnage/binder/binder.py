@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
+from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError, NodeBusyError
 from tonnage.binder.handover import NODE_ANNOTATION, HandoverQueue
 from tonnage.binder.preflight import preflight
 from tonnage.cluster.cluster import Cluster
@@ -60,7 +60,7 @@ class PodBinder:
         return len(self._background)
 
     async def wait_for_turn(self, decision: Decision) -> None:
-        """Wait until the node's device plugin is free; BindError if that takes too long.
+        """Wait until the node's device plugin is free; NodeBusyError if that takes too long.
 
         The kubelet tells HAMi's plugins no pod's name, so each node hands devices to one pod at a time.
         """
@@ -68,7 +68,7 @@ class PodBinder:
         with self._counted():
             if not await self._handovers.acquire(node, decision.task.pod, self._turn_seconds):
                 holder = self._handovers.holder(node)
-                raise BindError(f"{node} is busy: {holder} waits for its devices there")
+                raise NodeBusyError(f"{node} is busy: {holder} waits for its devices there")
 
     def check(self, decision: Decision) -> None:
         """BindError if the node or a card is not what it was when the place was decided."""

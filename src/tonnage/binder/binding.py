@@ -41,6 +41,10 @@ class BindError(Exception):
         """Whether it makes no sense to repeat the bind: the pod is gone or has a node, or its place is lost."""
 
 
+class NodeBusyError(BindError):
+    """The pod's turn on its node did not come in time: the device plugin serves other pods there."""
+
+
 class BindUnknownError(Exception):
     """The outcome of a bind is unknown; the pod's place must stay reserved until it is known."""
 

@@ -115,6 +115,8 @@ class HandoverQueue:
         """Those of pods that this process did not bind, the oldest first."""
         self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
         """By node, the binds that wait for their turn, the first first."""
+        self._late: set[str] = set()
+        """Nodes at which a bind has waited for too long; until nobody waits there any more."""
         self.observer: Callable[[float], None] | None = None
         """Called with the seconds that each bind waited, whether its turn came or not."""
 
@@ -136,6 +138,7 @@ class HandoverQueue:
                 async with asyncio.timeout(deadline - self._clock()):
                     await turn
             except TimeoutError:
+                self._late.add(node)
                 self._give_up(node, turn)
                 return False
             except asyncio.CancelledError:
@@ -183,6 +186,11 @@ class HandoverQueue:
             node for node, handovers in self._by_node.items() if any(handover.since <= before for handover in handovers)
         }
 
+    def busy(self) -> set[str]:
+        """Nodes at which a bind has waited for too long and whose device plugin still serves other pods."""
+        self._end_foreign()
+        return set(self._late)
+
     def _end_foreign(self) -> None:
         """Wait no longer for pods that this process did not bind and whose plugin has not answered for 30 seconds."""
         before = self._clock() - SILENCE_SECONDS
@@ -228,6 +236,8 @@ class HandoverQueue:
             if not turn.done():
                 turn.set_result(None)
                 break
+        else:
+            self._late.discard(node)
         if not waiters:
             self._waiters.pop(node, None)
 

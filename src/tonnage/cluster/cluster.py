@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tonnage.cluster.claims import ClaimReading, PodClaims
+from tonnage.cluster.deviceplugins import DevicePlugins
 from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.holdings import Holdings
 from tonnage.cluster.jobs.group import Link, link_of
@@ -54,6 +55,8 @@ class Cluster:
         self.vendor_numbers = {vendor.name: number for number, vendor in enumerate(self.vendors)}
         self._tasks = TaskMaker(self.vendors)
         self._bind_rows(Rows(self.vendors))
+        self.device_plugins = DevicePlugins(self.rows)
+        """Nodes whose device plugins keep pods waiting."""
         self.quotas = Quotas(self.vendors)
         """Quotas on cards, and what is held of cards by namespace."""
         self.holdings = Holdings(self.rows, self.quotas)

@@ -17,7 +17,7 @@ def reason_counts(result: FilterResult, decision: Decision | None) -> dict[str, 
     failed, unresolvable = result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {}
     if counts.total() == len(failed) + len(unresolvable):
         return dict(counts)
-    # The decision did not look at unknown nodes, nor at nodes with a silent device plugin.
+    # The decision did not look at unknown nodes.
     return dict(Counter(failed.values()) + Counter(unresolvable.values()))
 
 

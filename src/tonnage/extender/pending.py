@@ -249,7 +249,7 @@ class PendingPods:
 
     def _state(self) -> tuple[object, ...]:
         columns = self._cluster.columns
-        return columns.clock, columns.layout, self._reservations.silent
+        return columns.clock, columns.layout
 
     def _hold_places(self, trial: Statement, now: float) -> None:
         """Occupy the places of requeued pods, so that no other pod is requeued for them."""
@@ -342,8 +342,4 @@ class PendingPods:
         layout = self._cluster.columns.layout
         if group.names is not None and group.nodes[0] != layout:
             group.nodes = layout, self._cluster.mask(group.names)
-        among = group.nodes[1]
-        if not self._reservations.silent:
-            return among
-        heard: Array = ~self._cluster.mask(self._reservations.silent)
-        return heard if among is None else heard & among
+        return group.nodes[1]

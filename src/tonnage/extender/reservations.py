@@ -34,7 +34,6 @@ after, so its own watch is rarely ahead by more than a few."""
 HIGHEST = 10
 """The highest score of the protocol."""
 UNKNOWN_NODE = "NodeUnknown"
-SILENT_PLUGIN = "DevicePluginSilent"
 
 
 class ReservationState(Enum):
@@ -97,8 +96,6 @@ class Reservations:
         self._reservations: dict[str, Reservation] = {}
         self._unseen: set[str] = set()
         """Pods that had a place before the watch showed them; some may be shown, bound or gone by now."""
-        self.silent: set[str] = set()
-        """Nodes whose device plugin has not answered for too long: they get no new pods."""
         self.expired = 0
         """How many reservations expired."""
 
@@ -121,16 +118,12 @@ class Reservations:
                 return Filtered(FilterResult(node_names=[kept.node]), kept.decision)
             return Filtered(FilterResult(node_names=[], error=f"a bind of {task.key} to {kept.node} is on its way"))
         # Among all nodes, as in most calls, a decision is faster.
-        decision = self._place(task, None if is_all and not self.silent else self._heard(names), now)
+        decision = self._place(task, None if is_all else self._cluster.mask(names), now)
         if decision.node is None:
             return Filtered(self._failed(task, names), decision)
         if not self._reservations[task.key].was_known:
             self._unseen.add(task.key)
         return Filtered(FilterResult(node_names=[decision.node]), decision)
-
-    def _heard(self, names: Sequence[str]) -> Array:
-        """The nodes of these names whose device plugin is not silent."""
-        return self._cluster.mask([name for name in names if name not in self.silent])
 
     def _fault_in(self, names: Sequence[str]) -> str:
         """What is wrong with the names of nodes that are not known."""
@@ -198,7 +191,6 @@ class Reservations:
         survey = self._session.survey(task, self._cluster.mask(names))
         reasons = {name: reason for name, (_, reason) in survey.reasons.items()}
         reasons |= {name: UNKNOWN_NODE for name in names if name not in self._cluster.nodes}
-        reasons |= {name: SILENT_PLUGIN for name in names if name in self.silent}
         fitting = [name for name in survey.fits if name not in reasons]
         return _result(FilterResult(node_names=fitting), reasons)
 

@@ -184,7 +184,7 @@ class ExtenderService:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             for expired in self.reservations.expire(time.monotonic()):
                 log.warning("%s: the place on %s was not bound in time", expired.task.key, expired.node)
-            self.reservations.silent = self.handovers.silent()
+            self.cluster.device_plugins.update(self.handovers.silent())
             self._log_failing_plugins()
             # This session never ends; nobody asks what it has concluded.
             self.session.reset()

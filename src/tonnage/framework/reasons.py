@@ -81,6 +81,8 @@ _CARDS = {
     "NumaNotFit": KnownReason("The cards that fit are not of one NUMA node.", _ROOM),
     "CardMigTopologyInfeasible": KnownReason("The card has no place left for a MIG instance of that size.", _ROOM),
     "CardSetInfeasible": KnownReason("The cards that fit make no set that the vendor hands out together.", _ROOM),
+    "DevicePluginBusy": KnownReason("The node's device plugin has kept a pod waiting for too long.", _TIME),
+    "DevicePluginSilent": KnownReason("The node's device plugin does not answer.", _TIME),
 }
 _OTHER_PODS = {
     "PodAffinityMismatch": KnownReason("The node's domain runs no pod that the pod must be near.", _TIME),

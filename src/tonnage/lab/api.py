@@ -22,6 +22,8 @@ AT_ONCE = 8
 _TIMEOUT = 30.0
 _IMAGE = "practice"
 _MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+"""A patch that merges lists such as conditions by the keys of their entries."""
 _OVERLOADED = 429
 _RETRY_SECONDS = 0.1
 """Seconds before a call is repeated that the server refused with 429 Too Many Requests."""

@@ -7,21 +7,20 @@ import http.client
 import json
 import secrets
 import shutil
-import ssl
 import tempfile
 from base64 import encodebytes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tonnage.lab import parts
 from tonnage.lab.api import Api, ApiError
-from tonnage.lab.program import LabError, Program, free_ports
+from tonnage.lab.program import HOST, LabError, Program, answers, free_ports
 
 ADMIN = "admin"
-_HOST = "127.0.0.1"
-_PATIENCE = 60.0
+PATIENCE = 60.0
+"""Seconds that a program has to become ready."""
 _ATTEMPTS = 3
 """Another process may take a port between `free_ports` and the program's listening on it."""
 
@@ -29,20 +28,31 @@ _ATTEMPTS = 3
 class ControlPlane:
     """A running API server with its etcd; a context manager that stops both."""
 
-    def __init__(self, keep: Path | None = None) -> None:
-        self._programs = parts.find()
+    def __init__(
+        self,
+        keep: Path | None = None,
+        programs: Path | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._programs = programs or parts.find()
+        """The folder with the Kubernetes programs; by default the ones that were built here."""
         self._keep = keep
+        self._tell = tell
+        """Called with what is being started."""
         self.folder = keep or Path(tempfile.mkdtemp(prefix="tonnage-lab-"))
         self.running: list[Program] = []
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._start(attempt)
                 return
-            except BaseException as error:
+            except LabError:
                 # The folder stays, because the error names a log in it.
                 self._stop_programs()
-                if not isinstance(error, LabError) or attempt == _ATTEMPTS or not self._port_was_taken():
+                if attempt == _ATTEMPTS or not self._port_was_taken():
                     raise
+            except BaseException:
+                self.stop()
+                raise
 
     def __enter__(self) -> "ControlPlane":
         return self
@@ -88,7 +98,7 @@ class ControlPlane:
     def _start(self, attempt: int) -> None:
         """Start etcd and the API server on free ports."""
         self._database, peers, self._port = free_ports(3)
-        self.server = f"https://{_HOST}:{self._port}"
+        self.server = f"https://{HOST}:{self._port}"
         self.token = secrets.token_urlsafe(24)
         self.authority = self.folder / "certificates" / "apiserver.crt"
         self.api = Api(self.server, self.token, str(self.authority))
@@ -98,16 +108,16 @@ class ControlPlane:
             "etcd",
             {
                 "data-dir": self.folder / f"etcd-{attempt}",
-                "listen-client-urls": f"http://{_HOST}:{self._database}",
-                "advertise-client-urls": f"http://{_HOST}:{self._database}",
-                "listen-peer-urls": f"http://{_HOST}:{peers}",
-                "initial-advertise-peer-urls": f"http://{_HOST}:{peers}",
-                "initial-cluster": f"default=http://{_HOST}:{peers}",
+                "listen-client-urls": f"http://{HOST}:{self._database}",
+                "advertise-client-urls": f"http://{HOST}:{self._database}",
+                "listen-peer-urls": f"http://{HOST}:{peers}",
+                "initial-advertise-peer-urls": f"http://{HOST}:{peers}",
+                "initial-cluster": f"default=http://{HOST}:{peers}",
                 "log-level": "warn",
                 "unsafe-no-fsync": "true",
             },
         )
-        database.wait_until(lambda: _answers(self._database, "/health"), "not healthy", _PATIENCE)
+        database.wait_until(lambda: answers(self._database, "/health"), "not healthy", PATIENCE)
         self.start_server()
 
     def start_server(self) -> None:
@@ -117,9 +127,9 @@ class ControlPlane:
         self.api_server = self._run(
             "kube-apiserver",
             {
-                "etcd-servers": f"http://{_HOST}:{self._database}",
+                "etcd-servers": f"http://{HOST}:{self._database}",
                 "secure-port": self._port,
-                "bind-address": _HOST,
+                "bind-address": HOST,
                 "cert-dir": self.authority.parent,
                 "service-account-issuer": self.server,
                 "service-account-key-file": keys,
@@ -131,8 +141,8 @@ class ControlPlane:
                 "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
             },
         )
-        self.api_server.wait_until(self.authority.is_file, "no certificate", _PATIENCE)
-        self.api_server.wait_until(self._is_ready, "not ready", _PATIENCE)
+        self.api_server.wait_until(self.authority.is_file, "no certificate", PATIENCE)
+        self.api_server.wait_until(self._is_ready, "not ready", PATIENCE)
 
     def run_scheduler(
         self,
@@ -160,19 +170,24 @@ class ControlPlane:
             {
                 "config": file,
                 "secure-port": port,
-                "bind-address": _HOST,
+                "bind-address": HOST,
                 "cert-dir": self.folder / f"scheduler-{port}",
                 "authentication-kubeconfig": kubeconfig,
                 "authorization-kubeconfig": kubeconfig,
             },
             within,
         )
-        scheduler.wait_until(lambda: _answers(port, "/healthz", secure=True), "not healthy", _PATIENCE)
+        scheduler.wait_until(lambda: answers(port, "/healthz", secure=True), "not healthy", PATIENCE)
         return scheduler
 
     def _run(self, program: str, flags: Mapping[str, object], within: Sequence[str] = ()) -> Program:
         command = [*within, str(self._programs / program), *(f"--{name}={value}" for name, value in flags.items())]
-        started = Program(command, self.folder / f"{program}.log")
+        return self.start(Path(command[0]).name, command, self.folder / f"{program}.log")
+
+    def start(self, name: str, command: Sequence[str], log: Path) -> Program:
+        """Start a program that ends with the control plane."""
+        self._tell(f"starting {name}")
+        started = Program(list(command), log, name)
         self.running.append(started)
         return started
 
@@ -196,24 +211,6 @@ class ControlPlane:
 
     def _port_was_taken(self) -> bool:
         return any("address already in use" in log.read_text(errors="replace") for log in self.folder.glob("*.log"))
-
-
-def _answers(port: int, path: str, secure: bool = False) -> bool:
-    """Whether the program on that loopback port answers 200 OK."""
-    if secure:
-        # The program has just made its own certificate, and this only asks for its health.
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(_HOST, port, timeout=5, context=context)
-    else:
-        connection = http.client.HTTPConnection(_HOST, port, timeout=5)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _elliptic_key() -> str:

@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MODULE = Path(__file__).with_name("go")
-PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
+KUBE_SCHEDULER = "kube-scheduler"
+PROGRAMS = ("etcd", "kube-apiserver", KUBE_SCHEDULER)
 _REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)$", re.MULTILINE)
 _PACKAGE = re.compile(r"[A-Za-z0-9_.~/+-]+")
 """How `go build -v` names a package that it compiles."""
@@ -80,7 +81,10 @@ def build(tell: Callable[[str], None]) -> Path:
         return kept
     go = shutil.which("go")
     if go is None:
-        raise PartsError("Go is not installed; install Go 1.24 or newer, which builds the Kubernetes parts")
+        raise PartsError(
+            "Go is not installed; install Go 1.24 or newer, which builds the Kubernetes parts; "
+            "or give a folder that has them: tonnage lab --bin-dir DIR"
+        )
     cache().mkdir(parents=True, exist_ok=True)
     with _alone():
         if kept.is_dir():

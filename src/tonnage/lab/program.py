@@ -1,8 +1,10 @@
 """The running programs of the lab: start, log, readiness and certain end."""
 
+import http.client
 import itertools
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+HOST = "127.0.0.1"
 TETHER = Path(__file__).with_name("tether.py")
 _TAIL = 20
 _STARTER = ThreadPoolExecutor(1, "starter")
@@ -44,11 +47,29 @@ def _is_free(port: int) -> bool:
         return True
 
 
+def answers(port: int, path: str, secure: bool = False) -> bool:
+    """Whether the program on that loopback port answers 200 OK."""
+    if secure:
+        # The program has just made its own certificate, and this only asks for its health.
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(HOST, port, timeout=5, context=context)
+    else:
+        connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 class Program:
     """A program that writes to a log file and ends with this process at the latest."""
 
-    def __init__(self, command: list[str], log: Path) -> None:
-        self.name = Path(command[0]).name
+    def __init__(self, command: list[str], log: Path, name: str = "") -> None:
+        self.name = name or Path(command[0]).name
         self.log = log
         self._process = _STARTER.submit(self._start, command).result()
 

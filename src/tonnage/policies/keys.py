@@ -13,6 +13,7 @@ from tonnage.devices import _kai, metax, mthreads, nvidia
 from tonnage.devices.base import Vendor
 from tonnage.extender.peers import ROLE
 from tonnage.extender.webhook.configuration import IGNORE_LABEL
+from tonnage.lab.podstatus import RUN_SECONDS
 from tonnage.manifests.owners import volcanojob
 from tonnage.model import annotations
 from tonnage.plugins.gpus import gpupolicy
@@ -134,6 +135,7 @@ KEYS: tuple[MetadataKey, ...] = (
     *_pod(_WISH, "the topology", *_TOPOLOGY),
     *_pod(_WISH, "the container that gets the share of a card", _kai.CONTAINER),
     *_pod(_WISH, "whether the webhook leaves it alone", IGNORE_LABEL, is_label=True),
+    *_pod(_WISH, "for how many seconds the lab plays that it runs", RUN_SECONDS),
     *_pod(_WISH, "how nodes are preferred", nodepolicy.ANNOTATION),
     *_pod(_WISH, "how cards are preferred", gpupolicy.ANNOTATION, gpupolicy.WEIGHTS_ANNOTATION),
     *_pod(_WISH, "how nodes are scored", resourcestrategyfit.TYPE_ANNOTATION, resourcestrategyfit.WEIGHT_ANNOTATION),

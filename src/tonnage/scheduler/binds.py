@@ -3,6 +3,9 @@
 A place stays reserved until the watch shows the pod with its node. A refused bind is repeated up to twice; then its
 place is free again, and so are the places of the job's pods whose bind has not begun, if the job has too few pods
 without it. Pods of the job that are bound by then stay bound, and later cycles complete the job.
+
+A pod whose node's device plugin serves other pods keeps its place for 2 seconds; then it is decided about again, and
+that node gets no new pods until nobody waits there.
 """
 
 import asyncio
@@ -11,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from tonnage.binder.binder import PodBinder
-from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError
+from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError, NodeBusyError
 from tonnage.binder.handover import HandoverQueue
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
@@ -21,6 +24,8 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 32
 TRIES = 3
+TURN_SECONDS = 2.0
+"""How long a pod keeps its place on a node whose device plugin serves other pods."""
 _PAUSE = 0.1
 _NAME = "bind"
 
@@ -59,6 +64,14 @@ class Outcomes(Protocol):
         """The places of the released pods, this pod's included, are free again."""
         ...
 
+    def node_busy(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        """The same because the pod's turn on its node did not come: the released pods can be decided about at once."""
+        ...
+
+
+Tell = Callable[[Decision, str, Sequence[str]], None]
+"""Takes a pod that is not bound, why, and the pods whose places are free again."""
+
 
 class Binds:
     """Binds pods while `run` runs."""
@@ -75,7 +88,7 @@ class Binds:
     ) -> None:
         self._writer = writer
         self._cluster = cluster
-        self._binder = PodBinder(writer, cluster, handovers, clock)
+        self._binder = PodBinder(writer, cluster, handovers, clock, TURN_SECONDS)
         self._release = release
         self._outcomes = outcomes
         self._clock = clock
@@ -143,9 +156,9 @@ class Binds:
     async def _wait_for_turn(self, placement: Placement) -> None:
         try:
             await self._binder.wait_for_turn(placement.decision)
-        except BindError as error:
+        except NodeBusyError as error:
             if self._stands(placement):
-                self._give_up(placement, str(error))
+                self._give_up(placement, str(error), self._outcomes.node_busy)
         except Exception as error:
             self._failed(placement, error)
         else:
@@ -217,7 +230,7 @@ class Binds:
         else:
             self._end(placement)
 
-    def _give_up(self, placement: Placement, why: str) -> None:
+    def _give_up(self, placement: Placement, why: str, tell: Tell | None = None) -> None:
         """The pod is certainly not bound: free its place, and those of the pods that cannot start without it."""
         job = placement.decision.job
         released = [placement]
@@ -231,7 +244,7 @@ class Binds:
                 self._end(other, leave=True)
                 self._release(other.key)
                 released.append(other)
-        self._outcomes.not_bound(placement.decision, why, [one.key for one in released])
+        (tell or self._outcomes.not_bound)(placement.decision, why, [one.key for one in released])
 
     def _end(self, placement: Placement, leave: bool = False) -> None:
         if self._known.get(placement.key) is placement:

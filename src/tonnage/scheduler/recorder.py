@@ -21,7 +21,7 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
-BOUND, NOT_BOUND, WAITING, FAILED = "bound", "not_bound", "waiting", "failed"
+BOUND, NOT_BOUND, NODE_BUSY, WAITING, FAILED = "bound", "not_bound", "node_busy", "waiting", "failed"
 NOMINATION_DROPPED = "nomination_dropped"
 
 
@@ -52,6 +52,12 @@ class SchedulerRecorder(PodRecorder):
         self._metrics.attempts.labels(NOT_BOUND).inc()
         self.events.record(_ref(decision.task), FAILED_SCHEDULING, why)
         self.line(logging.WARNING, NOT_BOUND, decision.task.key, node=decision.node, message=why, released=released)
+
+    @harmless
+    def node_busy(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        """A pod's turn on its node did not come; it and the other `released` pods are decided about again."""
+        self._metrics.attempts.labels(NODE_BUSY).inc()
+        self.line(logging.INFO, NODE_BUSY, decision.task.key, node=decision.node, message=why, released=released)
 
     @harmless
     def unschedulable(self, decision: Decision, why: str) -> None:

@@ -58,6 +58,8 @@ LONGEST_REST = 0.25
 
 SHORTEST_DELAY = 1.0
 """The shortest time after which pods are retried because a delay is over, in seconds."""
+_PLUGINS_PERIOD = 1.0
+"""Seconds between looks at nodes whose device plugin is silent or busy."""
 _FIRST_LOOK = 1.0
 """How long the first list waits until the Lease was read, in seconds."""
 
@@ -154,6 +156,7 @@ class SchedulerService:
                     "overlaps": self._overlaps.run,
                     "stale gangs": self._stale.run,
                     "problems": self.problems.run,
+                    "device plugins": self._watch_device_plugins,
                 }.items():
                     tasks.create_task(keep_running(name, loop))
                 # Cycles and binds contain failures themselves. A replica that fails to lead ends, so that another does.
@@ -190,6 +193,7 @@ class SchedulerService:
     def _try_cycle(self) -> float:
         """Run a cycle; for how long to pause after a failure. GaveUpError after too many without a complete cycle."""
         self.cycles += 1
+        self._update_device_plugins()
         pause = 0.0
         try:
             cycle = self.cycle_runner.run(self._cycle_limit.next(self.cluster.waiting), time.time())
@@ -319,6 +323,12 @@ class SchedulerService:
         self._back_off(released)
         self._recorder.not_bound(decision, why, released)
 
+    def node_busy(self, decision: Decision, why: str, released: Sequence[str]) -> None:
+        """The places are free, and the next cycle decides about the released pods again."""
+        self._update_device_plugins()
+        self._triggers.room_came_free()
+        self._recorder.node_busy(decision, why, released)
+
     def _give_up(self, plan: EvictionPlan, why: str, refused: Sequence[Victim]) -> None:
         """End a plan whose victims stay: its pods lose their nominations and are decided about anew."""
         tasks = self.cycle_runner.give_up(plan, refused, time.time())
@@ -340,6 +350,27 @@ class SchedulerService:
         if self.unschedulable.end_backoffs():
             self._changed.set()
 
+    # -- device plugins
+
+    async def _watch_device_plugins(self) -> None:
+        """Notice what changes on such nodes without a change of a pod: 30 seconds are over."""
+        while True:
+            await asyncio.sleep(_PLUGINS_PERIOD)
+            self._update_if_closed()
+
+    def _update_if_closed(self) -> None:
+        """Look at nodes that get no new pods; cycles find out themselves which others get none."""
+        if self.cluster.device_plugins.are_closed:
+            self._update_device_plugins()
+
+    def _update_device_plugins(self) -> None:
+        """Tell the cluster which nodes get no new pods because their device plugin is silent or busy.
+
+        Pods that wait are tried again, or told the new reason.
+        """
+        if self.cluster.device_plugins.update(self.handovers.silent(), self.handovers.busy()):
+            self._triggers.room_came_free()
+
     # -- changes from the informer
 
     def _seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
@@ -348,6 +379,7 @@ class SchedulerService:
             if change.is_gone:
                 self.conditions.forget(change.key)
                 self.events.forget(change.key)
+        self._update_if_closed()
         self._mend([change.key for change in changes if not change.is_gone])
         self._overlaps.seen(changes)
 

@@ -20,14 +20,14 @@ from tests.chaos.front import Front
 from tests.chaos.scheduler.history import Follower, History
 from tests.chaos.scheduler.jobs import PRIORITIES
 from tests.config.texts import KAI_DEFAULT
-from tests.e2e import definitions
 from tests.e2e.batching import SCHEDULER, Scheduler
 from tests.e2e.extending import Command
-from tests.e2e.player import Player, playing
 from tests.scenario import plain
 from tests.waiting import PATIENCE
+from tonnage.lab import definitions
 from tonnage.lab.api import node_manifest
 from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.player import Player, playing
 from tonnage.model.node import Node
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tonnage-scheduler"

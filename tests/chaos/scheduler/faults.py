@@ -17,7 +17,7 @@ from tests.chaos.front import ANSWER, REQUEST, Rule
 from tests.chaos.scheduler.arena import DEFINITIONS, Yard
 from tests.chaos.scheduler.jobs import Jobs
 from tests.config.texts import KAI_DEFAULT
-from tests.e2e import definitions
+from tonnage.lab import definitions
 from tonnage.lab.api import pods_path
 
 GANG_BINDING = r"/pods/g\d+-[1-9]/binding$"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tests.chaos.arena import CARD_MEMORY, FAILURES, Stage
 from tests.chaos.scheduler.history import QUEUE
 from tests.chaos.traffic import Flow
-from tests.e2e import definitions
 from tests.e2e.batching import wanted
+from tonnage.lab import definitions
 from tonnage.lab.api import pod_manifest, pods_path
 
 GROUPS = f"{definitions.KAI_GROUPS}/namespaces/default/podgroups"

@@ -108,6 +108,8 @@ class Devices(Plugin, trusted=True):
             np.copyto(card_codes, codes, where=undecided)
         if len(plan.asks) > _MANY:
             self._mark_too_little(plan, cards, node_codes)
+        if self._cluster.device_plugins.are_closed:
+            self._mark_closed(nodes, node_codes)
         if plan.together or self._cluster.columns.particulars:
             particular = self._cluster.columns.particular
             closer = np.logical_or.reduce([nodes.pick(particular[ask.number]) for ask in plan.asks]) | plan.together
@@ -190,6 +192,13 @@ class Devices(Plugin, trusted=True):
             ):
                 free = np.where(owned, np.maximum(cards.free[column], 0), 0).sum(axis=0)
                 result[(free < wanted) & shared & (result == CARD_FITS)] = code
+
+    def _mark_closed(self, nodes: Nodes, result: Array) -> None:
+        """Reject nodes that would fit, but whose device plugin keeps other pods waiting."""
+        closed, fits = self._cluster.device_plugins, result == CARD_FITS
+        for names, code in ((closed.busy, cardrules.PLUGIN_BUSY), (closed.silent, cardrules.PLUGIN_SILENT)):
+            if names:
+                result[fits & nodes.pick(self._cluster.mask(names))] = code
 
     # -- one node
 

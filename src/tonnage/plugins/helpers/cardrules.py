@@ -32,6 +32,8 @@ REASONS = (
     "NumaNotFit",
     "CardMigTopologyInfeasible",
     "CardSetInfeasible",
+    "DevicePluginBusy",
+    "DevicePluginSilent",
 )
 (
     NO_CARD,
@@ -51,8 +53,14 @@ REASONS = (
     NUMA,
     MIG,
     SET,
+    PLUGIN_BUSY,
+    PLUGIN_SILENT,
     CARD_FITS,
 ) = range(1, len(REASONS) + 2)
+_ABOUT_PLUGINS = {
+    PLUGIN_BUSY: "its device plugin is busy with other pods, one of which has waited too long already",
+    PLUGIN_SILENT: "its device plugin does not answer about a pod that waits for its devices there",
+}
 _STATES = {"unhealthy": UNHEALTHY, "cordoned": CORDONED}
 _BIT = {SLOTS: 1 << 7, CORES: 1 << 6, MEMORY: 1 << 5}
 """The bit of each kind of capacity in a byte that NumPy's `packbits` makes of three flags."""
@@ -168,6 +176,8 @@ def describe(
     own = [card for card, value in enumerate(codes) if value != NO_CARD]
     if code == NO_CARD:
         return f"no {request.vendor} card is registered"
+    if code in _ABOUT_PLUGINS:
+        return _ABOUT_PLUGINS[code]
     if code == FEW_CARDS:
         return f"wants {request.count} {request.vendor} cards, the node has {len(own)}"
     counts: dict[str, int] = {}

@@ -4,23 +4,23 @@ Each node admits its pods one after another, in the order in which the API serve
 later, while the next one is admitted. A real plugin is told no pod's name; it takes the pod that the node's lock names,
 or else the first pending one that has devices. The player guesses in the same way and remembers when the guess is not
 the pod it is about.
+
+Containers end as `tonnage.lab.podstatus` says; a pod that is deleted takes its grace period.
 """
 
-import json
-import socket
-import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from http.client import HTTPException, HTTPSConnection
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from http.client import HTTPException
+from typing import Any
 
-from tonnage.lab.api import Api, ApiError, pods_path
-from tonnage.lab.control_plane import ControlPlane
+from tonnage.lab.api import STRATEGIC, Api, ApiError, pods_path
+from tonnage.lab.apiwatch import ApiAccess, ApiWatch
+from tonnage.lab.podstatus import RUNNING, PodEnd, end_of, ended_status, running_status
+from tonnage.lab.timers import Timers
 
 LOCK = "hami.io/mutex.lock"
 PHASE = "hami.io/bind-phase"
@@ -29,25 +29,21 @@ TO_ALLOCATE = "-devices-to-allocate"
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-class Server(NamedTuple):
-    """How to reach an API server."""
-
-    server: str
-    token: str
-    authority: str
-
-
 class Player:
     """Answers for every node."""
 
-    def __init__(self, plane: ControlPlane | Server, delay: float = 0.0, quick: bool = False) -> None:
-        self._plane = plane
-        self._api = Api(plane.server, plane.token, str(plane.authority))
+    def __init__(
+        self, access: ApiAccess, delay: float = 0.0, quick: bool = False, longest_grace: float | None = None
+    ) -> None:
+        self._api = Api(access.server, access.token, str(access.authority))
         self._delay = delay
         self._quick = quick
         """Whether to answer with a single write and to look at nothing else, so that it costs no time."""
+        self._longest_grace = longest_grace
+        """How many seconds of its grace period a deleted pod takes at most; all of them if it is not given."""
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(8)
+        self._timers = Timers()
         self._seen: set[str] = set()
         self._ending: set[str] = set()
         self._admissions: dict[str, deque[dict[str, Any]]] = {}
@@ -57,37 +53,16 @@ class Player:
         self.started: list[str] = []
         self.bound_at: list[float] = []
         """When each pod was first seen with a node."""
-        self._connection: HTTPSConnection | None = None
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        self._watch = ApiWatch(access, "/api/v1/pods", self._look)
+        self._watch.start()
 
     def stop(self) -> None:
+        """Leave the pods as they are."""
         self._stopped.set()
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
-            # Closing it would not wake the thread that reads from it.
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
+        self._timers.stop()
+        self._watch.stop()
         self._pool.shutdown(cancel_futures=True)
         self._api.close()
-
-    def _watch(self) -> None:
-        place = urlsplit(self._plane.server)
-        tls = ssl.create_default_context(cafile=str(self._plane.authority))
-        while not self._stopped.is_set():
-            self._connection = HTTPSConnection(place.hostname or "", place.port, timeout=600, context=tls)
-            try:
-                headers = {"Authorization": f"Bearer {self._plane.token}"}
-                self._connection.request("GET", "/api/v1/pods?watch=1", headers=headers)
-                response = self._connection.getresponse()
-                while line := response.readline():
-                    self._look(json.loads(line))
-            except Exception:
-                # A connection that is shut under a reader fails in many ways.
-                self._stopped.wait(0.05)
-            finally:
-                self._connection.close()
 
     def _look(self, event: dict[str, Any]) -> None:
         pod = event["object"]
@@ -112,9 +87,10 @@ class Player:
         if event == "DELETED" or "deletionTimestamp" not in meta or meta["uid"] in self._ending:
             return
         self._ending.add(meta["uid"])
-        timer = threading.Timer(meta["deletionGracePeriodSeconds"], self._delete, (_path(pod),))
-        timer.daemon = True
-        timer.start()
+        grace = meta["deletionGracePeriodSeconds"]
+        if self._longest_grace is not None:
+            grace = min(grace, self._longest_grace)
+        self._timers.after(grace, lambda: self._delete(_path(pod)))
 
     def _delete(self, path: str) -> None:
         with suppress(ApiError, OSError, HTTPException):
@@ -153,12 +129,25 @@ class Player:
         return self._insist(lambda: self._release(node, name))
 
     def _start(self, pod: dict[str, Any]) -> None:
-        """Its containers run."""
-        started: dict[str, Any] = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"phase": "Running"}}
-        if self._quick and PHASE in pod["metadata"].get("annotations", {}):
-            started["metadata"]["annotations"] = {PHASE: "success"}
-        if self._insist(lambda: self._api.patch(f"{_path(pod)}/status", started)):
-            self.started.append(pod["metadata"]["name"])
+        """Its containers run, until they end by themselves."""
+        started: dict[str, Any] = {"metadata": {"uid": pod["metadata"]["uid"]}}
+        if self._quick:
+            started["status"] = {"phase": RUNNING}
+            if PHASE in pod["metadata"].get("annotations", {}):
+                started["metadata"]["annotations"] = {PHASE: "success"}
+        else:
+            started["status"] = running_status(pod)
+        if not self._insist(lambda: self._api.patch(f"{_path(pod)}/status", started, STRATEGIC)):
+            return
+        self.started.append(pod["metadata"]["name"])
+        end = end_of(pod)
+        if end is not None:
+            self._timers.after(end.seconds, lambda: self._finish(pod, end))
+
+    def _finish(self, pod: dict[str, Any], end: PodEnd) -> None:
+        """Its containers have ended."""
+        ended = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": ended_status(pod, end)}
+        self._insist(lambda: self._api.patch(f"{_path(pod)}/status", ended, STRATEGIC))
 
     def _insist(self, step: Callable[[], object]) -> bool:
         """Do one step, again and again if the API server is away; false if what it is about is gone."""
@@ -201,8 +190,11 @@ def _path(pod: dict[str, Any]) -> str:
 
 
 @contextmanager
-def playing(plane: ControlPlane, delay: float = 0.0, quick: bool = False) -> Iterator[Player]:
-    player = Player(plane, delay, quick)
+def playing(
+    access: ApiAccess, delay: float = 0.0, quick: bool = False, longest_grace: float | None = None
+) -> Iterator[Player]:
+    """A player, stopped in the end."""
+    player = Player(access, delay, quick, longest_grace)
     try:
         yield player
     finally:
