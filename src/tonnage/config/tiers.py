@@ -20,6 +20,7 @@ from tonnage.config.document import Part
 from tonnage.config.finder import PluginError, PluginFinder
 from tonnage.config.notes import Notes, Position, advice
 from tonnage.devices.catalog import default_vendors
+from tonnage.framework.failures import failure
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.session import Session, SessionError
 from tonnage.plugins.catalog import ALWAYS, BUILT_IN, CARD_ORDERS, NODE_SCORERS
@@ -151,7 +152,7 @@ class TiersReader:
         except ArgumentError as error:
             self._notes.error(position, str(error))
         except Exception as error:
-            self._notes.error(position, f"the plugin {name} cannot be made: {type(error).__name__}: {error}")
+            self._notes.error(position, f"the plugin {name} cannot be made: {failure(error)}")
         return None
 
     def _name(self, part: Part, fields: Fields) -> str | None:
