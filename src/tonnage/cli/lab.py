@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
+
 if TYPE_CHECKING:
     from tonnage.lab.control_plane import ControlPlane
 
@@ -21,7 +23,7 @@ _LOOK = 0.5
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed invents the same nodes."
 )
 @click.option("--scheduler/--no-scheduler", default=True, show_default=True, help="Run kube-scheduler too.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option(TABLE, JSON, YAML)
 def command(nodes: int, gpus: int, seed: int, scheduler: bool, output: str) -> None:
     """Start a practice cluster: a real API server with invented GPU nodes.
 
@@ -44,7 +46,8 @@ def command(nodes: int, gpus: int, seed: int, scheduler: bool, output: str) -> N
             if scheduler:
                 plane.run_scheduler()
             with suppress(KeyboardInterrupt):
-                click.echo(_as_json(plane, nodes) if output == "json" else _as_text(plane, nodes, gpus))
+                text = _as_text(plane, nodes, gpus) if output == TABLE else document(_as_data(plane, nodes), output)
+                click.echo(text, nl=False)
                 _until_interrupted(plane)
     except (PartsError, LabError) as error:
         raise click.ClickException(str(error)) from error
@@ -56,11 +59,8 @@ def _until_interrupted(plane: "ControlPlane") -> None:
         plane.check()
 
 
-def _as_json(plane: "ControlPlane", nodes: int) -> str:
-    from tonnage.model.wire import encode_pretty
-
-    document = {"kubeconfig": str(plane.kubeconfig()), "server": plane.server, "nodes": nodes}
-    return encode_pretty(document).decode()
+def _as_data(plane: "ControlPlane", nodes: int) -> dict[str, object]:
+    return {"kubeconfig": str(plane.kubeconfig()), "server": plane.server, "nodes": nodes}
 
 
 def _as_text(plane: "ControlPlane", nodes: int, gpus: int) -> str:
@@ -73,6 +73,6 @@ def _as_text(plane: "ControlPlane", nodes: int, gpus: int) -> str:
             "  kubectl get nodes,pods -A -o json | tonnage schedule -f -",
             "  tonnage debug compare",
             "",
-            f"Logs are in {plane.folder}; Ctrl-C ends the cluster and removes them.",
+            f"Logs are in {plane.folder}; Ctrl-C ends the cluster and removes them.\n",
         ]
     )

@@ -11,13 +11,15 @@ from click.core import ParameterSource
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
+    config_file,
     device_config_file,
     device_vendors,
     find_plugins,
     plugin_files,
     standard_input,
-    valid_config,
 )
+from tonnage.cli.output import JSON, TABLE, WIDE, YAML, document, echo_table, output_option
+from tonnage.cli.policyflag import decided_by, policy_option
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
@@ -60,11 +62,8 @@ Examples:
     metavar="FILE",
     help="Manifests as kubectl prints them, YAML or JSON; - for standard input. May be repeated.",
 )
-@click.option(
-    "--config",
-    metavar="FILE",
-    help="A scheduler configuration of Volcano or KAI: actions, tiers, plugins. The flags below count more than it.",
-)
+@config_file
+@policy_option
 @plugin_files
 @device_config_file
 @click.option(
@@ -96,11 +95,12 @@ Examples:
     metavar="TIME",
     help="The time that rules about time go by, such as 2026-01-31T12:00:00Z.  [default: the clock of this machine]",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
+@output_option(TABLE, WIDE, JSON, YAML)
 @click.option("--fail-on-unschedulable", is_flag=True, help="Exit with status 1 if a pod cannot be placed.")
 def command(
     files: tuple[str, ...],
     config: str | None,
+    policy: str | None,
     plugins: tuple[str, ...],
     device_config_file: str | None,
     now: float,
@@ -117,12 +117,12 @@ def command(
     from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
-    from tonnage.framework.cycle import document, run_cycle
+    from tonnage.framework.cycle import document as cycle_document
+    from tonnage.framework.cycle import run_cycle
     from tonnage.framework.session import Session, SessionError
     from tonnage.manifests.read import ManifestError, read_files
-    from tonnage.model.wire import encode_pretty
 
-    wanted, actions = _settings(config, files, plugins)
+    wanted, actions = _settings(policy, config, files, plugins)
     try:
         manifests = read_files(files, stdin=standard_input())
     except ManifestError as error:
@@ -137,41 +137,24 @@ def command(
         raise BadInput(str(error)) from error
     with opened as session:
         decisions = run_cycle(session, make_actions(actions))
-        result = document(session, decisions, manifests.problems)
-    if output == "json":
-        click.echo(encode_pretty(result))
+        result = cycle_document(session, decisions, manifests.problems)
+    if output in (JSON, YAML):
+        click.echo(document(result, output), nl=False)
     else:
-        click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes)), nl=False)
+        echo_table(cycle_table(result, wide=output == WIDE, nodes=len(cluster.nodes)))
     if fail_on_unschedulable and any(decision.node is None for decision in decisions):
         sys.exit(1)
 
 
 def _settings(
-    config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
+    policy: str | None, config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
 ) -> "tuple[list[Plugin], Sequence[str]]":
-    """The plugins and actions of the configuration, or the default ones; flags that were given count more than either.
+    """The plugins and actions that the flags come to; HAMi's flags, if they were given, count more than all others."""
+    from tonnage.config.defaults import with_flags
 
-    Plugins of files that the configuration does not name run with their defaults.
-    """
-    from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
-    from tonnage.plugins.defaults import default_plugins
-
-    def make(kind: "type[Plugin]") -> "Plugin":
-        try:
-            return kind()
-        except Exception as error:
-            raise BadInput(f"plugin {kind.name} cannot be made: {type(error).__name__}: {error}") from error
-
-    finder = find_plugins(plugin_paths)
-    plugins = default_plugins()
-    actions: Sequence[str] = DEFAULT_ACTIONS
-    if config is not None:
-        if config == STANDARD_INPUT and STANDARD_INPUT in files:
-            raise BadInput("standard input can be read only once; give - once")
-        settings = valid_config(config, finder)
-        plugins, actions = settings.plugins, settings.actions
-    named = {plugin.name for plugin in plugins}
-    plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]
+    if config == STANDARD_INPUT and STANDARD_INPUT in files:
+        raise BadInput("standard input can be read only once; give - once")
+    _, plugins, actions = decided_by(policy, config, find_plugins(plugin_paths))
     context = click.get_current_context()
     flags = ("node_scheduler_policy", "gpu_scheduler_policy", "numa_order")
     default = ParameterSource.DEFAULT

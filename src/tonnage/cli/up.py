@@ -16,9 +16,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from tonnage.cli.inputs import BadInput, find_plugins, valid_config
+from tonnage.cli.inputs import BadInput, config_file, find_plugins, plugin_files
+from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
+from tonnage.cli.policyflag import decided_by, policy_option
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
@@ -52,22 +53,6 @@ def _speed(_context: click.Context, _option: click.Parameter, speed: float | Non
     return speed
 
 
-def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, str]:
-    """The node policy and the GPU policy; one word stands for both."""
-    from tonnage.plugins.gpus import gpupolicy
-    from tonnage.plugins.scoring import nodepolicy
-
-    node, slash, gpu = text.partition("/")
-    gpu = gpu if slash else node
-    if node not in nodepolicy.POLICIES or not gpupolicy.is_policy(gpu):
-        nodes = " or ".join(nodepolicy.POLICIES)
-        raise click.BadParameter(
-            f"{text!r} is not a policy; write NODE/GPU with {nodes} for nodes and {', '.join(gpupolicy.POLICIES)} "
-            f"or several of these with commas for GPUs, or just {nodes} for both."
-        )
-    return node, gpu
-
-
 @click.command("up")
 @click.option("--nodes", type=click.IntRange(1, 5000), default=12, show_default=True, help="Nodes in the cluster.")
 @click.option("--gpus", type=click.IntRange(1, 16), default=8, show_default=True, help="GPUs per node.")
@@ -79,7 +64,7 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tup
     type=float,
     callback=_speed,
     metavar="NUMBER",
-    help=f"Virtual seconds per second, 0 for full speed.  [default: {DEFAULT_SPEED:g}; 0 with -o json]",
+    help=f"Virtual seconds per second, 0 for full speed.  [default: {DEFAULT_SPEED:g}; 0 with -o json or yaml]",
 )
 @click.option(
     "--duration",
@@ -89,17 +74,9 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tup
     show_default=True,
     help="Virtual time to run: 90s, 30m, 8h, 1d.",
 )
-@click.option(
-    "--policy",
-    callback=_policy,
-    metavar="NODE[/GPU]",
-    default="binpack/spread",
-    show_default=True,
-    help="How nodes and the GPUs of a node are chosen; one word sets both. Counts more than a configuration.",
-)
-@click.option(
-    "--config", metavar="FILE", help="A scheduler configuration, as for `tonnage schedule`; - for standard input."
-)
+@policy_option
+@config_file
+@plugin_files
 @click.option(
     "--interval",
     callback=_duration,
@@ -108,15 +85,16 @@ def _policy(_context: click.Context, _option: click.Parameter, text: str) -> tup
     show_default=True,
     help="Virtual time between lines when there is no terminal.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option(TABLE, JSON, YAML)
 def command(
     nodes: int,
     gpus: int,
     seed: int,
     speed: float | None,
     duration: float,
-    policy: tuple[str, str],
+    policy: str | None,
     config: str | None,
+    plugins: tuple[str, ...],
     interval: float,
     output: str,
 ) -> None:
@@ -127,36 +105,22 @@ def command(
     """
     from tonnage.plugins.fragmentation.usablecards import UsableCards
 
-    name, plugins, actions = _settings(config, policy)
-    run = LiveRun(speed if speed is not None else (DEFAULT_SPEED if output == "text" else 0.0))
+    name, wanted, actions = decided_by(policy, config, find_plugins(plugins))
+    run = LiveRun(speed if speed is not None else (DEFAULT_SPEED if output == TABLE else 0.0))
     with run.listening():
-        run.replay = _invent(nodes, gpus, seed, plugins, actions)
-        run.cards = UsableCards(run.replay.cluster, plugins)
-        if output == "json":
+        run.replay = _invent(nodes, gpus, seed, wanted, actions)
+        run.cards = UsableCards(run.replay.cluster, wanted)
+        if output != TABLE:
             run.until(duration)
         elif sys.stdout.isatty() and _can_draw():
             _watch(run, duration, name, seed)
         else:
             _log(run, duration, interval)
     summary, cards = run.replay.summary(), run.cards.measure()
-    if output == "json":
-        click.echo(_as_json(summary, cards, name, seed, nodes, gpus))
+    if output != TABLE:
+        click.echo(document(_as_data(summary, cards, name, seed, nodes, gpus), output), nl=False)
     else:
         click.echo(_as_text(summary, cards, name, seed, nodes, gpus, run))
-
-
-def _settings(config: str | None, policy: tuple[str, str]) -> "tuple[str, Sequence[Plugin], Sequence[str]]":
-    """What decides, in a few words, and its plugins and actions: a policy, or a configuration, or both if given."""
-    from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
-    from tonnage.plugins.defaults import default_plugins
-
-    name = "/".join(policy)
-    if config is None:
-        return name, default_plugins(*policy), DEFAULT_ACTIONS
-    settings = valid_config(config, find_plugins(()))
-    if click.get_current_context().get_parameter_source("policy") == ParameterSource.DEFAULT:
-        return settings.source, settings.plugins, settings.actions
-    return f"{settings.source}, {name}", with_flags(settings.plugins, *policy, None), settings.actions
 
 
 class LiveRun:
@@ -319,14 +283,13 @@ def _log(run: LiveRun, duration: float, interval: float) -> None:
         number += 1
 
 
-def _as_json(summary: "Summary", cards: "FreeCards", policy: str, seed: int, nodes: int, gpus: int) -> str:
+def _as_data(
+    summary: "Summary", cards: "FreeCards", policy: str, seed: int, nodes: int, gpus: int
+) -> dict[str, object]:
     from msgspec.structs import asdict
 
-    from tonnage.model.wire import encode_pretty
-
     free = {"gpus_free": round(cards.free, 3), "gpus_free_usable": round(cards.usable, 3)}
-    document = {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **asdict(summary), **free}
-    return encode_pretty(document).decode()
+    return {"policy": policy, "seed": seed, "nodes": nodes, "gpus": gpus, **asdict(summary), **free}
 
 
 def _as_text(summary: "Summary", free: "FreeCards", policy: str, seed: int, nodes: int, gpus: int, run: LiveRun) -> str:
