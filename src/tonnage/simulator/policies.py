@@ -104,7 +104,7 @@ def policy_named(name: str, plugin_files: Sequence[str] = ()) -> Policy:
     """The policy of a name; ConfigError if there is none."""
     if not is_policy(name):
         nearest = advice(name, POLICIES)
-        if "did you mean" not in nearest:
+        if "/" in name or "did you mean" not in nearest:
             nodes, cards = " or ".join(nodepolicy.POLICIES), ", ".join(gpupolicy.POLICIES)
             nearest = f"; known are {', '.join(POLICIES)}, and NODE/GPU with {nodes} for nodes and {cards} for GPUs"
         message = f"there is no policy {name}{nearest}"
