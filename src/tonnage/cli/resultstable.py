@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 
-from tonnage.cli.liveview import span
 from tonnage.cli.tables import table
+from tonnage.cli.up.durations import span
 from tonnage.simulator.studies.results import Curve, PolicyResult, Results, SeedSpread
 
 _MOST_REASONS = 4
