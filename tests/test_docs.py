@@ -25,6 +25,8 @@ _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "..."
+RUN_HERE = ("tonnage schedule", "tonnage check", "tonnage plugins")
+"""Commands that are run as they are shown, if they need nothing but the examples."""
 PART_OF = {
     "_scarcity": "resource-strategy-fit",
     **dict.fromkeys(("_hypernodesets", "networktopologyaware"), "network-topology-aware"),
@@ -102,7 +104,7 @@ def shown_commands(page: Path) -> list[tuple[str, list[str]]]:
                 commands.append((line[2:], []))
             else:
                 commands[-1][1].append(line)
-    return [(c, output) for c, output in commands if c.startswith("tonnage schedule") and "-f examples/" in c]
+    return [(c, output) for c, output in commands if c.startswith(RUN_HERE) and ("examples/" in c or "--defaults" in c)]
 
 
 SHOWN = [(named(page), command, output) for page in PAGES for command, output in shown_commands(page)]
