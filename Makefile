@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint openb bench bench-cluster chaos soak tenants fuzz recount cluster-parts clean
+.PHONY: help install run test lint docs openb bench bench-cluster chaos soak tenants fuzz recount cluster-parts clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ install: $(VENV)/.runtime  ## install into .venv, so that .venv/bin/tonnage work
 
 run: $(VENV)/.runtime  ## watch an invented GPU cluster being packed (ARGS="--nodes 20 --seed 7")
 	@$(BIN)/tonnage up $(ARGS)
+
+docs: $(VENV)/.development  ## write the parts of the docs that are made from the code
+	@$(BIN)/python -m tests.generated_docs
 
 lint: $(VENV)/.development  ## formatting, lint, types and layering
 	$(BIN)/ruff format --check .

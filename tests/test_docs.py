@@ -1,5 +1,6 @@
 """What the documentation says is so: reasons, vendors' names, shown output, links."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import tonnage
+from tests.generated_docs import PARTS, shown
 from tests.paths import ROOT
 from tests.reasons import reasons_in_code
 from tonnage.devices.catalog import default_vendors
@@ -23,6 +25,8 @@ _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 ANYTHING = "..."
+RUN_HERE = ("tonnage schedule", "tonnage check", "tonnage plugins")
+"""Commands that are run as they are shown, if they need nothing but the examples."""
 PART_OF = {
     "_scarcity": "resource-strategy-fit",
     **dict.fromkeys(("_hypernodesets", "networktopologyaware"), "network-topology-aware"),
@@ -100,7 +104,7 @@ def shown_commands(page: Path) -> list[tuple[str, list[str]]]:
                 commands.append((line[2:], []))
             else:
                 commands[-1][1].append(line)
-    return [(c, output) for c, output in commands if c.startswith("tonnage schedule") and "-f examples/" in c]
+    return [(c, output) for c, output in commands if c.startswith(RUN_HERE) and ("examples/" in c or "--defaults" in c)]
 
 
 SHOWN = [(named(page), command, output) for page in PAGES for command, output in shown_commands(page)]
@@ -162,7 +166,35 @@ def test_the_table_of_extension_points_is_the_one_in_the_code():
     assert points_table() in (ROOT / "docs/plugins.md").read_text()
 
 
-def test_the_plugin_shown_is_the_one_that_is_tried():
+# -- generated parts
+
+
+@pytest.mark.parametrize(("page", "part"), PARTS, ids=[f"{page.name}: {part}" for page, part in PARTS])
+def test_generated_parts_are_as_the_code_makes_them(page: Path, part: str) -> None:
+    assert shown(page, part) == PARTS[page, part]().strip(), "make docs writes it anew"
+
+
+# -- the plugin on the page about plugins
+
+
+def listing(language: str) -> str:
+    """The first listing of a language on the page."""
+    return (DOCS / "plugins.md").read_text().split(f"```{language}\n")[1].split("```")[0]
+
+
+def test_the_plugin_shown_is_the_example() -> None:
     source = (ROOT / "examples/plugins/spot-instance-manager/spot_instance_manager.py").read_text()
-    shown = (ROOT / "docs/plugins.md").read_text().split("```python\n")[1].split("```")[0]
-    assert shown in source
+    assert listing("python") in source
+
+
+def test_the_plugin_shown_runs_as_it_stands(tmp_path: Path) -> None:
+    plugin, config = tmp_path / "plugin.py", tmp_path / "scheduler.yaml"
+    plugin.write_text(listing("python"))
+    config.write_text(listing("yaml"))
+    assert tonnage("check", config, "--plugin", plugin).stdout == f"{config}: valid\n"
+    done = tonnage("schedule", "-f", "examples/cluster.yaml", "--plugin", plugin, "-o", "json")
+    document = json.loads(done.stdout)
+    scores = [decision["scores"][decision["node"]] for decision in document["decisions"] if decision["node"]]
+    assert scores
+    assert all(parts["spot-instance-manager"] == 1000.0 for parts in scores)
+    assert [problem for problem in document["problems"] if problem["object"].startswith("Plugin/")] == []

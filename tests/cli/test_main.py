@@ -7,6 +7,7 @@ import pytest
 from tests.cli.command import COMMAND, tonnage
 from tests.waiting import PATIENCE
 from tonnage import __version__
+from tonnage.lab.parts import version
 
 
 def test_help_says_what_tonnage_is_and_lists_its_commands() -> None:
@@ -19,7 +20,9 @@ def test_help_says_what_tonnage_is_and_lists_its_commands() -> None:
 
 def test_version() -> None:
     done = tonnage("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"tonnage {__version__}\n", "")
+    kubernetes = version()[0].removeprefix("v")
+    expected = f"tonnage {__version__}, tested with Kubernetes {kubernetes}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
 def test_help_of_schedule_names_its_options_and_shows_examples_on_lines_of_their_own() -> None:
@@ -65,10 +68,21 @@ def test_without_a_command_the_help_is_shown_and_the_status_is_that_of_wrong_usa
     assert "Commands:" in done.stdout + done.stderr
 
 
-def test_an_unknown_command_is_wrong_usage() -> None:
-    done = tonnage("shedule")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["simulat"], "No such command 'simulat'. Did you mean 'simulate'?"),
+        (["shedule"], "No such command 'shedule'. Did you mean 'schedule' or 'scheduler'?"),
+        (["debug", "compar"], "No such command 'compar'. Did you mean 'compare'?"),
+        (["manifests", "webhok"], "No such command 'webhok'. Did you mean 'webhook'?"),
+        (["manifests", "x"], "No such command 'x'. There are policies, webhook."),
+        (["schedule", "--confg"], "No such option '--confg'. Did you mean '--config'?"),
+    ],
+)
+def test_an_unknown_command_is_wrong_usage_and_the_nearest_is_named(arguments: list[str], told: str) -> None:
+    done = tonnage(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "No such command 'shedule'" in done.stderr
+    assert told in done.stderr
 
 
 def test_an_unknown_flag_is_wrong_usage() -> None:

@@ -1,12 +1,14 @@
 """Plugins of users' own: from a file, by module and class, and from an installed package."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
+from tests.paths import ROOT
 from tests.waiting import PATIENCE
 
 SPOT = "examples/plugins/spot-instance-manager/spot_instance_manager.py"
@@ -32,7 +34,7 @@ spec:
 
 
 def tonnage(*arguments, path=""):
-    environment = {"PATH": "", "PYTHONPATH": str(path)}
+    environment = {"PATH": "", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{path}"}
     return subprocess.run(
         [sys.executable, "-m", "tonnage.cli.main", *map(str, arguments)],
         capture_output=True,
@@ -154,6 +156,56 @@ def test_a_plugin_that_cannot_be_used_is_an_error_at_load(cluster, tmp_path, tex
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+FAILING = """
+from tonnage.api import Plugin
+
+def inner(task):
+    return task.nonsense
+
+class Failing(Plugin):
+    name = "failing"
+
+    def on_session_open(self, session):
+        session.add_predicate(lambda task, job, node: inner(task))
+        session.add_node_order(self.prefer)
+
+    def prefer(self, task, node):
+        return "much"
+"""
+
+
+def test_a_plugin_that_fails_is_named_with_file_and_line(cluster, tmp_path):
+    file = tmp_path / "failing.py"
+    file.write_text(FAILING)
+    done = tonnage("schedule", "-f", cluster, "--plugin", file, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    problems = {problem["field"]: problem for problem in json.loads(done.stdout)["problems"]}
+    told = problems["predicate"]["message"]
+    assert f"AttributeError: 'Task' object has no attribute 'nonsense' ({file}:5)" in told
+    file.write_text(FAILING.replace("return task.nonsense", "return None"))
+    (problem,) = json.loads(tonnage("schedule", "-f", cluster, "--plugin", file, "-o", "json").stdout)["problems"]
+    assert problem["object"] == "Plugin/failing"
+    assert f"answered 'much' instead of a finite number ({file}:14)" in problem["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("x = 1\nimport nowhere_to_be_found", 2),
+        ("x = 1\n\ndef (", 3),
+        (FAILING.replace("session.add_node_order(self.prefer)", "session.add_nothing(self.prefer)"), 12),
+        (FAILING.replace("def on_session_open(self, session)", "def on_session_open(self)"), 10),
+        (FAILING + "\n    def __init__(self):\n        raise ValueError", 18),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named_with_file_and_line(cluster, tmp_path, text, line):
+    file = tmp_path / "failing.py"
+    file.write_text(text)
+    done = tonnage("schedule", "-f", cluster, "--plugin", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"({file}:{line})" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,7 @@ def test_a_replay_is_compared_by_its_averages_and_waits():
     sentences = said(replay_results())
     assert sentences[0].startswith("fgd allocated the most, 85.7 % of all GPUs: 9 GPUs more than spread.")
     assert sentences[-1] == (
-        "Pods waited least with fgd by the 95th percentile: 95 % of them started within 12m, "
-        "against 19m with spread."
+        "Pods waited least with fgd by the 95th percentile: 95 % of them started within 12m, against 19m with spread."
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.inputs import STANDARD_INPUT, configuration, find_plugins, plugin_files
+from tonnage.cli.output import JSON, TABLE, YAML, document, echo_table, output_option
 
 if TYPE_CHECKING:
     from tonnage.config.finder import PluginFinder
@@ -20,17 +21,21 @@ Examples:
 
 
 @click.command("check", epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.argument("arguments", nargs=-1, metavar="FILE...")
+@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="The same as FILE. May be repeated.")
 @click.option("--defaults", is_flag=True, help="Print the configuration that is used when none is given.")
 @plugin_files
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(files: tuple[str, ...], defaults: bool, plugins: tuple[str, ...], output: str) -> None:
+@output_option(TABLE, JSON, YAML)
+def command(
+    arguments: tuple[str, ...], files: tuple[str, ...], defaults: bool, plugins: tuple[str, ...], output: str
+) -> None:
     """Say whether configurations are valid, and what in them does not do what one might think.
 
     A configuration is a scheduler's document of Volcano or KAI (actions, tiers, plugins, arguments), HAMi's device
     configuration (nvidia, vnpus and other sections), or a ConfigMap that holds one; - is standard input. The exit
-    status is 2 if a file has errors; warnings do not change it. With -o json there is one JSON object for each file.
+    status is 2 if a file has errors; warnings do not change it. For machines there is one document for each file.
     """
+    files = (*arguments, *files)
     if defaults == bool(files):
         raise click.UsageError("give either the files to check or --defaults")
     if files.count(STANDARD_INPUT) > 1:
@@ -46,10 +51,9 @@ def command(files: tuple[str, ...], defaults: bool, plugins: tuple[str, ...], ou
 
 def _show_defaults(output: str) -> None:
     from tonnage.config.defaults import default_document, default_text
-    from tonnage.model.wire import encode_pretty
 
-    if output == "json":
-        click.echo(encode_pretty(default_document()))
+    if output == JSON:
+        click.echo(document(default_document(), output), nl=False)
     else:
         click.echo(default_text(), nl=False)
 
@@ -58,7 +62,6 @@ def _check(file: str, output: str, finder: "PluginFinder") -> bool:
     from tonnage.config.deviceconfig import is_device_configuration, load_devices
     from tonnage.config.load import load_text
     from tonnage.config.notes import ConfigError
-    from tonnage.model.wire import encode_pretty
 
     errors: list[Note] = []
     try:
@@ -69,19 +72,24 @@ def _check(file: str, output: str, finder: "PluginFinder") -> bool:
             warnings = load_text(text, source, finder).warnings
     except ConfigError as error:
         source, errors, warnings = error.source, error.errors, error.warnings
-    if output == "json":
+    if output != TABLE:
         found = {"errors": _as_data(errors), "warnings": _as_data(warnings)}
-        click.echo(encode_pretty({"file": file, "valid": not errors, **found}))
+        separator = "---\n" if output == YAML else ""
+        click.echo(separator + document({"file": file, "valid": not errors, **found}, output), nl=False)
         return not errors
     if errors:
         how_many = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         click.echo(f"{file}: not valid, {how_many}", err=True)
     else:
-        click.echo(f"{file}: valid")
+        echo_table(f"{file}: valid")
     for note in errors:
         click.echo(note.shown(source), err=True)
     for note in warnings:
-        click.echo(note.shown(source, "warning"), err=bool(errors))
+        line = note.shown(source, "warning")
+        if errors:
+            click.echo(line, err=True)
+        else:
+            echo_table(line)
     return not errors
 
 

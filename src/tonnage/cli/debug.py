@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
+from tonnage.cli.suggestions import SuggestingGroup
+
 if TYPE_CHECKING:
     from tonnage.kube.client import Client
     from tonnage.kube.compare import Difference
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 _PATIENCE = 60.0
 
 
-@click.group("debug")
+@click.group("debug", cls=SuggestingGroup)
 def command() -> None:
     """Look into how Tonnage sees a live cluster."""
 
@@ -28,7 +31,7 @@ def command() -> None:
     show_default=True,
     help="How long to follow the cluster before comparing.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option(TABLE, JSON, YAML)
 def compare(kubeconfig: str | None, context: str | None, seconds: float, output: str) -> None:
     """Compare the cluster state that Tonnage keeps with a fresh list.
 
@@ -46,7 +49,7 @@ def compare(kubeconfig: str | None, context: str | None, seconds: float, output:
         raise BadInput(str(error)) from error
     except KubeError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(text)
+    click.echo(text, nl=False)
     if differs:
         raise click.exceptions.Exit(1)
 
@@ -76,8 +79,9 @@ async def _compare(kubeconfig: str | None, context: str | None, seconds: float, 
             await asyncio.gather(following, return_exceptions=True)
     finally:
         await client.close()
-    shown = _as_json if output == "json" else _as_text
-    return shown(client, informer, differences), bool(differences)
+    if output == TABLE:
+        return _as_text(client, informer, differences), bool(differences)
+    return document(_as_data(client, informer, differences), output), bool(differences)
 
 
 async def _synced(informer: "ClusterInformer") -> None:
@@ -92,10 +96,8 @@ async def _synced(informer: "ClusterInformer") -> None:
         raise KubeError(f"the cluster could not be listed within {format_seconds(_PATIENCE)}; {trouble}") from error
 
 
-def _as_json(client: "Client", informer: "ClusterInformer", differences: list["Difference"]) -> str:
-    from tonnage.model.wire import encode_pretty
-
-    document = {
+def _as_data(client: "Client", informer: "ClusterInformer", differences: list["Difference"]) -> dict[str, object]:
+    return {
         "server": client.server,
         "nodes": len(informer.cluster.nodes),
         "pods": len(informer.cluster.pods()),
@@ -104,7 +106,6 @@ def _as_json(client: "Client", informer: "ClusterInformer", differences: list["D
         "problems": list(informer.problems.values()),
         "trouble": informer.trouble,
     }
-    return encode_pretty(document).decode()
 
 
 def _as_text(client: "Client", informer: "ClusterInformer", differences: list["Difference"]) -> str:
@@ -116,6 +117,6 @@ def _as_text(client: "Client", informer: "ClusterInformer", differences: list["D
             *(f"cannot be read: {problem}" for problem in informer.problems.values()),
             *(f"cannot be followed: {kind}: {text}" for kind, text in informer.trouble.items()),
             f"{client.server}: {len(cluster.nodes)} nodes, {len(cluster.pods())} pods, "
-            f"{informer.applied} changes taken over: {found}",
+            f"{informer.applied} changes taken over: {found}\n",
         ]
     )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.server.flags import parsed, switch
+
 if TYPE_CHECKING:
     from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
 
@@ -18,6 +20,7 @@ def election_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_election(
         leader_elect: bool,
+        no_leader_elect: bool,
         leader_elect_resource_namespace: str,
         leader_elect_resource_name: str,
         leader_elect_lease_duration: float,
@@ -33,28 +36,23 @@ def election_options(command: Callable[..., Any]) -> Callable[..., Any]:
             retry_period=leader_elect_retry_period,
         )
         election = None
-        if leader_elect:
+        if leader_elect and not no_leader_elect:
             if problem := durations.problem():
                 raise click.UsageError(f"{_PREFIX}: {problem}")
             election = _election(leader_elect_resource_namespace, leader_elect_resource_name, durations)
         return command(election=election, **given)
 
     decorated: Callable[..., Any] = with_election
-    for option in reversed(
-        [
-            click.option(
-                f"{_PREFIX}/--no-leader-elect",
-                default=True,
-                show_default=True,
-                help="Whether replicas agree by a Lease which of them schedules; without, run only one.",
-            ),
-            _text("resource-namespace", "kube-system", "The namespace of the Lease."),
-            _text("resource-name", "tonnage-scheduler", "The Lease."),
-            _seconds("lease-duration", "9s", "When others may take a Lease that is not renewed."),
-            _seconds("renew-deadline", "6s", "When one that cannot renew the Lease stops to write."),
-            _seconds("retry-period", "1s", "How often the Lease is renewed or looked at."),
-        ]
-    ):
+    options: list[Callable[..., Any]] = [
+        switch(_PREFIX, True, "Whether replicas agree by a Lease which of them schedules; without, run only one."),
+        click.option("--no-leader-elect", is_flag=True, hidden=True),
+        _text("resource-namespace", "kube-system", "The namespace of the Lease."),
+        _text("resource-name", "tonnage-scheduler", "The Lease."),
+        _seconds("lease-duration", "9s", "When others may take a Lease that is not renewed."),
+        _seconds("renew-deadline", "6s", "When one that cannot renew the Lease stops to write."),
+        _seconds("retry-period", "1s", "How often the Lease is renewed or looked at."),
+    ]
+    for option in reversed(options):
         decorated = option(decorated)
     return decorated
 
@@ -65,17 +63,13 @@ def _text(name: str, default: str, words: str) -> Callable[..., Any]:
 
 def _seconds(name: str, default: str, words: str) -> Callable[..., Any]:
     return click.option(
-        f"{_PREFIX}-{name}", default=default, show_default=True, metavar="DURATION", callback=_duration, help=words
+        f"{_PREFIX}-{name}",
+        default=default,
+        show_default=True,
+        metavar="DURATION",
+        callback=parsed("duration"),
+        help=words,
     )
-
-
-def _duration(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
-    from tonnage.server.flagvalues import duration
-
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _election(namespace: str, name: str, durations: Any) -> "LeaderElectionConfig":

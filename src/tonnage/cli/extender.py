@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli.inputs import find_plugins, valid_config, valid_vendors
+from tonnage.cli.inputs import find_plugins, valid_vendors
+from tonnage.cli.policyflag import decided_by, policy_option
 from tonnage.cli.startup import importing
 from tonnage.extender.flags import extender_options
 
@@ -25,8 +26,9 @@ log = logging.getLogger("tonnage.extender")
 
 
 @click.command("extender")
+@policy_option
 @extender_options
-def command(options: "ExtenderOptions") -> None:
+def command(options: "ExtenderOptions", policy: str | None) -> None:
     """Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's scheduler.
 
     Takes HAMi's flags and device configuration. Listens until it is told to stop (SIGTERM or Ctrl-C), then lets open
@@ -43,7 +45,7 @@ def command(options: "ExtenderOptions") -> None:
     log_to_stderr(options.debug)
     for warning in options.warnings:
         click.echo(f"warning: {warning}", err=True)
-    vendors, plugins = _vendors(options), _plugins(options)
+    vendors, plugins = _vendors(options), _plugins(options, policy)
     try:
         uvloop.run(_serve(options, vendors, plugins))
     except (GaveUpError, KubeError, ServeError) as error:
@@ -56,13 +58,10 @@ def _vendors(options: "ExtenderOptions") -> "Sequence[Vendor]":
     return valid_vendors(lambda: configured_vendors(options))
 
 
-def _plugins(options: "ExtenderOptions") -> "Sequence[Plugin]":
+def _plugins(options: "ExtenderOptions", policy: str | None) -> "Sequence[Plugin]":
     from tonnage.config.defaults import with_flags
-    from tonnage.plugins.defaults import default_plugins
 
-    plugins = default_plugins()
-    if options.config:
-        plugins = valid_config(options.config, find_plugins(())).plugins
+    plugins = decided_by(policy, options.config or None, find_plugins(())).plugins
     return with_flags(plugins, options.node_scheduler_policy, options.gpu_scheduler_policy, None)
 
 

@@ -1,6 +1,7 @@
 """The group of all commands; each is imported only when it is run, so that start-up stays fast."""
 
 import errno
+import os
 import signal
 import sys
 from importlib import import_module
@@ -11,11 +12,14 @@ import click
 
 from tonnage import __version__
 from tonnage.cli.main import INTERRUPTED
+from tonnage.cli.suggestions import SuggestingGroup
 
+_COMPLETING = "_TONNAGE_COMPLETE"
+"""The variable by which a shell asks for the completion of a command line."""
 _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
     "check": "Say whether a scheduler or device configuration is valid, with the place of every error.",
-    "plugins": "List the plugins that can be used, with their arguments and extension points.",
+    "plugins": "List the plugins that can be used, with their arguments and extension points; begin a new one.",
     "up": "Watch an invented GPU cluster being packed.",
     "simulate": "Compare policies on a recorded or invented workload, over virtual time.",
     "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
@@ -26,7 +30,7 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """Knows its commands by name and one line each, and ends all of them in the same orderly way."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -50,6 +54,10 @@ class LazyGroup(click.Group):
         if callable(signal.getsignal(signal.SIGINT)):
             # From here on a command may have something to tidy up, so that Ctrl-C raises KeyboardInterrupt.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if _COMPLETING in os.environ:
+            from tonnage.cli.completion import complete_files
+
+            complete_files(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -57,13 +65,29 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
+def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or ctx.resilient_parsing:
+        return
+    from tonnage.lab.parts import version
+
+    click.echo(f"tonnage {__version__}, tested with Kubernetes {version()[0].removeprefix('v')}")
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, message="tonnage %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_version,
+    help="Show the version, and the version of Kubernetes that it was tested with.",
+)
 def group(**_: Any) -> None:
     """Pack GPU pods onto the nodes and GPUs of a Kubernetes cluster, and say why.
 
-    Every command takes -o json for machines. Errors go to standard error; the exit status is 2 for bad input or usage
-    and 1 for a failure at work.
+    Every command but the two servers, extender and scheduler, takes -o json and -o yaml for machines. Errors go to
+    standard error; the exit status is 2 for bad input or usage and 1 for a failure at work.
     """
     for stream in (sys.stdout, sys.stderr):
         # What a terminal has no character for is shown as a question mark.

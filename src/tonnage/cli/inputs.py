@@ -89,6 +89,12 @@ def configuration(file: str) -> tuple[str, str]:
     return text_of_file(file), file
 
 
+config_file = click.option(
+    "--config",
+    metavar="FILE",
+    help="A scheduler configuration: actions, tiers and plugins of Volcano or KAI, or kube-scheduler's; - for standard "
+    "input. Flags about policies count more than it.",
+)
 device_config_file = click.option(
     "--device-config-file", metavar="FILE", help="HAMi's device configuration; without one, its defaults."
 )

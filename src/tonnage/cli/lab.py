@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tonnage.cli.inputs import BadInput
+from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ class RunningLab(NamedTuple):
     metavar="DIR",
     help="Where etcd, kube-apiserver and kube-scheduler are.  [default: they are built from source, once]",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option(TABLE, JSON, YAML)
 def command(
     nodes: int,
     gpus: int,
@@ -95,7 +96,7 @@ def command(
                 made = demo_nodes(nodes, gpus, Random(seed))
                 lab = _start(running, tell, made, gpus, (scheduler, extender, kube_scheduler), sample, bin_dir)
             with suppress(KeyboardInterrupt):
-                click.echo(_as_json(lab) if output == "json" else _as_text(lab))
+                click.echo(_as_text(lab) if output == TABLE else document(_as_data(lab), output), nl=False)
                 _until_interrupted(lab.plane)
     except (PartsError, LabError, ApiError) as error:
         raise click.ClickException(str(error)) from error
@@ -195,10 +196,8 @@ def _until_interrupted(plane: "ControlPlane") -> None:
 # -- what is told
 
 
-def _as_json(lab: RunningLab) -> str:
-    from tonnage.model.wire import encode_pretty
-
-    document = {
+def _as_data(lab: RunningLab) -> dict[str, object]:
+    return {
         "kubeconfig": str(lab.plane.kubeconfig()),
         "server": lab.plane.server,
         "nodes": lab.nodes,
@@ -206,7 +205,6 @@ def _as_json(lab: RunningLab) -> str:
         "tonnage": lab.server.address if lab.server else None,
         "logs": {program.name: str(program.log) for program in lab.plane.running},
     }
-    return encode_pretty(document).decode()
 
 
 def _as_text(lab: RunningLab) -> str:
@@ -222,7 +220,7 @@ def _as_text(lab: RunningLab) -> str:
             "Logs:",
             *(f"  {program.name:{width}}  {program.log}" for program in plane.running),
             "",
-            "Ctrl-C ends the cluster and removes everything.",
+            "Ctrl-C ends the cluster and removes everything.\n",
         ]
     )
 

@@ -1,15 +1,14 @@
 """`tonnage manifests`: the manifests of an installation that depend on its configuration."""
 
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tonnage.cli.inputs import device_config_file, device_vendors
+from tonnage.cli.output import JSON, YAML, document, output_option
+from tonnage.cli.suggestions import SuggestingGroup
 from tonnage.policies.catalog import FILES
-
-F = TypeVar("F", bound=Callable[..., object])
 
 _ABOUT_WEBHOOK = """\
 # New pods with devices are given to the scheduler. If nobody answers, pods are created as they are: docs/webhook.md.
@@ -28,12 +27,6 @@ _EPILOG = "\n".join(
 )
 
 
-def _output(command: F) -> F:
-    return click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)(
-        command
-    )
-
-
 def _valid_name(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise click.BadParameter(f"{name!r} is not a name in Kubernetes: lower-case letters, digits, - and .")
@@ -48,14 +41,14 @@ def _valid_users(ctx: click.Context, parameter: click.Parameter, names: tuple[st
     return names
 
 
-@click.group("manifests")
+@click.group("manifests", cls=SuggestingGroup)
 def command() -> None:
     """Print the manifests of an installation that depend on its configuration."""
 
 
 @command.command("webhook")
 @device_config_file
-@_output
+@output_option(YAML, JSON)
 def webhook(device_config_file: str | None, output: str) -> None:
     """Print the MutatingWebhookConfiguration of the extender's webhook.
 
@@ -100,7 +93,7 @@ def webhook(device_config_file: str | None, output: str) -> None:
     "May be repeated; replaces HAMi's in kube-system.",
 )
 @click.option("--group", "groups", multiple=True, callback=_valid_users, help="A group of such users. May be repeated.")
-@_output
+@output_option(YAML, JSON)
 def policies(
     files: tuple[str, ...],
     device_config_file: str | None,
@@ -129,16 +122,11 @@ def policies(
         enforce=enforce,
     )
     wanted = [file for file in FILES if (file.name in files if files else not file.is_optional)]
-    items = [document for file in wanted for document in file.documents(options)]
+    items = [item for file in wanted for item in file.documents(options)]
     text = "---\n".join(file.text(options) for file in wanted)
     _print(output, text, {"apiVersion": "v1", "kind": "List", "items": items})
 
 
 def _print(output: str, text: str, manifest: dict[str, Any]) -> None:
     """Print the commented text, or the same as one object in JSON."""
-    from tonnage.model.wire import encode_pretty
-
-    if output == "json":
-        click.echo(encode_pretty(manifest))
-    else:
-        click.echo(text, nl=False)
+    click.echo(document(manifest, output) if output == JSON else text, nl=False)

@@ -1,25 +1,30 @@
-"""`tonnage plugins`: what can be named in a configuration."""
+"""`tonnage plugins`: what can be named in a configuration, and the package of a new plugin."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli.inputs import find_plugins, plugin_files
+from tonnage.cli.inputs import BadInput, find_plugins, plugin_files
+from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
+from tonnage.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
 
 
-@click.command("plugins")
+@click.group("plugins", cls=SuggestingGroup, invoke_without_command=True)
 @plugin_files
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def command(plugins: tuple[str, ...], output: str) -> None:
+@output_option(TABLE, JSON, YAML)
+@click.pass_context
+def command(ctx: click.Context, plugins: tuple[str, ...], output: str) -> None:
     """List the plugins that can be used: those that come with Tonnage, of installed packages and of given files.
 
     For each of them its arguments with their defaults, and the extension points at which it registers something.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     from tonnage.config.finder import PluginError
-    from tonnage.model.wire import encode, encode_pretty
+    from tonnage.model.wire import encode
 
     finder = find_plugins(plugins)
     found: list[dict[str, Any]] = []
@@ -29,8 +34,8 @@ def command(plugins: tuple[str, ...], output: str) -> None:
             found.append(_about(name, kind) if kind is not None else {"name": name, "error": "not found"})
         except PluginError as error:
             found.append({"name": name, "error": str(error)})
-    if output == "json":
-        click.echo(encode_pretty(found))
+    if output != TABLE:
+        click.echo(document(found, output), nl=False)
         return
     for about in found:
         click.echo(f"{about['name']}: {about.get('error') or about['summary']}")
@@ -38,6 +43,34 @@ def command(plugins: tuple[str, ...], output: str) -> None:
             click.echo(f"  extension points: {', '.join(about['points'])}")
         for argument, default in about.get("arguments", {}).items():
             click.echo(f"  {argument}: {encode(default).decode()}")
+
+
+@command.command("new")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--folder",
+    default=".",
+    show_default=True,
+    metavar="FOLDER",
+    help="Where the package's own folder, which is called NAME, is made.",
+)
+@output_option(TABLE, JSON, YAML)
+def new(name: str, folder: str, output: str) -> None:
+    """Write the package of a new plugin: a module that works, its entry point, and a test that passes.
+
+    Nothing is overwritten: a folder NAME that is there already is an error.
+    """
+    from tonnage.cli.pluginpackage import PackageError, write_package
+
+    try:
+        place, files = write_package(name, folder)
+    except PackageError as error:
+        raise BadInput(str(error)) from error
+    if output != TABLE:
+        click.echo(document({"folder": str(place), "files": files}, output), nl=False)
+        return
+    click.echo(f"{place} has {', '.join(files)}")
+    click.echo(f"Next: python -m pytest {place}, then change it; pip install {place} makes it known by its name")
 
 
 def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
@@ -54,5 +87,7 @@ def _about(name: str, kind: "type[Plugin]") -> dict[str, Any]:
     except SessionError as error:
         about["error"] = str(error)
     except Exception as error:
-        about["error"] = f"cannot be made: {type(error).__name__}: {error}"
+        from tonnage.framework.failures import failure
+
+        about["error"] = f"cannot be made: {failure(error, kind.__init__)}"
     return about

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Mapping
 
 from tonnage.cli.tables import table
-from tonnage.model.duration import format_seconds as span
+from tonnage.model.duration import format_seconds
 from tonnage.simulator.studies.comparison import AVERAGE
 from tonnage.simulator.studies.results import CURVES, Curve, PolicyResult, Results, SeedSpread
 
@@ -36,7 +36,7 @@ def results_table(results: Results) -> Iterator[str]:
     rows = []
     for name, result in results.policies.items():
         figures = [_figure(result.compared[measure], measure) for measure in shown]
-        waits = [span(getattr(result, measure)[part].mean) for _, measure, part in times]
+        waits = [format_seconds(getattr(result, measure)[part].mean) for _, measure, part in times]
         rows.append([name, *figures, *waits])
     yield from table([*header, *(title for title, _, _ in times)], rows)
     for name, result in results.policies.items():
@@ -50,7 +50,7 @@ def _when(results: Results) -> str:
     if results.compared_at != AVERAGE:
         return f"at {results.compared_at} % of arrived demand"
     last = max((float(at) for policy in results.policies.values() for at in policy.gpu_allocated), default=0.0)
-    return f"averages over {span(last)}, until the last pod arrives"
+    return f"averages over {format_seconds(last)}, until the last pod arrives"
 
 
 _TIMES = (

@@ -12,13 +12,15 @@ from tonnage.cli.filenames import FilenamesCommand, manifest_files, recursive
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
+    config_file,
     device_config_file,
     device_vendors,
     find_plugins,
     plugin_files,
     standard_input,
-    valid_config,
 )
+from tonnage.cli.output import JSON, TABLE, WIDE, YAML, document, echo_table, output_option
+from tonnage.cli.policyflag import decided_by, policy_option
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
@@ -54,11 +56,8 @@ Examples:
 @click.command("schedule", cls=FilenamesCommand, epilog=_EXAMPLES)
 @manifest_files
 @recursive
-@click.option(
-    "--config",
-    metavar="FILE",
-    help="A scheduler configuration of Volcano or KAI: actions, tiers, plugins. The flags below count more than it.",
-)
+@config_file
+@policy_option
 @plugin_files
 @device_config_file
 @click.option(
@@ -90,12 +89,13 @@ Examples:
     metavar="TIME",
     help="The time that rules about time go by, such as 2026-01-31T12:00:00Z.  [default: the clock of this machine]",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
+@output_option(TABLE, WIDE, JSON, YAML)
 @click.option("--fail-on-unschedulable", is_flag=True, help="Exit with status 1 if a pod cannot be placed.")
 def command(
     files: tuple[str, ...],
     recursive: bool,
     config: str | None,
+    policy: str | None,
     plugins: tuple[str, ...],
     device_config_file: str | None,
     now: float,
@@ -112,13 +112,13 @@ def command(
     from tonnage.actions.catalog import make_actions
     from tonnage.cli.tables import cycle_table
     from tonnage.cluster.cluster import Cluster
-    from tonnage.framework.cycle import document, run_cycle
+    from tonnage.framework.cycle import document as cycle_document
+    from tonnage.framework.cycle import run_cycle
     from tonnage.framework.session import Session, SessionError
     from tonnage.manifests.owners.expansion import add_missing_pods
     from tonnage.manifests.read import ManifestError, read_files
-    from tonnage.model.wire import encode_pretty
 
-    wanted, actions = _settings(config, files, plugins)
+    wanted, actions = _settings(policy, config, files, plugins)
     try:
         manifests = read_files(files, stdin=standard_input(), recursive=recursive)
         _check_kinds(manifests)
@@ -136,44 +136,27 @@ def command(
         raise BadInput(str(error)) from error
     with opened as session:
         decisions = run_cycle(session, make_actions(actions))
-        result = document(session, decisions, manifests.problems)
-    if output == "json":
-        click.echo(encode_pretty(result))
+        result = cycle_document(session, decisions, manifests.problems)
+    if output in (JSON, YAML):
+        click.echo(document(result, output), nl=False)
     else:
         kin = {
             key: (task.pod.metadata.controller, task.requests, task.demands) for key, task in cluster.waiting.items()
         }
-        click.echo(cycle_table(result, wide=output == "wide", nodes=len(cluster.nodes), kin=kin), nl=False)
+        echo_table(cycle_table(result, wide=output == WIDE, nodes=len(cluster.nodes), kin=kin))
     if fail_on_unschedulable and any(decision.node is None for decision in decisions):
         sys.exit(1)
 
 
 def _settings(
-    config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
+    policy: str | None, config: str | None, files: tuple[str, ...], plugin_paths: tuple[str, ...]
 ) -> "tuple[list[Plugin], Sequence[str]]":
-    """The plugins and actions of the configuration, or the default ones; flags that were given count more than either.
+    """The plugins and actions that the flags come to; HAMi's flags, if they were given, count more than all others."""
+    from tonnage.config.defaults import with_flags
 
-    Plugins of files that the configuration does not name run with their defaults.
-    """
-    from tonnage.config.defaults import DEFAULT_ACTIONS, with_flags
-    from tonnage.plugins.defaults import default_plugins
-
-    def make(kind: "type[Plugin]") -> "Plugin":
-        try:
-            return kind()
-        except Exception as error:
-            raise BadInput(f"plugin {kind.name} cannot be made: {type(error).__name__}: {error}") from error
-
-    finder = find_plugins(plugin_paths)
-    plugins = default_plugins()
-    actions: Sequence[str] = DEFAULT_ACTIONS
-    if config is not None:
-        if config == STANDARD_INPUT and STANDARD_INPUT in files:
-            raise BadInput("standard input can be read only once; give - once")
-        settings = valid_config(config, finder)
-        plugins, actions = settings.plugins, settings.actions
-    named = {plugin.name for plugin in plugins}
-    plugins = [*plugins, *(make(kind) for name, kind in finder.from_files.items() if name not in named)]
+    if config == STANDARD_INPUT and STANDARD_INPUT in files:
+        raise BadInput("standard input can be read only once; give - once")
+    _, plugins, actions = decided_by(policy, config, find_plugins(plugin_paths))
     context = click.get_current_context()
     flags = ("node_scheduler_policy", "gpu_scheduler_policy", "numa_order")
     default = ParameterSource.DEFAULT

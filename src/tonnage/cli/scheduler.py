@@ -20,7 +20,9 @@ from tonnage.cli.inputs import (
     device_vendors,
     find_plugins,
 )
+from tonnage.cli.policyflag import decided_by, policy_option
 from tonnage.cli.startup import importing
+from tonnage.server.flags import parsed, switch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -37,15 +39,6 @@ if TYPE_CHECKING:
     from tonnage.server.flagvalues import Address
 
 log = logging.getLogger("tonnage.scheduler")
-
-
-def _address(_context: click.Context, _parameter: click.Parameter, text: str) -> "Address":
-    from tonnage.server.flagvalues import address
-
-    try:
-        return address(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _config(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "str | MapName | None":
@@ -65,6 +58,7 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     help="The scheduler configuration, or configmap:NAMESPACE/NAME[/KEY] for one that a ConfigMap holds; "
     "changes are taken over. Without one, HAMi's policies.",
 )
+@policy_option
 @device_config_file
 @click.option(
     "--scheduler-name",
@@ -90,17 +84,17 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     "--http-bind",
     default=":8080",
     show_default=True,
-    callback=_address,
+    callback=parsed("address"),
     metavar="HOST:PORT",
     help="Where to answer /healthz, /livez, /readyz, /metrics and, to loopback peers, /debug.",
 )
 @click.option("--cert-file", default="", metavar="FILE", help="The TLS certificate; with the key, HTTPS.")
 @click.option("--key-file", default="", metavar="FILE", help="The TLS key.")
-@click.option(
+@switch(
     "--authorize-metrics",
-    is_flag=True,
-    help="Answer /metrics and /debug only to loopback peers and to whom the API server lets get that path, by bearer "
-    "token.",
+    False,
+    "Whether /metrics and /debug answer, over HTTPS, only loopback peers and whom the API server lets get that path, "
+    "by bearer token.",
 )
 @click.option(
     "--kube-qps",
@@ -114,10 +108,11 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     metavar="NUMBER",
     help="The most such requests at once; twice the rate if it is not given.",
 )
-@click.option("--debug", is_flag=True, help="Log every decision.")
+@switch("--debug", False, "Whether to log every decision.")
 @election_options
 def command(
     config: "str | MapName | None",
+    policy: str | None,
     device_config_file: str | None,
     scheduler_name: str,
     kubeconfig: str | None,
@@ -153,6 +148,8 @@ def command(
         raise click.UsageError(
             "--authorize-metrics needs --cert-file and --key-file: tokens must not be sent in the clear"
         )
+    if policy is not None and config is not None:
+        raise click.UsageError("give either --policy or --config; a configuration that changes is followed as it is")
     place = Endpoint(*http_bind, cert_file, key_file)
     log_to_stderr(debug)
     for warning in limit_warnings(kube_qps, kube_burst):
@@ -160,7 +157,7 @@ def command(
     limit = request_limit(kube_qps, kube_burst)
     with importing():
         vendors = device_vendors(device_config_file)
-        first = _from_file(config) if isinstance(config, str) else _default()
+        first = _from_file(config) if isinstance(config, str) else _default(policy)
     try:
         uvloop.run(
             _serve(
@@ -191,13 +188,13 @@ def _loaded(text: str, name: str) -> "Configuration":
     return Configuration(text, settings.plugins, make_actions(settings.actions), warnings)
 
 
-def _default() -> "Configuration":
+def _default(policy: str | None) -> "Configuration":
     from tonnage.actions.catalog import make_actions
-    from tonnage.config.defaults import DEFAULT_ACTIONS, default_text
-    from tonnage.plugins.defaults import default_plugins
+    from tonnage.config.defaults import written_text
     from tonnage.scheduler.reload.reloader import Configuration
 
-    return Configuration(default_text(), default_plugins(), make_actions(DEFAULT_ACTIONS))
+    _, plugins, actions = decided_by(policy, None, find_plugins(()))
+    return Configuration(written_text(plugins, actions), plugins, make_actions(actions))
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli.inputs import BadInput, plugin_files, standard_input
+from tonnage.cli.output import JSON, TABLE, YAML, document, echo_table, output_option
+from tonnage.cli.policyflag import names
 
 if TYPE_CHECKING:
     from tonnage.simulator.policies import Policy
@@ -67,8 +69,12 @@ class _Command(click.Command):
     "--policy",
     "policies",
     multiple=True,
+    shell_complete=names,
     metavar="NAME|FILE",
     help="A policy by name, or a scheduler configuration. May be repeated; names may have commas between.",
+)
+@click.option(
+    "--config", "configs", multiple=True, metavar="FILE", help="A scheduler configuration to compare. May be repeated."
 )
 @plugin_files
 @click.option("--seed", type=click.IntRange(min=0), help="The first seed.  [default: the workload's, or 42]")
@@ -106,7 +112,7 @@ class _Command(click.Command):
     help="Write a report as one page that needs nothing else; of several traces one each, with their names added.",
 )
 @click.option("--csv", "csv_file", metavar="FILE", help="Write every figure to a file of comma-separated values.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option(TABLE, JSON, YAML)
 def command(
     init: bool,
     workload: str | None,
@@ -115,6 +121,7 @@ def command(
     files: tuple[str, ...],
     mode: str | None,
     policies: tuple[str, ...],
+    configs: tuple[str, ...],
     plugins: tuple[str, ...],
     changes: tuple[str, ...],
     cache_folder: str | None,
@@ -131,7 +138,6 @@ def command(
     and seed give the same result.
     """
     from tonnage.cli.resultstable import results_csv, results_table
-    from tonnage.model.wire import encode_pretty
     from tonnage.simulator.workloads.example import EXAMPLE
 
     if init:
@@ -143,20 +149,21 @@ def command(
     with _bad_input():
         sources = _sources(workload, nodes, pods, files)
         variations = [(), *(_settings(change) for change in changes)]
-        wanted = _policies(policies, next(iter(sources.values())), plugins)
+        wanted = _policies((*policies, *configs), next(iter(sources.values())), plugins)
         options = _options(mode or ("fill" if pods else "replay"), numbers)
         cache = None if no_cache else _cache(cache_folder)
         processes = numbers["processes"] or os.cpu_count() or 1
         study = _Study(sources, variations, wanted, options, _seeds(sources, numbers), processes, dask, cache)
-        results = study.run(click.get_current_context().meta["typed"], with_bound=output == "json" or bool(report_file))
+        results = study.run(click.get_current_context().meta["typed"], with_bound=output != TABLE or bool(report_file))
     if csv_file is not None:
         _write(Path(csv_file), results_csv(results))
     if report_file is not None:
         _write_reports(Path(report_file), results)
-    if output == "json":
-        click.echo(encode_pretty(next(iter(results.values())) if len(results) == 1 else {"workloads": results}))
+    if output != TABLE:
+        found = next(iter(results.values())) if len(results) == 1 else {"workloads": results}
+        click.echo(document(found, output), nl=False)
     else:
-        click.echo("\n\n".join("\n".join(results_table(one)) for one in results.values()))
+        echo_table("\n\n".join("\n".join(results_table(one)) for one in results.values()))
 
 
 # -- what is given
@@ -243,14 +250,14 @@ def _settings(change: str) -> "tuple[Setting, ...]":
 
 def _policies(given: Sequence[str], source: "SceneSource", plugin_paths: Sequence[str]) -> "dict[str, Policy]":
     """The policies by the name that results have them under; warnings about them go to standard error."""
-    from tonnage.simulator.policies import DEFAULTS, POLICIES, policy_named, policy_of_file
+    from tonnage.simulator.policies import DEFAULTS, POLICIES, is_policy, policy_named, policy_of_file
 
     found: dict[str, Policy] = {}
     scene = source.scene()
     for text in given or DEFAULTS:
         names = text.split(",") if all(part.strip() in POLICIES for part in text.split(",")) else [text]
         for name in map(str.strip, names):
-            if name not in POLICIES and (Path(name).exists() or "/" in name or Path(name).suffix):
+            if not is_policy(name) and (Path(name).exists() or "/" in name or Path(name).suffix):
                 policy = policy_of_file(name, plugin_paths)
             else:
                 policy = policy_named(name, plugin_paths)

@@ -46,9 +46,13 @@ class Task(msgspec.Struct, gc=False):
     """A pod with its requirements, worked out once."""
 
     pod: Pod
+    """The pod itself, as Kubernetes has it."""
     key: str
+    """Namespace and name."""
     requests: Requests
+    """What all containers together request of each resource, by name; CPU in thousandths, memory in bytes."""
     demands: tuple[Demand, ...]
+    """What each container requests of cards."""
     kinds: tuple[str, ...]
     """The kind of each container in the order of device annotations: init container, sidecar or app container."""
     fault: str = ""
@@ -56,6 +60,7 @@ class Task(msgspec.Struct, gc=False):
     selection: bytes = b""
     """Selector, affinity and tolerations in one comparable text; empty if the pod has none of them."""
     annotations: dict[str, str] = NOTHING
+    """The pod's annotations."""
     constraints: tuple[tuple[str, str], ...] = ()
     """The annotations that change which cards the pod accepts."""
     rules: PodRules | None = None
@@ -67,22 +72,27 @@ class Task(msgspec.Struct, gc=False):
 
     @property
     def name(self) -> str:
+        """The name without the namespace."""
         return self.pod.metadata.name
 
     @property
     def namespace(self) -> str:
+        """The namespace; `default` if the pod has none."""
         return self.pod.metadata.namespace or "default"
 
     @property
     def uid(self) -> str | None:
+        """The pod's UID, if it has one."""
         return self.pod.metadata.uid
 
     @property
     def created(self) -> str:
+        """The creation time as Kubernetes writes it; empty if it is unknown."""
         return self.pod.metadata.creationTimestamp or ""
 
     @property
     def priority(self) -> int:
+        """The pod's priority, 0 if it has none."""
         return self.pod.spec.priority or 0
 
     @property

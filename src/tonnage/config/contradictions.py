@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from tonnage.config.notes import Notes, Position
+from tonnage.framework.failures import failure
 from tonnage.framework.plugin import Plugin, Pull
 
 _LEVELS = _EMPTIER, _FULLER = 0.25, 0.75
@@ -31,7 +32,7 @@ def _pull(plugin: Plugin, position: Position, notes: Notes) -> Pull | None:
         weights = {name: float(weight) for name, weight in pull.weights.items() if weight}
         return Pull(str(pull.label), float(pull.slope), float(pull.base), weights)
     except Exception as error:
-        what = f"{plugin.name} does not say how it pulls pods together or apart: {type(error).__name__}: {error}"
+        what = f"{plugin.name} does not say how it pulls pods together or apart: {failure(error)}"
         notes.warn(position, f"{what}; whether it cancels another plugin out is not known")
         return None
 

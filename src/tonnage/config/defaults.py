@@ -18,18 +18,28 @@ DEFAULT_ACTIONS = (ALLOCATE,)
 _COMMENT = "# What Tonnage uses when no configuration is given: HAMi's rules and policies.\n"
 
 
-def default_document() -> dict[str, Any]:
-    """The default configuration as the document that one would write."""
-    plugins = []
-    for plugin in default_plugins():
+def written_document(plugins: Sequence[Plugin], actions: Sequence[str]) -> dict[str, Any]:
+    """Plugins and actions as the document that one would write."""
+    written = []
+    for plugin in plugins:
         arguments = plugin.written_arguments()
-        plugins.append({"name": plugin.name} | ({"arguments": arguments} if arguments else {}))
-    return {"actions": ", ".join(DEFAULT_ACTIONS), "tiers": [{"plugins": plugins}]}
+        written.append({"name": plugin.name} | ({"arguments": arguments} if arguments else {}))
+    return {"actions": ", ".join(actions), "tiers": [{"plugins": written}]}
+
+
+def written_text(plugins: Sequence[Plugin], actions: Sequence[str]) -> str:
+    """The same as YAML."""
+    return yaml.safe_dump(written_document(plugins, actions), sort_keys=False)
+
+
+def default_document() -> dict[str, Any]:
+    """The default configuration as a document."""
+    return written_document(default_plugins(), DEFAULT_ACTIONS)
 
 
 def default_text() -> str:
     """The default configuration as YAML."""
-    return _COMMENT + yaml.safe_dump(default_document(), sort_keys=False)
+    return _COMMENT + written_text(default_plugins(), DEFAULT_ACTIONS)
 
 
 def with_flags(

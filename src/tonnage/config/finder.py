@@ -12,6 +12,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from tonnage.framework.failures import failure
 from tonnage.framework.plugin import Plugin
 from tonnage.plugins.catalog import BUILT_IN, plugin_class
 
@@ -72,7 +73,7 @@ def _load_object(name: str) -> type[Plugin]:
     except AttributeError as error:
         raise PluginError(f"module {module} has no {attribute}") from error
     except Exception as error:
-        raise PluginError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{name} cannot be imported: {failure(error)}") from error
     return _check(found, name)
 
 
@@ -90,7 +91,7 @@ def _load_file(file: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise PluginError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{file} cannot be loaded: {failure(error)}") from error
     return module
 
 

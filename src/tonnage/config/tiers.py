@@ -22,6 +22,7 @@ from tonnage.config.finder import PluginError, PluginFinder
 from tonnage.config.notes import Notes, Position, advice
 from tonnage.config.omissions import warn_of_broken_gangs, warn_of_unordered_jobs
 from tonnage.devices.catalog import default_vendors
+from tonnage.framework.failures import failure
 from tonnage.framework.plugin import ArgumentError, Plugin
 from tonnage.framework.points import JOB_ORDER
 from tonnage.framework.session import Session, SessionError
@@ -160,7 +161,7 @@ class TiersReader:
         except ArgumentError as error:
             self._notes.error(position, str(error))
         except Exception as error:
-            self._notes.error(position, f"the plugin {name} cannot be made: {type(error).__name__}: {error}")
+            self._notes.error(position, f"the plugin {name} cannot be made: {failure(error)}")
         return None
 
     def _name(self, part: Part, fields: Fields) -> str | None:

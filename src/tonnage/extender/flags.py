@@ -15,7 +15,8 @@ from click.core import ParameterSource
 from tonnage.extender.options import DeviceFlags, ExtenderOptions, flag
 from tonnage.kube.ratelimit import limit_warnings
 from tonnage.plugins.gpus.gpupolicy import POLICIES, is_policy
-from tonnage.server.flagvalues import address, duration, labels, truth
+from tonnage.server.flags import parsed, switch
+from tonnage.server.flagvalues import labels
 
 R = TypeVar("R")
 Decorator = Callable[[Callable[..., R]], Callable[..., R]]
@@ -98,10 +99,10 @@ def _is_given(name: str, value: object) -> bool:
 
 def _options() -> Iterator[Decorator[Any]]:
     where = "Where to listen for the webhook, probes, and the kube-scheduler on this host's loopback interface."
-    yield _value("http_bind", address, "127.0.0.1:8080", where, aliases=("--http_bind",))
-    yield _text("cert_file", "The TLS certificate; with the key, HTTPS.", aliases=("--cert_file",))
-    yield _text("key_file", "The TLS key.", aliases=("--key_file",))
-    yield _text(
+    yield _address("http_bind", "127.0.0.1:8080", where, aliases=("--http_bind",))
+    yield _file("cert_file", "The TLS certificate; with the key, HTTPS.", aliases=("--cert_file",))
+    yield _file("key_file", "The TLS key.", aliases=("--key_file",))
+    yield _file(
         "client_ca_file",
         "The CA of client certificates with which a kube-scheduler elsewhere may call; without, only loopback may.",
     )
@@ -120,21 +121,21 @@ def _options() -> Iterator[Decorator[Any]]:
         None,
         "How nodes are chosen; binpack, unless the configuration says otherwise.",
     )
-    yield _value(
-        "gpu_scheduler_policy",
-        _gpu_policy,
-        None,
-        "How a node's cards are chosen; spread, unless the configuration says otherwise.",
+    yield click.option(
+        "--gpu-scheduler-policy",
+        callback=parsed(_gpu_policy),
+        metavar="POLICY",
+        help="How a node's cards are chosen; spread, unless the configuration says otherwise.",
     )
-    yield _text("config", "A scheduler configuration: actions, tiers, plugins.")
-    yield _text("device_config_file", "HAMi's device configuration: vendors, names of resources, defaults.")
+    yield _file("config", "A scheduler configuration: actions, tiers, plugins.")
+    yield _file("device_config_file", "HAMi's device configuration: vendors, names of resources, defaults.")
     yield _switch("enable_ascend", False, "Whether Huawei's chips are used.")
     yield _switch("enable_iluvatar", False, "Whether Iluvatar's chips are used.")
     yield click.option(
         "--node-label-selector", "node_label_selector", multiple=True, metavar="KEY=VALUE,...",
-        callback=_parsed(lambda texts: labels(",".join(texts))), help=_without_effect("node_label_selector"),
+        callback=parsed(lambda texts: labels(",".join(texts))), help=_without_effect("node_label_selector"),
     )  # fmt: skip
-    yield _text(
+    yield _file(
         "kubeconfig",
         "How to reach the cluster; else $KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
@@ -142,17 +143,17 @@ def _options() -> Iterator[Decorator[Any]]:
     yield _number("kube_qps", float, None, "The most requests a second to the API server; no limit if it is not given.")
     yield _number("kube_burst", int, None, "The most such requests at once; twice the rate if it is not given.")
     yield _number("kube_timeout", int, 0, _without_effect("kube_timeout"))
-    yield _value("node_lock_timeout", duration, "5m", _without_effect("node_lock_timeout"))
-    yield _value("node_lock_retry_timeout", duration, "28s", "How long a pod waits for others on its node.")
-    yield _value("reservation_timeout", duration, "60s", "When devices that are reserved and not bound are freed.")
+    yield _duration("node_lock_timeout", "5m", _without_effect("node_lock_timeout"))
+    yield _duration("node_lock_retry_timeout", "28s", "How long a pod waits for others on its node.")
+    yield _duration("reservation_timeout", "60s", "When devices that are reserved and not bound are freed.")
     yield _switch("leader_elect", False, "Whether only the replica whose kube-scheduler leads decides.")
     yield _text("leader_elect_resource_name", "The lease of kube-scheduler.")
     yield _text("leader_elect_resource_namespace", "The namespace of that lease.")
-    yield _value("peer_bind", address, None, "Where to listen for requests that other replicas forward.")
-    yield _text("peer_cert_file", "This replica's TLS certificate for the other replicas, as server and client.")
-    yield _text("peer_key_file", "Its key.")
-    yield _text("peer_ca_file", "The CA of all replicas' certificates.")
-    yield _value("metrics_bind_address", address, ":9395", "Where to serve metrics.")
+    yield _address("peer_bind", None, "Where to listen for requests that other replicas forward.")
+    yield _file("peer_cert_file", "This replica's TLS certificate for the other replicas, as server and client.")
+    yield _file("peer_key_file", "Its key.")
+    yield _file("peer_ca_file", "The CA of all replicas' certificates.")
+    yield _address("metrics_bind_address", ":9395", "Where to serve metrics.")
     yield _switch(
         "authorize_metrics",
         False,
@@ -160,7 +161,7 @@ def _options() -> Iterator[Decorator[Any]]:
     )
     yield _switch("legacy_metrics", False, "Whether metrics have their names before HAMi 2.9, too.")
     yield _switch("profiling", False, _without_effect("profiling"))
-    yield _switch("debug", False, "Whether to log more.")
+    yield _switch("debug", False, "Whether to log every decision.")
 
 
 def _device_options() -> Iterator[Decorator[Any]]:
@@ -168,7 +169,7 @@ def _device_options() -> Iterator[Decorator[Any]]:
     for name in ("default_mem", "default_cores", "default_gpu"):
         yield click.option(flag(name), name, type=click.IntRange(0, 2**31 - 1), hidden=True)
     yield click.option(
-        "--overwrite-env", "overwrite_env", callback=_parsed(truth), is_flag=False, flag_value="true", hidden=True
+        "--overwrite-env", "overwrite_env", callback=parsed("truth"), is_flag=False, flag_value="true", hidden=True
     )
     texts = [name for name in DeviceFlags.__struct_fields__ if not name.startswith(("default_", "overwrite_"))]
     for name in texts:
@@ -204,8 +205,12 @@ class _Aliased(click.Option):
         return names, words
 
 
-def _text(name: str, help_: str, aliases: tuple[str, ...] = ()) -> Decorator[Any]:
-    return click.option(flag(name), *aliases, name, cls=_Aliased, default="", metavar="TEXT", help=help_)
+def _text(name: str, help_: str, metavar: str = "NAME") -> Decorator[Any]:
+    return click.option(flag(name), name, default="", metavar=metavar, help=help_)
+
+
+def _file(name: str, help_: str, aliases: tuple[str, ...] = ()) -> Decorator[Any]:
+    return click.option(flag(name), *aliases, name, cls=_Aliased, default="", metavar="FILE", help=help_)
 
 
 def _number(name: str, kind: type, default: float | None, help_: str) -> Decorator[Any]:
@@ -218,34 +223,21 @@ def _choice(name: str, choices: tuple[str, ...], default: str | None, help_: str
 
 
 def _switch(name: str, default: bool, help_: str) -> Decorator[Any]:
-    """A flag that may be given alone or, as in Go, with `=true` or `=false`."""
+    return switch(flag(name), default, help_)
+
+
+def _address(name: str, default: str | None, help_: str, aliases: tuple[str, ...] = ()) -> Decorator[Any]:
     return click.option(
-        flag(name), name, callback=_parsed(truth), is_flag=False, flag_value="true", default=str(default).lower(),
-        show_default=True, metavar="[true|false]", help=help_,
+        flag(name), *aliases, name, cls=_Aliased, callback=parsed("address"), default=default,
+        show_default=bool(default), metavar="HOST:PORT", help=help_,
     )  # fmt: skip
 
 
-def _value(
-    name: str, parse: Callable[[str], object], default: str | None, help_: str, aliases: tuple[str, ...] = ()
-) -> Decorator[Any]:
+def _duration(name: str, default: str, help_: str) -> Decorator[Any]:
     return click.option(
-        flag(name), *aliases, name, cls=_Aliased, callback=_parsed(parse), default=default, show_default=bool(default),
-        metavar=parse.__name__.strip("_").upper(), help=help_,
+        flag(name), name, callback=parsed("duration"), default=default, show_default=True, metavar="DURATION",
+        help=help_,
     )  # fmt: skip
-
-
-def _parsed(parse: Callable[[Any], object]) -> Callable[[click.Context, click.Parameter, Any], object]:
-    """A callback that turns a text into what it means."""
-
-    def callback(ctx: click.Context, parameter: click.Parameter, text: Any) -> object:
-        if text is None:
-            return None
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, parameter) from error
-
-    return callback
 
 
 def _gpu_policy(text: str) -> str:

@@ -18,6 +18,7 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.decision import Reason
+from tonnage.framework.failures import failure, place_of_function
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.points import (
     JOB_ORDER,
@@ -69,9 +70,9 @@ class Guard:
         self._plugin = plugin
         self._report = report
 
-    def failed(self, point: str, about: str, what: str | Exception) -> str:
-        """Report a problem that names the plugin; the result is its sentence."""
-        text = f"{type(what).__name__}: {what}" if isinstance(what, Exception) else what
+    def failed(self, point: str, about: str, what: str | Exception, function: Callable[..., Any]) -> str:
+        """Report a problem that names the plugin, with file and line; the result is its sentence."""
+        text = failure(what, function) if isinstance(what, Exception) else f"{what} ({place_of_function(function)})"
         message = f"about {about}: {text}"
         self._report(Problem(f"Plugin/{self._plugin}", point, "", "an answer", message))
         return message
@@ -81,11 +82,11 @@ class Guard:
             try:
                 answer = check(task, job)
             except Exception as error:
-                return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, error))
+                return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, error, check))
             if answer is None or isinstance(answer, Reason):
                 return answer
             what = f"answered {answer!r} instead of a Reason or nothing"
-            return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, what))
+            return Reason(PLUGIN_FAILED, self.failed("pre-predicate", task.key, what, check))
 
         return guarded
 
@@ -101,29 +102,36 @@ class Guard:
                 what: str | Exception = f"answered {_shown(codes)} instead of an array of {len(nodes)} uint8 codes"
             except Exception as error:
                 what = error
-            self.failed("predicate", task.key, what)
+            self.failed("predicate", task.key, what, evaluate)
             return np.full(len(nodes), failed, np.uint8)
 
         return guarded
 
     def node_order(self, evaluate: NodeOrder) -> NodeOrder:
         def guarded(task: Task, nodes: Nodes) -> Array | None:
-            return self._scores(task, len(nodes), lambda: evaluate(task, nodes))
+            return self._scores(task, len(nodes), evaluate, (task, nodes))
 
         return guarded
 
     def reduce(self, function: Reduce) -> Reduce:
         def guarded(task: Task, scores: Array, fits: Array) -> Array:
-            reduced = self._scores(task, len(scores), lambda: function(task, scores, fits), may_abstain=False)
+            reduced = self._scores(task, len(scores), function, (task, scores, fits), may_abstain=False)
             assert reduced is not None
             return reduced
 
         return guarded
 
-    def _scores(self, task: Task, size: int, ask: Callable[[], Array | None], may_abstain: bool = True) -> Array | None:
+    def _scores(
+        self,
+        task: Task,
+        size: int,
+        function: Callable[..., Array | None],
+        arguments: Sequence[Any],
+        may_abstain: bool = True,
+    ) -> Array | None:
         """A finite score for each of so many nodes; zeros if there is none."""
         try:
-            scores = ask()
+            scores = function(*arguments)
             if scores is None and may_abstain:
                 return None
             if isinstance(scores, np.ndarray) and scores.shape == (size,) and bool(np.isfinite(scores).all()):
@@ -132,7 +140,7 @@ class Guard:
             what: str | Exception = f"answered {_shown(scores)} instead of an array of {size} finite numbers"
         except Exception as error:
             what = error
-        self.failed("node order", task.key, what)
+        self.failed("node order", task.key, what, function)
         return np.zeros(size)
 
     def card_predicate(self, reject: CardPredicate) -> CardPredicate:
@@ -144,7 +152,7 @@ class Guard:
                 what: str | Exception = f"answered {_shown(answer)} instead of an array of {cards.model.shape}"
             except Exception as error:
                 what = error
-            self.failed("card predicate", task.key, what)
+            self.failed("card predicate", task.key, what, reject)
             return np.ones(cards.model.shape, np.bool_)
 
         return guarded
@@ -164,7 +172,7 @@ class Guard:
                 what: str | Exception = f"answered {_shown(scores)} instead of {len(fitting)} finite numbers"
             except Exception as error:
                 what = error
-            self.failed("GPU order", f"{task.key} on {node.name}", what)
+            self.failed("GPU order", f"{task.key} on {node.name}", what, score)
             return [0.0] * len(fitting)
 
         return guarded
@@ -178,7 +186,7 @@ class Guard:
                 what: str | Exception = f"answered {chosen!r} instead of {request.count} of {list(candidates)}"
             except Exception as error:
                 what = error
-            self.failed("GPU set", task.key, what)
+            self.failed("GPU set", task.key, what, choose)
             return None
 
         return guarded
@@ -192,7 +200,7 @@ class Guard:
                 what: str | Exception = f"answered {answer!r} instead of true or false"
             except Exception as error:
                 what = error
-            self.failed("grant predicate", task.key, what)
+            self.failed("grant predicate", task.key, what, is_too_much)
             return True
 
         return guarded
@@ -207,7 +215,7 @@ class Guard:
                 what: str | Exception = f"answered {_shown(sets)} instead of NodeSets, each a mask over all nodes"
             except Exception as error:
                 what = error
-            return NodeSets((), Reason(PLUGIN_FAILED, self.failed("node sets", job.key, what)))
+            return NodeSets((), Reason(PLUGIN_FAILED, self.failed("node sets", job.key, what, choose)))
 
         return guarded
 
@@ -223,7 +231,8 @@ class Guard:
                 what: str | Exception = f"answered {answer!r} instead of {expected}"
             except Exception as error:
                 what = error
-            message = self.failed(point.name, getattr(about[0], "key", "") or getattr(about[0], "name", ""), what)
+            name = getattr(about[0], "key", "") or getattr(about[0], "name", "")
+            message = self.failed(point.name, name, what, function)
             return Reason(PLUGIN_FAILED, message) if fallback is Reason else fallback
 
         return guarded
@@ -233,7 +242,7 @@ class Guard:
             try:
                 told(task)
             except Exception as error:
-                self.failed("event", task.key, error)
+                self.failed("event", task.key, error, told)
 
         return guarded
 

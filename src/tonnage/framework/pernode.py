@@ -34,18 +34,22 @@ class NodeView:
 
     @property
     def name(self) -> str:
+        """The node's name."""
         return self._state.name
 
     @property
     def labels(self) -> dict[str, str]:
+        """The node's labels."""
         return self._state.node.labels
 
     @property
     def annotations(self) -> dict[str, str]:
+        """The node's annotations."""
         return self._state.node.annotations
 
     @property
     def taints(self) -> list[Taint]:
+        """The node's taints."""
         return self._state.node.spec.taints or []
 
     @property
@@ -105,11 +109,15 @@ class PerNodePredicate(PerNode):
         try:
             answer = self._function(task, self._job_of(task), NodeView(self._cluster, state))
         except Exception as error:
-            return Reason(PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error))
+            return Reason(
+                PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", error, self._function)
+            )
         if answer is None or isinstance(answer, Reason):
             return answer
         what = f"answered {answer!r} instead of a Reason or nothing"
-        return Reason(PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", what))
+        return Reason(
+            PLUGIN_FAILED, self._guard.failed("predicate", f"{task.key} on {state.name}", what, self._function)
+        )
 
     def _code(self, answer: Reason | None) -> int:
         if answer is None:
@@ -136,10 +144,10 @@ class PerNodeScore(PerNode):
         try:
             answer = self._function(task, NodeView(self._cluster, state))
         except Exception as error:
-            self._guard.failed("node order", f"{task.key} on {state.name}", error)
+            self._guard.failed("node order", f"{task.key} on {state.name}", error, self._function)
             return 0.0
         if isinstance(answer, int | float | np.number) and math.isfinite(answer):
             return float(answer)
         what = f"answered {answer!r} instead of a finite number"
-        self._guard.failed("node order", f"{task.key} on {state.name}", what)
+        self._guard.failed("node order", f"{task.key} on {state.name}", what, self._function)
         return 0.0

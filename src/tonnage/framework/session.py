@@ -18,6 +18,7 @@ from tonnage.framework.answers import CardAnswers, JobAnswers, QueueAnswers
 from tonnage.framework.classes import Classes
 from tonnage.framework.decider import Decider
 from tonnage.framework.decision import Decision, Eviction, Reason, StaleGang
+from tonnage.framework.failures import failure
 from tonnage.framework.guard import Guard, PluginProblems
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.plugin import Plugin
@@ -129,7 +130,8 @@ class Session:
             raise
         except Exception as error:
             self.close()
-            raise SessionError(f"plugin {plugin.name} cannot be opened: {type(error).__name__}: {error}") from error
+            told = failure(error, plugin.on_session_open)
+            raise SessionError(f"plugin {plugin.name} cannot be opened: {told}") from error
 
     def __enter__(self) -> "Session":
         return self
@@ -146,7 +148,7 @@ class Session:
             try:
                 self._registration.observed(plugin, CLOSE, plugin.on_session_close)(self)
             except Exception as error:
-                Guard(plugin.name, self.report).failed("close", "the session", error)
+                Guard(plugin.name, self.report).failed("close", "the session", error, plugin.on_session_close)
 
     def reset(self) -> None:
         """Drop the results of a cycle before the next one."""

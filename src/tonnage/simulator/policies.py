@@ -1,7 +1,8 @@
 """Policies: named plugin configurations, and configurations from files.
 
-A name stands for plugins that score nodes and order cards. Filters, priority and gang always run with them, and
-proportion runs if the workload has queues. The typical pods of `fgd` are those of the workload.
+A name stands for plugins that score nodes and order cards; NODE/GPU, such as binpack/spread, for HAMi's policies of
+nodes and cards. Filters, priority and gang always run with them, and proportion runs if there may be queues. The
+typical pods of `fgd` are those of the workload, if there is one.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from tonnage.plugins.baselines.random import RandomPlacement
 from tonnage.plugins.catalog import BASELINES
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
 from tonnage.plugins.fragmentation.typicalpods import written
+from tonnage.plugins.gpus import gpupolicy
+from tonnage.plugins.scoring import nodepolicy
 from tonnage.simulator.objects import GPU
 from tonnage.simulator.scene import Scene
 
@@ -28,8 +31,9 @@ _CARDS_PACKED: PluginSection = {"name": "gpupolicy", "arguments": {"policy": "bi
 _RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
 
 
-def _hami(policy: str) -> list[PluginSection]:
-    return [{"name": name, "arguments": {"policy": policy}} for name in ("nodepolicy", "gpupolicy")]
+def _hami(node: str, gpu: str) -> list[PluginSection]:
+    policies = {"nodepolicy": node, "gpupolicy": gpu}
+    return [{"name": name, "arguments": {"policy": policy}} for name, policy in policies.items()]
 
 
 def _fit(strategy: str, **more: object) -> list[PluginSection]:
@@ -41,8 +45,7 @@ _SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
 POLICIES: dict[str, list[PluginSection]] = {
     "fgd": [{"name": FRAGMENTATION}],
     **{name: [{"name": name}] for name in BASELINES},
-    "binpack": _hami("binpack"),
-    "spread": _hami("spread"),
+    **{name: _hami(name, name) for name in nodepolicy.POLICIES},
     "volcano-binpack": [
         {"name": "binpack", "arguments": {"binpack.resources": GPU, f"binpack.resources.{GPU}": 1}},
         _CARDS_PACKED,
@@ -65,19 +68,31 @@ class Policy(msgspec.Struct, frozen=True):
     source: str = ""
     plugin_files: tuple[str, ...] = ()
 
-    def settings(self, scene: Scene, seed: int = 0) -> SchedulerConfig:
-        """The loaded configuration; ConfigError if it is invalid."""
+    def settings(self, scene: Scene | None, seed: int = 0) -> SchedulerConfig:
+        """The loaded configuration; ConfigError if it is invalid. Without a scene it fits any cluster."""
         text = self.text or _document(self.name, scene, seed)
         return load_text(text, self.source or f"policy {self.name}", PluginFinder(self.plugin_files))
 
 
-def _document(name: str, scene: Scene, seed: int) -> str:
+def hami_policies(name: str) -> tuple[str, str] | None:
+    """HAMi's policies of nodes and of cards, from NODE/GPU or one word for both; nothing for other policies."""
+    node, slash, gpu = name.partition("/")
+    gpu = gpu if slash else node
+    return (node, gpu) if node in nodepolicy.POLICIES and gpupolicy.is_policy(gpu) else None
+
+
+def is_policy(name: str) -> bool:
+    """Whether there is a policy of that name."""
+    return name in POLICIES or hami_policies(name) is not None
+
+
+def _document(name: str, scene: Scene | None, seed: int) -> str:
     """The configuration of a named policy, with what it needs to know of the scene."""
     plugins = [{"name": "priority"}, {"name": "gang"}]
-    plugins += [{"name": "proportion"}] if scene.queues else []
-    for plugin in POLICIES[name]:
+    plugins += [{"name": "proportion"}] if scene is None or scene.queues else []
+    for plugin in POLICIES.get(name) or _hami(*(hami_policies(name) or ())):
         arguments = dict(plugin.get("arguments", {}))
-        if plugin["name"] == FRAGMENTATION:
+        if plugin["name"] == FRAGMENTATION and scene is not None:
             arguments["workload"] = msgspec.to_builtins(written(scene.typical_pods()))
         elif plugin["name"] == RANDOM:
             arguments["seed"] = seed
@@ -87,10 +102,12 @@ def _document(name: str, scene: Scene, seed: int) -> str:
 
 def policy_named(name: str, plugin_files: Sequence[str] = ()) -> Policy:
     """The policy of a name; ConfigError if there is none."""
-    if name not in POLICIES:
-        known = advice(name, POLICIES)
-        known = known if "did you mean" in known else f"; known are {', '.join(POLICIES)}"
-        message = f"there is no policy {name}{known}, or give a configuration file"
+    if not is_policy(name):
+        nearest = advice(name, POLICIES)
+        if "/" in name or "did you mean" not in nearest:
+            nodes, cards = " or ".join(nodepolicy.POLICIES), ", ".join(gpupolicy.POLICIES)
+            nearest = f"; known are {', '.join(POLICIES)}, and NODE/GPU with {nodes} for nodes and {cards} for GPUs"
+        message = f"there is no policy {name}{nearest}"
         raise ConfigError("--policy", [Note(None, message)], [])
     return Policy(name, plugin_files=tuple(plugin_files))
 

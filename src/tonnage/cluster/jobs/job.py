@@ -80,6 +80,7 @@ class Job:
         self.tasks = tasks
         """Its waiting and running pods by namespace and name."""
         self.queue = queue
+        """The name of its queue."""
         self.group = group
         """Its group; nothing for a plain pod or an unknown group."""
         self.is_lost = False
@@ -100,10 +101,12 @@ class Job:
 
     @property
     def namespace(self) -> str:
+        """The namespace of its pods."""
         return self.key.partition("/")[0]
 
     @property
     def name(self) -> str:
+        """The name without the namespace."""
         return self.key.partition("/")[2]
 
     @property

@@ -1,0 +1,142 @@
+"""The parts of the docs that are made from the code: `make docs` writes them, and a test compares them.
+
+A part stands in its page between `<!-- generated: NAME -->` and `<!-- end of NAME -->`.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from tests.cli.tree import commands
+from tests.paths import ROOT
+from tonnage.api import Job, NodeView, Task
+
+WRITERS = ("put", "finish", "drop", "move", "set_group", "recount", "supposing")
+"""Methods that are the engine's to call."""
+COMMANDS, PLUGINS = ROOT / "docs/commands.md", ROOT / "docs/plugins.md"
+
+
+# -- commands and their flags
+
+
+def commands_part() -> str:
+    return "\n".join(line for name, command in commands() for line in _command(name, command))
+
+
+def _command(name: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=name, terminal_width=1000)
+    yield f"## {name}"
+    yield ""
+    yield f"`{' '.join([name, *command.collect_usage_pieces(context)])}`"
+    yield ""
+    yield _paragraphs(command.help or "")
+    yield ""
+    flags = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+    if flags:
+        yield "| flag | meaning |"
+        yield "|---|---|"
+        for option in flags:
+            record = option.get_help_record(context)
+            assert record is not None
+            names, meaning = record
+            assert option.help, f"{name} {names} has no help"
+            yield f"| {_cell(f'`{names}`')} | {_cell(meaning)} |"
+        yield ""
+    if command.epilog:
+        yield "```"
+        yield command.epilog.replace("\b\n", "").strip()
+        yield "```"
+        yield ""
+
+
+def _paragraphs(text: str) -> str:
+    """Prose with its lines joined, paragraph by paragraph, at the width of the docs."""
+    paragraphs = inspect.cleandoc(text).replace("\b", "").split("\n\n")
+    options = {"break_long_words": False, "break_on_hyphens": False}
+    return "\n\n".join(textwrap.fill(" ".join(one.split()), 120, **options) for one in paragraphs)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# -- what plugins may read
+
+
+def _fields_part(kind: type) -> str:
+    rows = [f"| `{name}` | {_cell(meaning)} |" for name, meaning in _members(kind).items()]
+    return "\n".join(["| name | what it is |", "|---|---|", *rows])
+
+
+def _members(kind: type) -> dict[str, str]:
+    """The public attributes, properties and methods of a class with what their docstrings say."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    found = dict(_documented(definition.body))
+    for part in definition.body:
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            found |= _documented(part.body)
+        elif isinstance(part, ast.FunctionDef) and not part.name.startswith("_") and part.name not in WRITERS:
+            found[_called(part)] = " ".join((ast.get_docstring(part) or "").split())
+    undocumented = [name for name, meaning in found.items() if not meaning]
+    assert not undocumented, f"{kind.__name__} does not say what these are: {', '.join(undocumented)}"
+    return found
+
+
+def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Public attributes that are assigned or declared, with the docstring below each."""
+    for part, after in zip(body, [*body[1:], None], strict=True):
+        target = part.target if isinstance(part, ast.AnnAssign) else None
+        if isinstance(part, ast.Assign):
+            target = part.targets[0]
+        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+        if not name or name.startswith("_"):
+            continue
+        text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+        yield name, " ".join(str(text).split())
+
+
+def _called(function: ast.FunctionDef) -> str:
+    if any(isinstance(one, ast.Name) and one.id == "property" for one in function.decorator_list):
+        return function.name
+    names = [argument.arg for argument in function.args.args[1:]]
+    names += [f"*{function.args.vararg.arg}"] if function.args.vararg else []
+    names += [argument.arg for argument in function.args.kwonlyargs]
+    return f"{function.name}({', '.join(names)})"
+
+
+# -- pages
+
+PARTS: dict[tuple[Path, str], Callable[[], str]] = {
+    (COMMANDS, "commands"): commands_part,
+    (PLUGINS, "Task"): lambda: _fields_part(Task),
+    (PLUGINS, "Job"): lambda: _fields_part(Job),
+    (PLUGINS, "NodeView"): lambda: _fields_part(NodeView),
+}
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- generated: {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
+
+
+def shown(page: Path, name: str) -> str:
+    """What a page has as one of its parts."""
+    found = _pattern(name).search(page.read_text())
+    assert found, f"{page} has no part {name}"
+    return found[2].strip()
+
+
+def main() -> None:
+    for (page, name), make in PARTS.items():
+        shown(page, name)
+        part = f"\n{make().strip()}\n\n"
+        page.write_text(_pattern(name).sub(lambda found, part=part: found[1] + part + found[3], page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
