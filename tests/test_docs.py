@@ -101,7 +101,8 @@ def shown_commands(page: Path) -> list[tuple[str, list[str]]]:
     for block in _CONSOLE.findall(page.read_text()):
         for line in block.splitlines():
             if line.startswith("$ "):
-                commands.append((line[2:], []))
+                # As `make install` leaves it.
+                commands.append((line[2:].removeprefix(".venv/bin/"), []))
             else:
                 commands[-1][1].append(line)
     return [(c, output) for c, output in commands if c.startswith(RUN_HERE) and ("examples/" in c or "--defaults" in c)]
