@@ -32,7 +32,7 @@ def test_the_extenders_benchmark_reports_every_figure_and_hamis(tmp_path: Path) 
 
 def test_the_schedulers_benchmark_reports_every_figure() -> None:
     singles, gangs = "N single pods, N nodes", "N gangs of N, N nodes"
-    throughput = ("from its start", "from the first bind", "nodes used")
+    throughput = ("first bind after its start", "from its start", "from the first bind", "nodes used")
     assert figures("bench.scheduler") == [
         *(
             f"{pods}, {scheduler}: {figure}"

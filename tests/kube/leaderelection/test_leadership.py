@@ -332,10 +332,11 @@ def test_the_lease_is_renewed_while_a_cycle_takes_longer_than_it_lasts():
 
 def test_a_thread_that_stands_is_not_alive():
     class Hanging(Api):
-        hangs = False
+        hangs = stands = False
 
         async def _wait(self):
             while self.hangs:
+                self.stands = True
                 # Whatever it is that stops the whole thread.
                 time.sleep(0.005)
             await super()._wait()
@@ -344,12 +345,14 @@ def test_a_thread_that_stands_is_not_alive():
         await world.until(lambda: world.leadership.leads)
         assert world.leadership.alive() == ""
         world.api.hangs = True
-        await asyncio.sleep(0.05)
-        world.now += 26
-        assert world.leadership.alive() == "", "it may be an API server that gives no answer"
-        world.now += 2
-        assert "stands for 28 s" in world.leadership.alive()
-        world.api.hangs = False
+        try:
+            await world.until(lambda: world.api.stands)
+            world.now += 26
+            assert world.leadership.alive() == "", "it may be an API server that gives no answer"
+            world.now += 2
+            assert "stands for 28s" in world.leadership.alive()
+        finally:
+            world.api.hangs = False
         await world.until(lambda: not world.leadership.alive())
 
     play(scenario, Hanging())
