@@ -22,7 +22,7 @@ Examples:
 
 @click.command("check", epilog=_EXAMPLES)
 @click.argument("arguments", nargs=-1, metavar="FILE...")
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="The same as FILE. May be repeated.")
+@click.option("-f", "--filename", "files", multiple=True, metavar="FILE...", help="The same as FILE.")
 @click.option("--defaults", is_flag=True, help="Print the configuration that is used when none is given.")
 @plugin_files
 @output_option(TABLE, JSON, YAML)
