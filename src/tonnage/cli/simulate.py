@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli.filenames import FilenamesCommand
 from tonnage.cli.inputs import BadInput, plugin_files, standard_input
 from tonnage.cli.output import JSON, TABLE, YAML, document, echo_table, output_option
 from tonnage.cli.policyflag import names
@@ -34,7 +35,7 @@ Examples:
 """
 
 
-class _Command(click.Command):
+class _Command(FilenamesCommand):
     """Remembers what was typed, so that results can say how to repeat them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -57,7 +58,7 @@ class _Command(click.Command):
     "--filename",
     "files",
     multiple=True,
-    metavar="FILE",
+    metavar="FILE...",
     help="Manifests of a cluster that the workload comes to, as for `tonnage schedule`. May be repeated.",
 )
 @click.option(
