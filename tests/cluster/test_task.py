@@ -33,3 +33,19 @@ def test_what_is_wrong_with_a_template_is_wrong_with_all_its_pods():
     template, maker = pod("first", cpu="many"), TaskMaker(VENDORS)
     assert maker.make(template).fault
     assert maker.make(like(template, "second")) == make_task(like(template, "second"), VENDORS)
+
+
+@pytest.mark.parametrize(
+    "change", [{"on": "a"}, {"cpu": 4}, {"annotations": {USE: "A100"}}, {"labels": {"a": "b"}}, {}]
+)
+def test_a_pod_that_changes_needs_what_it_needs_now(change):
+    maker = TaskMaker(VENDORS)
+    before = maker.make(pod("p", 2, cpu=3, memory=1000))
+    now = pod("p", 2, **{"cpu": 3, "memory": 1000, **change})
+    assert maker.make(now, before) == make_task(now, VENDORS)
+
+
+def test_what_could_not_be_read_of_a_pod_is_read_again():
+    maker, one = TaskMaker(VENDORS), pod("p", 2)
+    unread = msgspec.structs.replace(make_task(one, VENDORS), fault="it cannot be read")
+    assert maker.make(pod("p", 2), unread) == make_task(one, VENDORS)

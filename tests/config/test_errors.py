@@ -192,7 +192,7 @@ def test_errors_in_a_config_map_have_the_place_in_the_file() -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match=r"^/nowhere.yaml: there is no such file"):
         load_file("/nowhere.yaml")
-    with pytest.raises(ConfigError, match=r"^/tmp: is a directory"):
+    with pytest.raises(ConfigError, match=r"^/tmp: is a folder; a file is needed here"):
         load_file("/tmp")
 
 

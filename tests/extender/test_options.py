@@ -248,7 +248,7 @@ def test_replicas_need_to_know_their_lease(given):
 
 def test_help_shows_one_spelling_of_each_flag_and_what_has_no_effect():
     text = " ".join(run("--help")[1].output.split())
-    assert "--http-bind ADDRESS" in text
+    assert "--http-bind HOST:PORT" in text
     assert "_bind" not in text
     assert "_file" not in text
     assert "--node-lock-timeout DURATION No effect: a lock is taken over as soon as its pod is done or gone." in text

@@ -239,8 +239,12 @@ class TaskMaker:
         """By identity of the specification, which lives as long as the memoised task."""
 
     def make(self, pod: Pod, before: Task | None = None) -> Task:
-        """The task of a pod; `before` is its task until now, because most changes of a pod are about its status."""
-        known = before if before is not None and before.pod.spec == pod.spec else self._known.get(id(pod.spec))
+        """The task of a pod; `before` is its task until now, because most changes of a pod are about its status.
+
+        A task with a fault is made anew: what could not be read then may be readable now.
+        """
+        is_usable = before is not None and not before.fault and before.pod.spec == pod.spec
+        known = before if is_usable else self._known.get(id(pod.spec))
         if known is not None and known.annotations == pod.annotations and known.rules is None:
             return msgspec.structs.replace(known, pod=pod, key=pod.key, annotations=pod.annotations)
         return self._known.keep(id(pod.spec), make_task(pod, self._vendors))
