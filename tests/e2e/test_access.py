@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.certificates import needs_openssl
 from tests.kube.kubeconfigs import kubeconfig, printing, program
 from tests.kube.live import run
+from tests.server.listening import needs_openssl
 from tonnage.kube import access
 from tonnage.kube import kubeconfig as kubeconfigs
 from tonnage.kube.client import Client, connect

@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from tests.cli.command import tonnage
-from tests.e2e.certificates import needs_openssl, self_signed
+from tests.e2e.certificates import self_signed
 from tests.e2e.deployment import DEPLOY, PATHS, account_of, apply, objects, pod_of
 from tests.e2e.extending import SCHEDULER, Extender, extended, wanted
 from tests.e2e.replicating import bind_by_hand, pair, until_leading
 from tests.scenario import node, pod
+from tests.server.listening import needs_openssl
 from tests.waiting import until
 from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane

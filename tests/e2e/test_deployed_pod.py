@@ -14,9 +14,10 @@ from shutil import copy
 
 import pytest
 
-from tests.e2e.certificates import documented, needs_openssl
+from tests.e2e.certificates import documented
 from tests.e2e.deployment import apply, containers_of, objects, pod_of, within
 from tests.scenario import node, pod
+from tests.server.listening import needs_openssl
 from tests.waiting import until
 from tonnage.lab import parts
 from tonnage.lab.api import pod_manifest, pods_path

@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.certificates import needs_openssl, self_signed
+from tests.e2e.certificates import self_signed
 from tests.e2e.deployment import PATHS, objects
 from tests.extender.pods import box, judge, pod
+from tests.server.listening import needs_openssl
 from tests.waiting import until
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.webhook.admission import device_resources

@@ -4,7 +4,8 @@ import ssl
 
 import pytest
 
-from tests.e2e.certificates import documented, needs_openssl
+from tests.e2e.certificates import documented
+from tests.server.listening import needs_openssl
 
 pytestmark = needs_openssl
 

@@ -2,18 +2,16 @@
 
 import asyncio
 import json
-import shutil
 import ssl
 
 import pytest
 
 from tests.extender.fuzzing import Server, valid
-from tests.server.listening import authority, signed
+from tests.server.listening import authority, needs_openssl, signed
 from tests.server.strangers import LOOPBACK, STRANGER, asked, head, serving
 from tonnage.server.callers import is_loopback
 
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind")
-OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is missing")
 
 
 def post(path: str, **headers: object) -> bytes:
@@ -102,7 +100,7 @@ async def is_hung_up_on(port, tls):
     return False
 
 
-@OPENSSL
+@needs_openssl
 def test_a_kube_scheduler_elsewhere_shows_a_client_certificate(tmp_path):
     for name in ("web", "clients", "others"):
         authority(tmp_path / name)
@@ -124,7 +122,7 @@ def test_a_kube_scheduler_elsewhere_shows_a_client_certificate(tmp_path):
     play(scene, **files(web), client_authority=str(tmp_path / "clients" / "ca.crt"))
 
 
-@OPENSSL
+@needs_openssl
 def test_without_a_client_ca_no_certificate_helps(tmp_path):
     authority(tmp_path)
     web = signed(tmp_path / "server", tmp_path, "extender")
@@ -135,7 +133,7 @@ def test_without_a_client_ca_no_certificate_helps(tmp_path):
     play(scene, **files(web))
 
 
-@OPENSSL
+@needs_openssl
 def test_the_port_for_peers_serves_verbs_only_and_only_to_replicas(tmp_path):
     authority(tmp_path)
     peer = signed(tmp_path / "peer", tmp_path)
@@ -159,7 +157,7 @@ def test_the_port_for_peers_serves_verbs_only_and_only_to_replicas(tmp_path):
     play(scene, lambda server: server.extender.peer_app(), **files(peer), **more)
 
 
-@OPENSSL
+@needs_openssl
 def test_old_tls_is_refused(tmp_path):
     authority(tmp_path)
     web = signed(tmp_path / "server", tmp_path, "extender")

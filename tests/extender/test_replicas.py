@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests import virtualtime
-from tests.server.listening import authority, signed, until_listening
+from tests.server.listening import authority, needs_openssl, signed, until_listening
 from tests.waiting import PATIENCE, until_true
 from tonnage.extender import replicas as module
 from tonnage.extender.forwarding import PEER_NAME, Forwarder, ForwardError, PeerTls
@@ -26,7 +26,6 @@ from tonnage.server.endpoint import Endpoint
 from tonnage.server.http import serve
 
 ROLE = "hami.io/scheduler-role"
-OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is missing")
 
 
 class Api:
@@ -322,7 +321,7 @@ def test_when_nobody_leads_the_answer_says_so(monkeypatch, holder, words):
     play(scenario)
 
 
-@OPENSSL
+@needs_openssl
 def test_a_question_is_handed_on_once(tmp_path):
     asked = []
 
@@ -410,7 +409,7 @@ async def forwarder(tls):
         await made.close()
 
 
-@OPENSSL
+@needs_openssl
 def test_replicas_know_each_other_by_their_ca_and_name(tmp_path):
     async def refused(tls, words=None):
         async with forwarder(tls) as stranger:
@@ -440,7 +439,7 @@ def test_replicas_know_each_other_by_their_ca_and_name(tmp_path):
     asyncio.run(main())
 
 
-@OPENSSL
+@needs_openssl
 def test_a_replica_uses_certificates_that_were_renewed(tmp_path, monkeypatch):
     monkeypatch.setattr(serving_module, "_RELOAD_SECONDS", 0.05)
 

@@ -5,7 +5,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.waiting import PATIENCE
+
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed"
+)
 
 
 def certificate(folder: Path, name: str) -> None:

@@ -1,7 +1,6 @@
 """Limits of connections: how long a peer may take, how much it may send ahead, and who goes when there are many."""
 
 import asyncio
-import shutil
 import socket
 
 import pytest
@@ -10,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from tests.server.listening import certificate
+from tests.server.listening import certificate, needs_openssl
 from tests.server.strangers import LOOPBACK, STRANGER, asked, connected, head, serving
 from tests.waiting import PATIENCE, until_true
 from tonnage.server import connections
@@ -230,7 +229,7 @@ def test_an_answer_that_nobody_reads_ends():
     play(scene, STALLED_SECONDS=0.3)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
+@needs_openssl
 def test_a_tls_handshake_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.3)
     certificate(tmp_path, "a")
@@ -392,7 +391,7 @@ async def until_answered(port):
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
+@needs_openssl
 def test_silent_handshakes_keep_nobody_out(tmp_path):
     certificate(tmp_path, "a")
     files = {"certificate": str(tmp_path / "tls.crt"), "key": str(tmp_path / "tls.key")}

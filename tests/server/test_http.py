@@ -1,7 +1,6 @@
 """Serving: HTTP and HTTPS, certificates that are renewed, ports that are taken, and an orderly end."""
 
 import asyncio
-import shutil
 import socket
 import ssl
 
@@ -10,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tests.server.listening import certificate, until_listening
+from tests.server.listening import certificate, needs_openssl, until_listening
 from tests.waiting import PATIENCE, until_true
 from tonnage.lab.program import free_ports
 from tonnage.server import http as serving
@@ -55,7 +54,7 @@ def test_open_requests_are_answered_before_the_end():
     asyncio.run(main())
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is not installed")
+@needs_openssl
 def test_a_certificate_that_is_replaced_is_taken_over_and_one_that_is_broken_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(serving, "_RELOAD_SECONDS", 0.05)
     trusting = ssl.create_default_context()
