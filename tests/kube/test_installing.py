@@ -20,9 +20,11 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_QUEUES, WATCHED, WatchedKind
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
+from tonnage.model.quota import PodDisruptionBudget
 from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.model.topology import Topology
 
+BUDGETS = WATCHED[PodDisruptionBudget]
 CLAIMS = WATCHED[PersistentVolumeClaim]
 COSCHEDULING_GROUPS = WATCHED[CoschedulingPodGroup]
 CSI_NODES = WATCHED[CSINode]
@@ -288,6 +290,7 @@ SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     VOLUMES.resource.path: ({}, {"spec": {"storageClassName": "s"}}),
     STORAGE_CLASSES.resource.path: ({"provisioner": "p"}, {"provisioner": "q"}),
     CSI_NODES.resource.path: ({}, {"spec": {"drivers": [{"name": "d", "allocatable": {"count": 3}}]}}),
+    BUDGETS.resource.path: ({"spec": {"minAvailable": 1}}, {"spec": {"minAvailable": 2}}),
     VOLCANO_QUEUES.resource.path: ({"spec": {"weight": 2}}, {"spec": {"weight": 3}}),
     KAI_QUEUES.resource.path: ({"spec": {"priority": 2}}, {"spec": {"priority": 3}}),
     VOLCANO_GROUPS.resource.path: ({"spec": {"minMember": 2}}, {"status": {"phase": "Inqueue"}}),

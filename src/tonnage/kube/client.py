@@ -10,22 +10,23 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from tonnage.kube.access import Access, Credentials
-from tonnage.kube.connections import Connections
-from tonnage.kube.errors import ConnectionLostError, StatusError, TooLargeError, UnsentError, refusal
+from tonnage.kube.errors import AccessError, ConnectionLostError, StatusError, TooLargeError, UnsentError, refusal
+from tonnage.kube.http.answer import Answer, BodyTooLargeError
+from tonnage.kube.http.dialer import PROXIES, Dialer, proxy_from_environment
+from tonnage.kube.http.pool import ConnectionPool
+from tonnage.kube.http.request import encode_request, header_lines
 from tonnage.kube.ratelimit import RateLimit
 from tonnage.model.duration import format_seconds
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 USER_AGENT = "tonnage"
-_CONNECT = 10.0
+_ERRORS = 400
 _UNAUTHORIZED, _CONFLICT, _TOO_MANY, _UNAVAILABLE = 401, 409, 429, 503
 LARGEST_ANSWER = 64 * 2**20
 """In bytes; a page of usual pods takes some megabytes, and the largest objects about one each."""
@@ -36,7 +37,6 @@ _SPREAD = 0.5
 _LIMIT_OF_WATCHES = 60.0
 """How long a watch may wait for the rate limit, in seconds."""
 _SECONDS = re.compile(r"[0-9]{1,6}")
-_NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 SUCCESS, REFUSED, CONFLICT, UNKNOWN = "success", "refused", "conflict", "unknown"
 
@@ -50,11 +50,15 @@ Observer = Callable[[str, str, float, str], None]
 class Client:
     """A client of one cluster; must be closed."""
 
-    def __init__(self, access: Access, connections: Connections, limit: RateLimit | None = None) -> None:
+    def __init__(self, access: Access, dialer: Dialer, pool: ConnectionPool, limit: RateLimit | None = None) -> None:
         self._access = access
-        self._connections = connections
+        self._dialer = dialer
+        self._pool = pool
         self._limit = limit
         """How many requests may be sent; a watch counts once, when it is opened."""
+        self._lines: dict[Types, str] = {}
+        """The header lines that are sent with the present credentials."""
+        self._lines_of: Credentials | None = None
         self.observer: Observer | None = None
 
     @property
@@ -93,19 +97,35 @@ class Client:
     async def _request_once(
         self, method: str, path: str, query: Query | None, body: object, types: Types, timeout: float
     ) -> bytes:
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
         started, outcome = time.monotonic(), UNKNOWN
         try:
-            async with self._answer(method, path, query, body, types, limits) as response:
-                answer = await _body(response, f"{method} {path}")
+            said = await self._fetch(method, _target(path, query), body, types, timeout)
             outcome = SUCCESS
-            return answer
+            return said
         except StatusError as error:
             outcome = _outcome(error)
             raise
+        except BodyTooLargeError as error:
+            raise _too_large(method, path) from error
+        except OSError as error:
+            raise _lost(method, path, error) from error
         finally:
             if self.observer is not None and method != "GET":
                 self.observer(method, path, time.monotonic() - started, outcome)
+
+    async def _fetch(self, method: str, target: str, body: object, types: Types, timeout: float) -> bytes:
+        data = None if body is None else msgspec.json.encode(body)
+        used = await self._access.credentials()
+        for is_last in (False, True):
+            request = self._encoded(used, method, target, types, data)
+            async with asyncio.timeout(timeout):
+                answer, said = await self._pool.fetch(request, method == "GET", LARGEST_ANSWER)
+            if answer.status < _ERRORS:
+                return said
+            if answer.status != _UNAUTHORIZED or is_last:
+                break
+            used = await self._access.renew(used)
+        raise refusal(said, answer.status, answer.reason, _retry_after(answer))
 
     async def get(self, path: str, query: Query | None = None, timeout: float = 60.0, accept: str = JSON) -> bytes:
         return await self.request("GET", path, query=query, timeout=timeout, accept=accept)
@@ -113,98 +133,92 @@ class Client:
     @asynccontextmanager
     async def stream(self, path: str, query: Query, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of an endless answer; ConnectionLostError when it breaks or is silent for that many seconds."""
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
         await self._wait_for_limit("GET", path, _LIMIT_OF_WATCHES)
-        async with self._answer("GET", path, query, None, (JSON, JSON), limits) as response:
-            yield response.content.iter_any()
+        target = _target(path, query)
+        try:
+            used = await self._access.credentials()
+            for is_last in (False, True):
+                request = self._encoded(used, "GET", target, (JSON, JSON), None)
+                async with self._pool.stream(request, silence) as answer:
+                    if answer.status < _ERRORS:
+                        yield answer.chunks()
+                        return
+                    said = await answer.body(LARGEST_ANSWER)
+                if answer.status != _UNAUTHORIZED or is_last:
+                    break
+                used = await self._access.renew(used)
+            raise refusal(said, answer.status, answer.reason, _retry_after(answer))
+        except BodyTooLargeError as error:
+            raise _too_large("GET", path) from error
+        except OSError as error:
+            raise _lost("GET", path, error) from error
 
     @property
     def unlimited(self) -> "Client":
         """The same client without the rate limit, for leader election; only the other one is closed."""
-        made = Client(self._access, self._connections)
+        made = Client(self._access, self._dialer, self._pool)
         made.observer = lambda *write: self.observer(*write) if self.observer is not None else None
         return made
 
     async def close(self) -> None:
-        await self._connections.close()
+        await self._pool.close()
 
     async def _wait_for_limit(self, method: str, path: str, seconds: float) -> None:
         if self._limit is not None and not await self._limit.take(seconds):
             raise UnsentError(f"{method} {path}: not sent within {format_seconds(seconds)} because of --kube-qps")
 
-    @asynccontextmanager
-    async def _answer(
-        self, method: str, path: str, query: Query | None, body: object, types: Types, limits: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        # Encoded already: the path is sent as it was built.
-        url = URL(f"{self.server}{path}?{urlencode(query)}" if query else f"{self.server}{path}", encoded=True)
-        data = None if body is None else msgspec.json.encode(body)
-        try:
-            used = await self._access.credentials()
-            response = await self._send(used, method, url, data, types, limits)
-            if response.status == _UNAUTHORIZED:
-                response.release()
-                response = await self._send(await self._access.renew(used), method, url, data, types, limits)
-            try:
-                if response.status >= 400:
-                    said = await _body(response, f"{method} {path}")
-                    raise refusal(said, response.status, response.reason or "", _retry_after(response))
-                yield response
-            finally:
-                _cut(response)
-        except _NETWORK as error:
-            raise ConnectionLostError(f"{method} {path}: {_words(error)}") from error
+    def _encoded(self, used: Credentials, method: str, target: str, types: Types, data: bytes | None) -> bytes:
+        """A request as it is sent with these credentials, which are those of connections from now on."""
+        self._pool.trust(used.tls, used.fingerprint)
+        if used is not self._lines_of:
+            self._lines, self._lines_of = {}, used
+        lines = self._lines.get(types)
+        if lines is None:
+            lines = self._lines[types] = self._header_lines(used, types)
+        return encode_request(method, self._dialer.prefix + target, lines, data)
 
-    async def _send(
-        self,
-        credentials: Credentials,
-        method: str,
-        url: URL,
-        data: bytes | None,
-        types: Types,
-        limits: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
+    def _header_lines(self, used: Credentials, types: Types) -> str:
         headers = {
+            "Host": self._dialer.host,
             "Accept": types[1],
             # Compression costs both sides more than the network does.
             "Accept-Encoding": "identity",
             "Content-Type": types[0],
             "User-Agent": USER_AGENT,
-            **credentials.headers,
+            **used.headers,
         }
-        return await self._connections.send(credentials, method, url, headers, data, limits)
+        try:
+            return header_lines(headers) + self._dialer.headers
+        except ValueError as error:
+            raise AccessError(f"the credentials cannot be sent: {error}") from error
 
 
 async def connect(kubeconfig: str | None = None, context: str | None = None, limit: RateLimit | None = None) -> Client:
     """A client for the cluster of a kubeconfig file, or of the pod around this process; AccessError with advice."""
     access = Access(kubeconfig, context)
     await access.open()
-    return Client(access, Connections(access), limit)
+    if access.proxy is not None and urlsplit(access.proxy).scheme not in PROXIES:
+        raise AccessError(f"the proxy {access.proxy} is not supported; its address must begin with http or https")
+    dialer = Dialer(access.server, access.server_name, access.proxy or proxy_from_environment(access.server))
+    return Client(access, dialer, ConnectionPool(dialer), limit)
 
 
-def _cut(response: aiohttp.ClientResponse) -> None:
-    """End an answer, also an endless one; a connection whose answer was read to its end is reused."""
-    if response.connection is not None and response.connection.transport is not None:
-        # Without a TLS shutdown, which would have to be awaited.
-        response.connection.transport.abort()
-    response.close()
+def _target(path: str, query: Query | None) -> str:
+    # Encoded already: the path is sent as it was built.
+    return f"{path}?{urlencode(query)}" if query else path
 
 
-async def _body(response: aiohttp.ClientResponse, asked: str) -> bytes:
-    """The whole body; TooLargeError as soon as it is larger than an answer may be."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.content.iter_any():
-        size += len(part)
-        if size > LARGEST_ANSWER:
-            raise TooLargeError(f"{asked}: the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
-        parts.append(part)
-    return b"".join(parts)
+def _lost(method: str, path: str, error: OSError) -> ConnectionLostError:
+    return ConnectionLostError(f"{method} {path}: {error}" if str(error) else f"{method} {path}: no answer in time")
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float:
+def _too_large(method: str, path: str) -> TooLargeError:
+    return TooLargeError(f"{method} {path}: the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
+
+
+def _retry_after(answer: Answer) -> float:
     """The seconds in an answer's Retry-After, up to the longest pause; 0 if it has none."""
-    told = response.headers.get("Retry-After", "").strip()
+    told = answer.headers.get("retry-after", "").strip()
     return min(float(told), _LONGEST_PAUSE) if _SECONDS.fullmatch(told) else 0.0
 
 
@@ -223,7 +237,3 @@ def _outcome(error: StatusError) -> str:
     if error.status == _CONFLICT:
         return CONFLICT
     return REFUSED if error.is_definite else UNKNOWN
-
-
-def _words(error: BaseException) -> str:
-    return f"{error}" or type(error).__name__

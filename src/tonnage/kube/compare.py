@@ -24,7 +24,7 @@ from tonnage.model.kinds import KindRole, structs_of
 from tonnage.model.storage import CSINode, Namespace
 
 _JOB_OBJECTS = structs_of(KindRole.POD_GROUP, KindRole.QUEUE, KindRole.PRIORITY)
-_OTHERS = structs_of(KindRole.HYPERNODE, KindRole.TOPOLOGY, KindRole.NAMESPACE, KindRole.STORAGE)
+_OTHERS = structs_of(KindRole.BUDGET, KindRole.HYPERNODE, KindRole.TOPOLOGY, KindRole.NAMESPACE, KindRole.STORAGE)
 _KEPT: dict[type[Any], str] = {Namespace: "labels", CSINode: "limits"}
 """What the cluster keeps of an object, where that is not everything it says."""
 _CARD_ARRAYS = ("card_total", "card_free")

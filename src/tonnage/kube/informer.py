@@ -103,6 +103,11 @@ class ClusterInformer:
         until_served = self._discovery.until_served if resource.is_custom else None
         return Reflector(self._client, resource, backoff, silence, until_served=until_served, outages=self._outages)
 
+    def has_listed(self, struct: type[Any]) -> bool:
+        """Whether the objects of a type are known, which are not if their kind is not installed."""
+        reflector = next(one for one in self.reflectors.values() if one.resource.type is struct)
+        return reflector.lists > 0 and not reflector.is_missing
+
     @property
     def trouble(self) -> dict[str, str]:
         """Why objects of a kind may be out of date, by kind."""

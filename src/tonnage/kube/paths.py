@@ -4,7 +4,11 @@ Every segment is percent-encoded, dots included where the segment has nothing el
 separator, a query or a step up, whoever chose it.
 """
 
+import re
 from urllib.parse import quote
+
+_PLAIN = re.compile(r"[-a-z0-9.]*[a-z0-9][-a-z0-9.]*")
+"""Names as Kubernetes has them, which need no encoding."""
 
 
 def api_path(api_version: str, *segments: str) -> str:
@@ -21,4 +25,6 @@ def below(path: str, *segments: str) -> str:
 
 def segment(text: str) -> str:
     """One segment of a path; a segment of dots would mean the path above."""
+    if _PLAIN.fullmatch(text):
+        return text
     return text.replace(".", "%2E") if text.strip(".") == "" else quote(text, safe="")

@@ -38,8 +38,8 @@ class Resource(msgspec.Struct, frozen=True):
     """Faults that the types of an object do not rule out."""
     partial: Callable[[object], Any] | None = None
     """Makes an object of what can be read of plain data that does not fit its type, or nothing."""
-    only: str = ""
-    """The name of the one object to list and watch; empty for all."""
+    fields: str = ""
+    """A field selector for what to list and watch, such as `metadata.name=NAME`; empty for all."""
 
     @property
     def group(self) -> str:
@@ -48,14 +48,20 @@ class Resource(msgspec.Struct, frozen=True):
         return parts[2] if parts[1] == "apis" else ""
 
     @property
+    def api_version(self) -> str:
+        """The group and version, or the version alone in the core group."""
+        parts = self.path.split("/")
+        return "/".join(parts[2:4]) if parts[1] == "apis" else parts[2]
+
+    @property
     def plural(self) -> str:
         """The plural name in paths and RBAC rules."""
         return self.path.rpartition("/")[2]
 
     @property
     def selection(self) -> dict[str, str | int]:
-        """The query that narrows lists and watches to `only`."""
-        return {"fieldSelector": f"metadata.name={self.only}"} if self.only else {}
+        """The query that narrows lists and watches to `fields`."""
+        return {"fieldSelector": self.fields} if self.fields else {}
 
     @property
     def name(self) -> str:

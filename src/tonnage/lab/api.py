@@ -8,7 +8,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -114,10 +114,16 @@ class Api:
 
     # -- objects of the model
 
-    def create_nodes(self, nodes: Iterable[Node]) -> None:
-        """Create nodes, with their status."""
+    def create_nodes(self, nodes: Iterable[Node], conditions: Sequence[dict[str, str]] = ()) -> None:
+        """Create nodes, with their status and these conditions."""
+
+        def create(node: Node) -> None:
+            made = node_manifest(node)
+            made["status"]["conditions"] = [*conditions]
+            self.create("/api/v1/nodes", made)
+
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda node: self.create("/api/v1/nodes", node_manifest(node)), nodes))
+            list(pool.map(create, nodes))
 
     def create_pods(self, pods: Iterable[Pod]) -> None:
         """Create pods, with their node and phase."""

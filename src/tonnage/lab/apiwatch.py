@@ -38,12 +38,22 @@ class Server(NamedTuple):
 
 
 class ApiWatch:
-    """Calls back with each event of a watch, objects that are there already first, until it is stopped."""
+    """Calls back with each event of a watch, objects that are there already first, until it is stopped.
 
-    def __init__(self, access: ApiAccess, path: str, seen: Callable[[dict[str, Any]], None]) -> None:
+    `begun` is called before all objects are told anew, because what was deleted meanwhile is not told.
+    """
+
+    def __init__(
+        self,
+        access: ApiAccess,
+        path: str,
+        seen: Callable[[dict[str, Any]], None],
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
         self._access = access
         self._path = path
         self._seen = seen
+        self._begun = begun
         self._stopped = threading.Event()
         self._connection: HTTPSConnection | None = None
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -67,6 +77,7 @@ class ApiWatch:
         tls = ssl.create_default_context(cafile=str(self._access.authority))
         while not self._stopped.is_set():
             self._connection = HTTPSConnection(place.hostname or "", place.port, timeout=_TIMEOUT, context=tls)
+            self._begun()
             try:
                 headers = {"Authorization": f"Bearer {self._access.token}"}
                 self._connection.request("GET", f"{self._path}?watch=1", headers=headers)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.chaos.arena import Figures, Stage, figures_at, front_of, through
 from tests.chaos.front import Front
-from tests.chaos.scheduler.history import Follower, History
+from tests.chaos.scheduler.history import History, follow
 from tests.chaos.scheduler.jobs import PRIORITIES
 from tests.config.texts import KAI_DEFAULT
 from tests.e2e.batching import SCHEDULER, Scheduler
@@ -160,7 +160,7 @@ def yard(nodes: int = 8, cards: int = 4, replicas: int = 1) -> Iterator[Yard]:
             sides.extend(Side(plane, f"replica-{letter}", *flags) for letter in "ab"[:replicas])
             with playing(plane) as player:
                 made_yard = Yard(plane, player, (nodes, cards), sides)
-                follower = Follower(plane, made_yard.history)
+                follower = follow(plane, made_yard.history)
                 try:
                     made_yard.create_nodes()
                     yield made_yard

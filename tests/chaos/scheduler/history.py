@@ -3,18 +3,12 @@
 No pod changes its node, no card or node has more on it than it has, and who is evicted makes room for somebody.
 """
 
-import json
 import re
-import socket
-import ssl
-import threading
 import time
-from contextlib import suppress
-from http.client import HTTPSConnection
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from tests.e2e.checker import overfull
+from tonnage.lab.apiwatch import ApiWatch
 from tonnage.lab.control_plane import ControlPlane
 
 QUEUE = "queue"
@@ -129,40 +123,13 @@ def beneficiaries(events: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-class Follower:
-    """Tells a history what happens, until it is stopped."""
+def follow(plane: ControlPlane, history: History) -> ApiWatch:
+    """A watch that tells a history what happens, until it is stopped."""
 
-    def __init__(self, plane: ControlPlane, history: History) -> None:
-        self._plane, self._history = plane, history
-        self._is_stopped = False
-        self._connection: HTTPSConnection | None = None
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+    def look(event: dict[str, Any]) -> None:
+        if event["object"].get("kind") == "Pod":
+            history.look(event["object"], event["type"] == "DELETED")
 
-    def stop(self) -> None:
-        self._is_stopped = True
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
-
-    def _watch(self) -> None:
-        place = urlsplit(self._plane.server)
-        tls = ssl.create_default_context(cafile=str(self._plane.authority))
-        while not self._is_stopped:
-            self._connection = HTTPSConnection(place.hostname or "", place.port, timeout=600, context=tls)
-            self._history.begin()
-            try:
-                headers = {"Authorization": f"Bearer {self._plane.token}"}
-                self._connection.request("GET", "/api/v1/pods?watch=1", headers=headers)
-                response = self._connection.getresponse()
-                while line := response.readline():
-                    event = json.loads(line)
-                    if event["object"].get("kind") == "Pod":
-                        self._history.look(event["object"], event["type"] == "DELETED")
-            except Exception:
-                # A connection that is shut under a reader fails in many ways.
-                threading.Event().wait(0.05)
-            finally:
-                self._connection.close()
+    watch = ApiWatch(plane, "/api/v1/pods", look, begun=history.begin)
+    watch.start()
+    return watch
