@@ -186,4 +186,15 @@ class TestRecords:
     def test_cards_are_named_by_uuid(self):
         annotations = {"hami.io/use-Ascend310P-uuid": "a,b", "hami.io/no-use-Ascend310P-uuid": "c"}
         assert ascend("Ascend310P").uuid_lists(annotations) == ({"a", "b"}, {"c"})
-        assert set(ascend("Ascend310P").policy_annotations) == set(annotations)
+        assert set(ascend("Ascend310P").policy_annotations) == {*annotations, "huawei.com/vnpu-mode"}
+
+
+def test_soft_split_is_refused_with_a_sentence():
+    chip = Ascend(CHIPS[0])
+    asked = container({chip.count_resource: 1, chip.memory_resource: 1000})
+    with pytest.raises(RequestError, match=r"huawei.com/vnpu-mode: hami-core \(soft split\) is not supported"):
+        chip.request(asked, {"huawei.com/vnpu-mode": "hami-core"})
+    with pytest.raises(AdmissionError, match="gets a template of the card"):
+        chip.admit(asked, {"huawei.com/vnpu-mode": "hami-core"})
+    assert chip.request(asked, {"huawei.com/vnpu-mode": "template"}) is not None
+    assert chip.request(container({}), {"huawei.com/vnpu-mode": "hami-core"}) is None

@@ -18,6 +18,7 @@ from tonnage.config.deviceconfig import load_devices
 from tonnage.devices.base import DeviceUse, Handover, MigPlacement, Vendor
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.session import Session
+from tonnage.model.annotations import LOCK
 from tonnage.model.pod import Container, ResourceRequirements
 from tonnage.plugins.defaults import default_plugins
 from tonnage.policies.keys import (
@@ -82,7 +83,7 @@ def test_a_binding_writes_reserved_keys_only():
         writer = BindingWriter(Client(), cluster, lambda: 1.0, lambda: 1.0)
         await writer.write(decision)
         await writer.label(decision.task, "a")
-        await writer.node_locks.take(decision.task, "a", 1.0)
+        await writer.node_locks.take({LOCK: "now,default,p"}, "a", 1.0)
 
     asyncio.run(main())
     (_, _, binding), (_, _, labelled), (_, _, locked) = sent
@@ -119,7 +120,8 @@ def test_what_the_webhook_writes_under_the_authors_name_is_not_reserved():
 
 def test_the_servers_write_the_lock_and_the_handshakes_of_nodes():
     handshakes = {vendor.handshake_annotation for vendor in VENDORS if vendor.handshake_annotation}
-    assert set(written_by(Writer.SCHEDULER, KEYS, NODE)) == {"hami.io/mutex.lock", *handshakes}
+    locks = {"hami.io/mutex.lock", "cambricon.com/dsmlu.lock"}
+    assert set(written_by(Writer.SCHEDULER, KEYS, NODE)) == locks | handshakes
 
 
 def test_every_key_of_a_schedulers_domain_in_the_code_is_registered():

@@ -83,7 +83,7 @@ class PodClaims:
         for number, vendor in enumerate(self._vendors):
             if vendor.allocated in said.annotations:
                 try:
-                    yield vendor, reader.uses(number, vendor)
+                    yield vendor, reader.kept(reader.uses(number, vendor), number)
                 except DecodeError:
                     continue
 

@@ -5,11 +5,12 @@ the rows it concerns, so that no decision recounts usage. The parts that the clu
 `rows`, `holdings`, `quotas`, `groups`, `topology`, `placed` and `surroundings`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tonnage.cluster.claims import ClaimReading, PodClaims
-from tonnage.cluster.deviceplugins import DevicePlugins
+from tonnage.cluster.closures.deviceplugins import DevicePlugins
+from tonnage.cluster.closures.refusals import Refusals
 from tonnage.cluster.holding import Holding, VendorUse, card_uses
 from tonnage.cluster.holdings import Holdings
 from tonnage.cluster.jobs.group import Link, link_of
@@ -20,13 +21,14 @@ from tonnage.cluster.podindex import PodIndex
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.rows import Rows
 from tonnage.cluster.surroundings import Surroundings
-from tonnage.cluster.task import Task, TaskMaker
+from tonnage.cluster.task import INIT, Task, TaskMaker
 from tonnage.cluster.topology import TopologyIndex
 from tonnage.devices.base import PodUses, Vendor
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
+from tonnage.model.quota import PodDisruptionBudget
 from tonnage.model.storage import Namespace, Surrounding
 from tonnage.model.topology import Topology
 
@@ -57,6 +59,8 @@ class Cluster:
         self._bind_rows(Rows(self.vendors))
         self.device_plugins = DevicePlugins(self.rows)
         """Nodes whose device plugins keep pods waiting."""
+        self.refusals = Refusals(self.rows)
+        """What kubelets refused."""
         self.quotas = Quotas(self.vendors)
         """Quotas on cards, and what is held of cards by namespace."""
         self.holdings = Holdings(self.rows, self.quotas)
@@ -73,6 +77,8 @@ class Cluster:
         """Pods that have a node."""
         self.pipelined: set[str] = set()
         """Reserved pods whose place other pods have to leave first."""
+        self.foreign: dict[str, Pod] = {}
+        """Pods without a node that other schedulers are to place, the latest of them; not the gated ones."""
         self.topology = TopologyIndex(self.nodes)
         """HyperNodes and Topologies."""
         self.hypernodes = self.topology.hypernodes
@@ -81,10 +87,13 @@ class Cluster:
         """Jobs, queues and priority classes."""
         self.queues = self.groups.queues
         self.surroundings = Surroundings()
+        self.budgets: dict[str, PodDisruptionBudget] = {}
         self.placed = PodIndex(self.columns, self.nodes, self.surroundings.namespaces, self._placed_tasks)
         """Pods with a node, by what rules about other pods ask."""
         self.now: float | None = None
         """Seconds since 1970, if the cluster's user sets it."""
+        self.is_ours: Callable[[Pod], bool] = lambda pod: True
+        """Whether a pod is one of those that are placed here; pods of other schedulers are never evicted."""
         self._pod_problems: dict[str, tuple[Problem, ...]] = {}
 
     def _bind_rows(self, rows: Rows) -> None:
@@ -131,12 +140,17 @@ class Cluster:
             self.holdings.add_node(state)
         else:
             self.holdings.recount(state)
-        self._read_claims_again(state)
+        self._read_claims_again(state, is_new)
         self.columns.touch(state.row)
 
-    def _read_claims_again(self, state: NodeState) -> None:
-        """Read again what pods on a node claim that does not count: what they may claim depends on its cards."""
-        for key in [key for key in state.holdings if key in self.claims.ignored and key in self.running]:
+    def _read_claims_again(self, state: NodeState, is_new: bool) -> None:
+        """Read again what pods on a node claim that does not count: what they may claim depends on its cards.
+
+        Which cards init containers gave back depends on them too, so that it is not known before the node is.
+        """
+        for key in [key for key in state.holdings if key in self.running]:
+            if key not in self.claims.ignored and not (is_new and INIT in self.running[key].kinds):
+                continue
             claim = self.claims.read(self.running[key], state.name, state, self.held(key))
             self.claims.put(key, claim)
             self._pod_problems[key] = _problems(self.running[key], claim)
@@ -319,7 +333,9 @@ class Cluster:
             self.pipelined.add(key)
         else:
             self.pipelined.discard(key)
-        self._status_changed(key)
+        job = self.groups.of_pod.get(key)
+        if job is not None:
+            job.move(key, PodStatus.PIPELINED if self.holdings.is_ahead else PodStatus.PLACED)
         self.holdings.reserve(key, holding)
         if task.rules is not None or self.placed.indexes_labels:
             self.placed.put(task, holding.node)
@@ -476,6 +492,7 @@ class Cluster:
     def problems(self) -> Iterator[Problem]:
         """All problems of nodes, HyperNodes, Topologies, groups, quotas and pods, each in the order of names."""
         yield from self.rows.problems()
+        yield from self.refusals.problems()
         yield from self.topology.problems()
         yield from self.groups.problems()
         yield from self.quotas.problems()

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.devices.base import MigProfile
 from tonnage.model.resources import NATIVE
 
 Array = NDArray[Any]
@@ -56,6 +57,7 @@ class CardModel(msgspec.Struct, gc=False, frozen=True):
     vendor: int
     type: str
     mode: str
+    profiles: tuple[MigProfile, ...] = ()
     state: str = ""
     """`unhealthy` or `cordoned` if the card accepts no new pods."""
 

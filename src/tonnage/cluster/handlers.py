@@ -18,6 +18,9 @@ from tonnage.model.kinds import KINDS, KindRole, ObjectKind
 from tonnage.model.pod import Pod
 from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
 
+MOST_FOREIGN = 1000
+"""How many pending pods of other schedulers are kept."""
+
 
 class ObjectHandler(msgspec.Struct, frozen=True):
     """What the cluster does with the objects of one kind."""
@@ -57,6 +60,7 @@ def pods_of(is_ours: Callable[[Pod], bool]) -> ObjectHandler:
                 _drop_pod(cluster, pod.key, pod)
             with recovery(cluster):
                 cluster.groups.put_unmanaged(pod)
+            _put_foreign(cluster, pod)
             return
         try:
             _put_pod(cluster, pod)
@@ -69,10 +73,23 @@ def pods_of(is_ours: Callable[[Pod], bool]) -> ObjectHandler:
         finally:
             _drop_unmanaged(cluster, key)
 
-    return ObjectHandler(put, drop, known=lambda cluster: cluster.pods() | cluster.groups.unmanaged.keys())
+    return ObjectHandler(
+        put, drop, known=lambda cluster: cluster.pods() | cluster.groups.unmanaged.keys() | cluster.foreign.keys()
+    )
+
+
+def _put_foreign(cluster: Cluster, pod: Pod) -> None:
+    """Keep the latest of the pods that other schedulers are to place."""
+    if pod.holds_nothing or pod.spec.schedulingGates:
+        cluster.foreign.pop(pod.key, None)
+        return
+    cluster.foreign[pod.key] = pod
+    if len(cluster.foreign) > MOST_FOREIGN:
+        del cluster.foreign[next(iter(cluster.foreign))]
 
 
 def _drop_unmanaged(cluster: Cluster, key: str) -> None:
+    cluster.foreign.pop(key, None)
     if key in cluster.groups.unmanaged:
         with recovery(cluster):
             cluster.groups.drop_unmanaged(key)
@@ -146,6 +163,11 @@ _QUOTAS = ObjectHandler(
     drop=recovering(lambda cluster, key, _quota: cluster.quotas.remove(key)),
     known=lambda cluster: cluster.quotas.keys(),
 )
+_BUDGETS = ObjectHandler(
+    put=recovering(lambda cluster, budget: cluster.budgets.update({budget.key: budget})),
+    drop=recovering(lambda cluster, key, _budget: cluster.budgets.pop(key, None)),
+    known=lambda cluster: cluster.budgets,
+)
 _TOPOLOGIES = ObjectHandler(
     put=recovering(Cluster.upsert_topology),
     drop=recovering(lambda cluster, key, _topology: cluster.remove_topology(key)),
@@ -160,6 +182,7 @@ _BY_ROLE: dict[KindRole, Callable[[ObjectKind], ObjectHandler]] = {
     KindRole.NODE: lambda _kind: _NODES,
     KindRole.POD: lambda _kind: _PODS,
     KindRole.QUOTA: lambda _kind: _QUOTAS,
+    KindRole.BUDGET: lambda _kind: _BUDGETS,
     KindRole.PRIORITY: _job_object,
     KindRole.QUEUE: _job_object,
     KindRole.POD_GROUP: _job_object,

@@ -1,7 +1,8 @@
 """Holdings of pods on nodes: resources, and slices of cards at the peak over the phases of a pod.
 
 Init containers run one after another before the app containers, so a card needs room only for the largest phase;
-sidecars keep running from their turn on.
+sidecars keep running from their turn on. Once the kubelet has reported that all init containers ended with success,
+only what is left running counts on cards. Resources count at the peak for the pod's life, as in Kubernetes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from tonnage.cluster.task import APP, INIT, SIDECAR, Demand, Requests, Task, containers_of
 from tonnage.devices.base import (
+    PLAIN_MODE,
     DecodeError,
     Device,
     DeviceRequest,
@@ -124,15 +126,16 @@ def card_uses(
 
     The vendor and the pod's annotations are needed for vendors that care who shares a card.
     """
+    if len(uses) != len(kinds):
+        kinds = (APP,) * len(uses)
     tenancy: dict[str, set[str]] = {}
     if vendor is not None and vendor.is_choosy:
-        for use in (use for container in uses for use in container):
-            tenancy.setdefault(use.uuid, set()).add(vendor.tenancy(use.memory, annotations))
+        for kind, container in zip(kinds, uses, strict=True):
+            for use in container if kind != INIT or vendor.init_has_tenancy else ():
+                tenancy.setdefault(use.uuid, set()).add(vendor.tenancy(use.memory, annotations))
     if len(uses) == 1 and len(uses[0]) == 1 and uses[0][0].placement is None:
         use = uses[0][0]
         return (CardUse(use.uuid, 1, use.memory, use.cores, tenancy=tuple(tenancy.get(use.uuid, ()))),)
-    if len(uses) != len(kinds):
-        kinds = (APP,) * len(uses)
     peaks = _peaks(
         (kind, tuple((use.uuid, use.memory, use.cores) for use in container))
         for kind, container in zip(kinds, uses, strict=True)
@@ -216,12 +219,15 @@ class HoldingReader:
                     message = f"{error.message}; the pod is counted without knowing its cards"
                     field = annotation_field(vendor.allocated)
                     self.problems.append(Problem(f"Pod/{task.key}", field, error.position, error.expected, message))
-            cards = card_uses(task.kinds, uses, vendor, task.annotations) if uses else ()
+            kept = self.kept(uses, number)
+            cards = card_uses(task.kinds, kept, vendor, task.annotations) if kept else ()
             groups = group_uses(task, vendor, cards) if vendor.sharing_annotations else ()
-            if cards or groups:
-                yield VendorUse(number, cards, self._unnamed(vendor, uses) if cards else 0, groups)
-            elif counts.get(vendor.count_resource, 0) > 0:
-                yield VendorUse(number, unknown=counts[vendor.count_resource])
+            if any(uses):
+                unknown = self._unnamed(vendor, kept)
+            else:
+                unknown = 0 if groups else counts.get(vendor.count_resource, 0)
+            if cards or groups or unknown > 0:
+                yield VendorUse(number, cards, unknown, groups)
 
     def uses(self, number: int, vendor: Vendor) -> PodUses:
         """The devices of a vendor that the pod's annotations name and that count; DecodeError if unreadable."""
@@ -242,6 +248,24 @@ class HoldingReader:
             self._ignore(vendor, f"{named} devices are named, but the pod requests {most}; no more than that count")
             uses = self._first(uses, most, number)
         return self._bounded(uses, number, vendor) if self._is_bounded and self._find is not None else uses
+
+    def kept(self, uses: PodUses, number: int) -> PodUses:
+        """The devices without those that init containers gave back: once all have ended, only the others count.
+
+        The place of a MIG instance stays taken, because the device plugin keeps the instance as long as the pod; plain
+        cards stay taken altogether, because the kubelet does not give them to other pods before.
+        """
+        kinds, find = self._task.kinds, self._find
+        if INIT not in kinds or len(uses) != len(kinds) or find is None or not self._task.pod.is_initialized:
+            return uses
+        if any((card := find(use.uuid, number)) and card.mode == PLAIN_MODE for given in uses for use in given):
+            return uses
+        return tuple(
+            tuple([replace(use, memory=0, cores=0) for use in given if use.placement is not None])
+            if kind == INIT
+            else given
+            for kind, given in zip(kinds, uses, strict=True)
+        )
 
     def _decoded(self, vendor: Vendor) -> PodUses:
         """All devices that the annotations name; what cannot be read beside the record does not hide the record."""

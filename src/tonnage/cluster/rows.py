@@ -201,7 +201,9 @@ class Rows:
             columns.card_total[SLOTS, position, row] = device.count
             columns.card_total[MEMORY, position, row] = device.memory
             columns.card_total[CORES, position, row] = device.cores
-            columns.model[position, row] = columns.model_id(CardModel(vendor, device.type, device.mode, condition))
+            columns.model[position, row] = columns.model_id(
+                CardModel(vendor, device.type, device.mode, device.profiles, condition)
+            )
             columns.vendor_cards[vendor, row] += 1
             columns.particular[vendor, row] |= device.mode == MIG_MODE
             columns.particulars |= device.mode == MIG_MODE
@@ -210,7 +212,8 @@ class Rows:
         columns.set_outfit(row)
         columns.card_free[:, :, row] = columns.card_total[:, :, row]
         total = columns.card_total[:, :, row].sum(axis=1)
-        columns.node_total[:, row] = np.where(total > 0, total, np.inf)
+        # As in HAMi, a node whose cards lack a quantity altogether has the score 0.
+        columns.node_total[:, row] = total if total.all() else np.inf
         columns.node_used[:, row] = 0
 
     def apply(self, state: NodeState, holding: Holding, uses: Sequence[VendorUse], sign: int) -> None:

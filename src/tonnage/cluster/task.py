@@ -11,7 +11,7 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.podrules import PodRules, pod_rules
 from tonnage.devices.base import DeviceRequest, RequestError, Vendor
 from tonnage.model.meta import NOTHING
-from tonnage.model.pod import Container, Pod
+from tonnage.model.pod import Container, Pod, PodSpec
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import (
     NATIVE,
@@ -131,6 +131,7 @@ class VendorNames:
                 self.numbers.setdefault(name, []).append(number)
         self.side = frozenset(name for vendor in vendors for name in vendor.side_resources)
         self.sharing = {key: vendor for vendor in vendors for key in vendor.sharing_annotations}
+        self.policy = frozenset(key for vendor in vendors for key in vendor.policy_annotations)
 
     def requests(self, container: Container, annotations: Mapping[str, str]) -> tuple[DeviceRequest, ...]:
         """What a container requests of each vendor's cards."""
@@ -144,6 +145,12 @@ class VendorNames:
         }
         asked = [self.vendors[number].request(container, annotations) for number in sorted(concerned)]
         return tuple([request for request in asked if request is not None])
+
+    def asking(self, annotations: dict[str, str]) -> dict[str, str]:
+        """The annotations that requirements depend on; of a pod that asks for parts of cards, all of them."""
+        if not self.sharing.keys().isdisjoint(annotations):
+            return annotations
+        return {key: text for key, text in annotations.items() if key in self.policy}
 
     def shared(self, pod: Pod) -> dict[int, DeviceRequest]:
         """The device requests that annotations make in place of resources, by position of the container."""
@@ -235,19 +242,30 @@ class TaskMaker:
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
         self._vendors = vendors
+        self._names = _vendor_names(tuple(vendors))
         self._known: Memo[int, Task] = Memo()
         """By identity of the specification, which lives as long as the memoised task."""
 
     def make(self, pod: Pod, before: Task | None = None) -> Task:
-        """The task of a pod; `before` is its task until now, because most changes of a pod are about its status.
+        """The task of a pod; `before` is its task until now, because most changes of a pod do not change what it needs.
 
         A task with a fault is made anew: what could not be read then may be readable now.
         """
-        is_usable = before is not None and not before.fault and before.pod.spec == pod.spec
+        is_usable = before is not None and not before.fault and _needs_the_same(before.pod.spec, pod.spec)
         known = before if is_usable else self._known.get(id(pod.spec))
-        if known is not None and known.annotations == pod.annotations and known.rules is None:
+        if known is not None and known.rules is None and self._asks_the_same(known.annotations, pod.annotations):
             return msgspec.structs.replace(known, pod=pod, key=pod.key, annotations=pod.annotations)
         return self._known.keep(id(pod.spec), make_task(pod, self._vendors))
+
+    def _asks_the_same(self, before: dict[str, str], now: dict[str, str]) -> bool:
+        return before == now or self._names.asking(before) == self._names.asking(now)
+
+
+def _needs_the_same(before: PodSpec, now: PodSpec) -> bool:
+    """Whether two specifications of one pod differ at most in the node that it has got."""
+    if before.nodeName != now.nodeName:
+        before = msgspec.structs.replace(before, nodeName=now.nodeName)
+    return before == now
 
 
 def asks(tasks: Sequence[Task]) -> str:

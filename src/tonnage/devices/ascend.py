@@ -29,6 +29,8 @@ IN_MODULES = "Ascend910C"
 """The chip whose cards come two to a module even if the device configuration does not say so, as in HAMi."""
 NETWORK = "NetworkID"
 """The custom fact that names a card's network group."""
+MODE, SOFT_SPLIT = "huawei.com/vnpu-mode", "hami-core"
+"""The pod annotation, and its value, by which a card is shared without templates."""
 VISIBLE = "ASCEND_VISIBLE_DEVICES"
 """The environment variable that tells the runtime which NPUs a container sees."""
 
@@ -139,8 +141,18 @@ class Ascend(PlainVendor):
         )
         self.chip = chip
         self.plugin_annotations = ("predicate-time", f"huawei.com/{self.name}")
+        self.policy_annotations = (*self.policy_annotations, MODE)
         self.runtime_class = runtime_class
         self.hidden_without = hidden_without
+
+    def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
+        request = super().request(container, annotations)
+        if request is not None and annotations.get(MODE, "").strip() == SOFT_SPLIT:
+            raise RequestError(
+                f"container {container.name!r}: {self.count_resource}: annotation {MODE}: {SOFT_SPLIT} (soft split) is "
+                f"not supported; without it the container gets a template of the card, or all of it"
+            )
+        return request
 
     def memory(self, container: Container) -> int | None:
         asked = super().memory(container)
@@ -259,7 +271,10 @@ class _Keys(SectionKeys, frozen=True, rename="camel"):
 
 def _warnings(common: _Keys) -> Iterator[str]:
     if common.hami_vnpu_core:
-        yield "hamiVnpuCore: Tonnage does not share NPUs without templates yet; pods get the next larger template"
+        yield (
+            f"hamiVnpuCore: Tonnage does not share NPUs without templates; pods that insist on it by {MODE} are "
+            "refused, others get the next larger template"
+        )
 
 
 def _mistake(chip: _ChipKeys) -> str | None:

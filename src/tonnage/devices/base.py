@@ -5,16 +5,19 @@ A card is one physical GPU or other accelerator of a node. Everything here is co
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from numpy.typing import NDArray
 
 from tonnage.model.node import Node
 from tonnage.model.pod import Container, Pod
 from tonnage.model.quantity import QuantityError, exact, whole
 
-Total = TypeVar("Total", int, NDArray[Any])
+if TYPE_CHECKING:
+    # A node needs vendors' formats without the weight of NumPy.
+    from numpy.typing import NDArray
+
+Total = TypeVar("Total", int, "NDArray[Any]")
 
 WHOLE_CARD = 100
 """A percentage or a number of cores that means all of a card."""
@@ -243,20 +246,31 @@ class Vendor(ABC):
     """Pod annotations that ask for parts of this vendor's cards in place of the containers' resources."""
     handshake_annotation: str = ""
     """The node annotation in which scheduler and device plugin ask and answer; empty if the vendor has none."""
+    lock_annotation: str = ""
+    """The node annotation that the device plugin needs, with the time, while a pod waits for it; mostly none."""
     has_set_rules: bool = False
     """Whether `pick` may have an opinion."""
     scores_nodes: bool = False
     """Whether `node_score` may have an opinion."""
     is_choosy: bool = False
-    """Whether it matters which containers share a card, so that `tenancy` and `allows_tenant` are called."""
+    """Whether it matters which containers share a card, so that `tenancy` and `tenancy_conflict` are called."""
+    init_has_tenancy: bool = True
+    """Whether init containers matter to those who share a card with them."""
+    fits_by_instance: bool = False
+    """Whether `instance` alone knows if a card has enough compute left, as compute is rounded up in the record."""
     enabled_by: str = ""
     """The extender's option without which it does not serve this vendor; empty if it always does."""
+    is_served_by_agent: bool = False
+    """Whether `tonnage agent` can take the place of the vendor's device plugin."""
     one_set_per_pod: bool = False
     """Whether all containers of a pod must get the same cards, because the device plugin reads one set per pod."""
 
     @abstractmethod
     def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
-        """The request of a container, given its pod's annotations; None if there is none, RequestError if invalid."""
+        """The request of a container, given its pod's annotations; None if there is none, RequestError if invalid.
+
+        It depends on `policy_annotations` alone: when others change, a pod's requests are not read again.
+        """
 
     @abstractmethod
     def devices(self, node: Node) -> list[Device]:
@@ -297,6 +311,10 @@ class Vendor(ABC):
         """A score for the link between every two cards of the node; DecodeError if it cannot be decoded."""
         return {}
 
+    def mode_mismatch(self, request: DeviceRequest, mode: str, profiles: Sequence[MigProfile]) -> str:
+        """Why cards of that mode, cut into these profiles, can never serve such a request; empty if they can."""
+        return ""
+
     def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
         """Whether the pod's annotations allow cards of that type and mode."""
         return True
@@ -327,12 +345,12 @@ class Vendor(ABC):
         return 0
 
     def tenancy(self, memory: int, annotations: Mapping[str, str]) -> str:
-        """The tenancy of a container with that much of a card's memory: a word that `allows_tenant` compares."""
+        """The tenancy of a container with that much of a card's memory: a word that `tenancy_conflict` compares."""
         return ""
 
-    def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
-        """Whether a container of that tenancy may share a card with containers of these tenancies."""
-        return True
+    def tenancy_conflict(self, tenancy: str, others: frozenset[str]) -> str:
+        """The reason why a container of that tenancy may not share a card with containers of these; empty if it may."""
+        return ""
 
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
@@ -412,15 +430,15 @@ def words(text: str) -> list[str]:
 
 
 def uuid_lists(annotations: Mapping[str, str], use: str, refuse: str) -> tuple[frozenset[str] | None, frozenset[str]]:
-    """The usual pair of annotations that name cards; an empty one constrains nothing."""
-    wanted = words(annotations.get(use, ""))
-    return (frozenset(wanted) if wanted else None, frozenset(words(annotations.get(refuse, ""))))
+    """The usual pair of annotations that name cards; an empty one constrains nothing, one of commas names no card."""
+    wanted = annotations.get(use, "")
+    return (frozenset(words(wanted)) if wanted.strip() else None, frozenset(words(annotations.get(refuse, ""))))
 
 
 def type_allowed(type_: str, annotations: Mapping[str, str], use: str, refuse: str) -> bool:
     """Whether the usual pair of annotations, which name card types by substrings, allows a type."""
     shown = type_.upper()
-    wanted = words(annotations.get(use, "").upper())
-    if wanted and not any(word in shown for word in wanted):
+    wanted = annotations.get(use, "").upper()
+    if wanted.strip() and not any(word in shown for word in words(wanted)):
         return False
     return not any(word in shown for word in words(annotations.get(refuse, "").upper()))

@@ -12,6 +12,7 @@ class Cambricon(CapacityVendor):
     """MLUs shared through Cambricon's own dynamic sharing."""
 
     stem = "cambricon-mlu"
+    lock_annotation = "cambricon.com/dsmlu.lock"
     plugin_annotations = ("CAMBRICON_DSMLU_ASSIGNED", "CAMBRICON_DSMLU_PROFILE")
 
     def __init__(

@@ -221,6 +221,38 @@ def _decode_node_json(text: str) -> list[Device]:
     return [entry.device() for entry in registered]
 
 
+def encode_node_json(devices: Sequence[Device]) -> str:
+    """A registration as plugins write it since HAMi 2.8: values that are zero, false or empty are left out."""
+    return msgspec.json.encode([_written(device) for device in devices]).decode()
+
+
+def _written(device: Device) -> dict[str, Any]:
+    profiles = [
+        {
+            "name": profile.name,
+            "memoryMB": profile.memory,
+            "core": profile.cores,
+            "sliceCount": profile.slices,
+            "placements": [{"start": place.start, "size": place.size} for place in profile.placements],
+        }
+        for profile in device.profiles
+    ]
+    fields = {
+        "id": device.uuid,
+        "index": device.index,
+        "count": device.count,
+        "devmem": device.memory,
+        "devcore": device.cores,
+        "type": device.type,
+        "numa": device.numa,
+        "mode": device.mode,
+        "health": device.healthy,
+        "migProfiles": profiles,
+        "custominfo": dict(device.custom),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
 # Pod records
 
 

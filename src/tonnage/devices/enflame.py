@@ -82,7 +82,13 @@ class _Assigned(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
 
 class EnflameSliced(PlainVendor):
-    """GCUs cut by DRS. A container gets one instance, by its number of slices or by memory and compute."""
+    """GCUs cut by DRS. A container gets one instance, by its number of slices or by memory and compute.
+
+    The record has an instance's compute in percent, rounded up. Slices are counted all the same: six instances of 17 %
+    fit on a card of six slices, which HAMi refuses.
+    """
+
+    fits_by_instance = True
 
     plugin_annotations = (
         "enflame.com/gcu-assigned",
@@ -154,19 +160,24 @@ class EnflameSliced(PlainVendor):
             )
         return devices
 
+    def mode_mismatch(self, request: DeviceRequest, mode: str, profiles: Sequence[MigProfile]) -> str:
+        if _smallest(profiles, request) is not None:
+            return ""
+        wanted = f"{request.slices} slices" if request.slices else f"{request.memory} MiB and {request.cores} %"
+        return f"none of the profiles {', '.join(profile.name for profile in profiles)} has {wanted}"
+
     def instance(
         self, device: Device, request: DeviceRequest, taken: Sequence[MigPlacement], memory: int, cores: int
     ) -> DeviceUse | None:
         """The smallest profile that satisfies the request; the device plugin chooses its placement on the card."""
-        for profile in device.profiles:
-            if request.slices:
-                will_do = profile.slices == request.slices
-            else:
-                will_do = profile.memory >= request.memory and profile.cores >= request.cores
-            if will_do:
-                fits = profile.memory <= memory and profile.cores <= cores
-                return DeviceUse(device.uuid, profile.memory, profile.cores, profile.name) if fits else None
-        return None
+        profile = _smallest(device.profiles, request)
+        if profile is None:
+            return None
+        most = device.profiles[-1].slices
+        # What rounding up added is less than a slice, as a card has few.
+        in_use = (device.cores - cores) * most // WHOLE_CARD
+        fits = profile.memory <= memory and profile.slices <= most - in_use
+        return DeviceUse(device.uuid, profile.memory, profile.cores, profile.name) if fits else None
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         """The requested resources are written to both limits and requests."""
@@ -211,9 +222,17 @@ def _profiles(told: Mapping[str, str]) -> tuple[MigProfile, ...]:
     sizes = sorted((int(match[1]), int(match[2]), name) for match, name in found)
     most = sizes[-1][0]
     return tuple(
-        MigProfile(name, min(gib * GIB, LARGEST_AMOUNT), slices * WHOLE_CARD // most, slices, ())
+        MigProfile(name, min(gib * GIB, LARGEST_AMOUNT), -(-slices * WHOLE_CARD // most), slices, ())
         for slices, gib, name in sizes
     )
+
+
+def _smallest(profiles: Sequence[MigProfile], request: DeviceRequest) -> MigProfile | None:
+    """The smallest profile that satisfies a request: of exactly so many slices, or with enough memory and compute."""
+    if request.slices:
+        return next((profile for profile in profiles if profile.slices == request.slices), None)
+    enough = (p for p in profiles if p.memory >= request.memory and p.cores >= request.cores)
+    return next(enough, None)
 
 
 def _number(text: str | int, position: str) -> int:

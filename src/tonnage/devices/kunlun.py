@@ -10,7 +10,17 @@ from msgspec.structs import replace
 
 from tonnage.devices._plain import PlainVendor, WholeVendor
 from tonnage.devices._sets import by_index
-from tonnage.devices.base import AdmissionChange, Device, DeviceRequest, Handover, PodUses, RequestError, Vendor, limit
+from tonnage.devices.base import (
+    AdmissionChange,
+    Device,
+    DeviceRequest,
+    Handover,
+    PodUses,
+    RequestError,
+    Vendor,
+    limit,
+    uuid_lists,
+)
 from tonnage.devices.entry import Flags, Name, Section, SectionKeys, VendorEntry, from_flags
 from tonnage.model.node import Node
 from tonnage.model.pod import Container
@@ -21,6 +31,8 @@ PARTS = (24576, 49152, CARD_MEMORY)
 COUNTS = (1, 2, 4, 8)
 """The sizes of sets of linked cards."""
 HALF = 4
+UUID_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid", "hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
+"""The two pairs of pod annotations that name cards; each pair lists accepted cards, then refused ones."""
 TIGHTEST = {1: (1, 3, 2, 4), 2: (2, 3, 4), 4: (4,)}
 """Preferred numbers of free cards in a half, by requested cards, best first; a single card does not split a pair."""
 QUADS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
@@ -41,10 +53,15 @@ class Kunlun(WholeVendor):
             name="kunlun",
             count_resource=count_resource,
             record="hami.io/kunlun",
-            use_uuids="baidu.com/use-gpuuuid",
-            refuse_uuids="baidu.com/nouse-gpuuuid",
+            use_uuids=UUID_LISTS[0],
+            refuse_uuids=UUID_LISTS[1],
             is_consumed=False,
         )
+
+        self.policy_annotations = UUID_LISTS
+
+    def uuid_lists(self, annotations: Mapping[str, str]) -> tuple[frozenset[str] | None, frozenset[str]]:
+        return _all_uuid_lists(annotations)
 
     def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
         return _checked(super().request(container, annotations), container, self.count_resource)
@@ -71,6 +88,7 @@ class KunlunShared(PlainVendor):
 
     has_set_rules = True
     is_choosy = True
+    init_has_tenancy = False
 
     def __init__(
         self, *, count_resource: str = "kunlunxin.com/vxpu", memory_resource: str = "kunlunxin.com/vxpu-memory"
@@ -83,9 +101,13 @@ class KunlunShared(PlainVendor):
             record="hami.io/xpu-devices",
             register="hami.io/node-register-xpu",
             handshake="hami.io/node-handshake-xpu",
-            use_uuids="hami.io/use-xpu-uuid",
-            refuse_uuids="hami.io/no-use-xpu-uuid",
+            use_uuids=UUID_LISTS[2],
+            refuse_uuids=UUID_LISTS[3],
         )
+        self.policy_annotations = UUID_LISTS
+
+    def uuid_lists(self, annotations: Mapping[str, str]) -> tuple[frozenset[str] | None, frozenset[str]]:
+        return _all_uuid_lists(annotations)
 
     def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
         request = _checked(super().request(container, annotations), container, self.count_resource)
@@ -96,8 +118,8 @@ class KunlunShared(PlainVendor):
 
     def memory(self, container: Container) -> int | None:
         asked = super().memory(container)
-        if not asked:
-            return asked
+        if asked is None:
+            return None
         if asked > CARD_MEMORY:
             raise RequestError(
                 f"container {container.name!r}: {self.memory_resource}: {asked} MiB is more than "
@@ -115,8 +137,8 @@ class KunlunShared(PlainVendor):
     def tenancy(self, memory: int, annotations: Mapping[str, str]) -> str:
         return str(next((part for part in PARTS if part >= memory), CARD_MEMORY))
 
-    def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
-        return others <= {tenancy}
+    def tenancy_conflict(self, tenancy: str, others: frozenset[str]) -> str:
+        return "" if others <= {tenancy} else "CardTenancyMismatch"
 
     def is_particular(self, request: DeviceRequest) -> bool:
         return request.count > 1
@@ -125,6 +147,13 @@ class KunlunShared(PlainVendor):
         self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]
     ) -> list[int] | None:
         return linked(request.count, candidates)
+
+
+def _all_uuid_lists(annotations: Mapping[str, str]) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """The UUIDs that a pod insists on and refuses: whole XPUs and vXPUs heed the lists of both."""
+    pairs = [uuid_lists(annotations, use, refuse) for use, refuse in (UUID_LISTS[:2], UUID_LISTS[2:])]
+    wanted = [names for names, _ in pairs if names is not None]
+    return frozenset.intersection(*wanted) if wanted else None, pairs[0][1] | pairs[1][1]
 
 
 def _checked(request: DeviceRequest | None, container: Container, resource: str) -> DeviceRequest | None:

@@ -190,10 +190,11 @@ class MetaxShared(PlainVendor):
         policy = policy if policy in POLICIES else BEST_EFFORT
         return f"{OFFLINE} {policy}" if annotations.get(CLASS) == OFFLINE else policy
 
-    def allows_tenant(self, tenancy: str, others: frozenset[str]) -> bool:
-        if tenancy == ONLINE:
-            return all(other.startswith((ONLINE, OFFLINE)) for other in others)
-        return others <= {tenancy}
+    def tenancy_conflict(self, tenancy: str, others: frozenset[str]) -> str:
+        welcome = (ONLINE, OFFLINE) if tenancy == ONLINE else (OFFLINE,) if tenancy.startswith(OFFLINE) else POLICIES
+        if not all(other.startswith(welcome) for other in others):
+            return "CardAppClassMismatch"
+        return "" if tenancy == ONLINE or others <= {tenancy} else "CardQosPolicyMismatch"
 
     def pick(
         self, request: DeviceRequest, candidates: Sequence[Device], annotations: Mapping[str, str]

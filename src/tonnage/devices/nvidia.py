@@ -9,6 +9,7 @@ from tonnage.devices import _kai, _mig
 from tonnage.devices._plain import PlainVendor, named, plain_cards, refusing_nonsense
 from tonnage.devices.base import (
     LARGEST_AMOUNT,
+    MIG_MODE,
     PERCENTAGE_UNSET,
     WHOLE_CARD,
     Admission,
@@ -20,6 +21,7 @@ from tonnage.devices.base import (
     DeviceUse,
     Handover,
     MigPlacement,
+    MigProfile,
     PodUses,
     limit,
     type_allowed,
@@ -68,8 +70,27 @@ class _Scores(msgspec.Struct, gc=False, frozen=True):
     score: dict[str, _Score] | None = None
 
 
+class NodeKeys(msgspec.Struct, gc=False, frozen=True):
+    """The keys of the device configuration that only the node's side reads."""
+
+    split: int = 10
+    """Containers that may share a card."""
+    memory_scaling: float = 1.0
+    core_scaling: float = 1.0
+    preconfigured_memory: int = 0
+    """MiB of cards whose memory the driver does not know."""
+    numa_topology: bool = False
+    log_level: str = "1"
+    disable_core_limit: bool = False
+
+
+NODE_DEFAULTS = NodeKeys()
+
+
 class Nvidia(PlainVendor):
     """NVIDIA GPUs as HAMi's device plugin registers and hands them out."""
+
+    is_served_by_agent = True
 
     def __init__(
         self,
@@ -86,6 +107,7 @@ class Nvidia(PlainVendor):
         overwrite_env: bool = False,
         core_policy: str = "default",
         runtime_class: str = "",
+        node_keys: NodeKeys = NODE_DEFAULTS,
     ) -> None:
         super().__init__(
             name="NVIDIA",
@@ -111,6 +133,7 @@ class Nvidia(PlainVendor):
         self.overwrite_env = overwrite_env
         self.core_policy = core_policy
         self.runtime_class = runtime_class
+        self.node_keys = node_keys
 
     def request(self, container: Container, annotations: Mapping[str, str] = {}) -> DeviceRequest | None:
         count = self._count(container)
@@ -177,6 +200,14 @@ class Nvidia(PlainVendor):
             return {}
         return {entry.uuid: entry.score or {} for entry in decode_json(text, list[_Scores], "device")}
 
+    def mode_mismatch(self, request: DeviceRequest, mode: str, profiles: Sequence[MigProfile]) -> str:
+        if mode != MIG_MODE or profiles:
+            return ""
+        return (
+            "its MIG cards register no migProfiles, as before HAMi 2.10, and geometries (migtemplate) are not given "
+            "out; update HAMi's device plugin, or take the cards out of MIG mode"
+        )
+
     def accepts_type(self, type_: str, mode: str, annotations: Mapping[str, str]) -> bool:
         modes = annotations.get(MODE, "")
         return type_allowed(type_, annotations, USE_TYPE, REFUSE_TYPE) and (not modes.strip() or mode in modes)
@@ -215,7 +246,8 @@ class Nvidia(PlainVendor):
 
     def changes(self, container: Container, request: DeviceRequest) -> tuple[AdmissionChange, ...]:
         changes = []
-        if limit(container, self.count_resource) is None:
+        if self.count_resource not in (container.resources.limits or {}):
+            # Kubernetes demands the limit, also where the count stands among the requests.
             changes.append(AdmissionChange("limits", self.count_resource, str(request.count)))
         if self._is_exclusive(container):
             changes.append(AdmissionChange("limits", self.cores_resource, str(WHOLE_CARD)))
@@ -303,6 +335,15 @@ def _configured(section: _Keys) -> list[Nvidia]:
             overwrite_env=section.overwrite_env,
             core_policy=section.gpu_core_policy,
             runtime_class=section.runtime_class_name,
+            node_keys=NodeKeys(
+                split=section.device_split_count or NodeKeys.split,
+                memory_scaling=section.device_memory_scaling,
+                core_scaling=section.device_core_scaling,
+                preconfigured_memory=section.pre_configured_device_memory,
+                numa_topology=section.enable_numa_topology,
+                log_level=str(section.lib_cuda_log_level),
+                disable_core_limit=section.disable_core_limit,
+            ),
         )
     ]
 

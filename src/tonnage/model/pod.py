@@ -7,6 +7,13 @@ from tonnage.model.number import Int32
 from tonnage.model.selection import Affinity, Toleration, TopologySpreadConstraint
 from tonnage.model.storage import PodVolume
 
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
+
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
+
 
 class ResourceRequirements(msgspec.Struct, gc=False, frozen=True):
     """The requests and limits of a container."""
@@ -97,18 +104,50 @@ class PodCondition(msgspec.Struct, gc=False, frozen=True):
     status: str = ""
 
 
+class ContainerEnd(msgspec.Struct, gc=False, frozen=True):
+    """How a container ended."""
+
+    exitCode: Int32 = 0
+
+
+class ContainerState(msgspec.Struct, gc=False, frozen=True):
+    """The state of a container; only its end is read."""
+
+    terminated: ContainerEnd | None = None
+
+
+class ContainerStatus(msgspec.Struct, gc=False, frozen=True):
+    """The status of a container as the kubelet reports it."""
+
+    name: str = ""
+    state: ContainerState | None = None
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the container has ended with success and does not run again."""
+        end = self.state.terminated if self.state is not None else None
+        return end is not None and end.exitCode == 0
+
+
 class ReportedPodStatus(msgspec.Struct, gc=False, frozen=True):
     """The status of a pod as the API server has it; its status in its job is a `PodStatus` of `cluster.jobs.job`."""
 
     phase: str | None = None
+    reason: str | None = None
+    """Why the pod has failed, such as OutOfcpu if its kubelet did not admit it."""
     nominatedNodeName: str | None = None
     """The node on which preemption makes room for the pod, or which an external controller proposes."""
     startTime: str | None = None
     """When the kubelet acknowledged the pod."""
     conditions: list[PodCondition] | None = None
     """Only PodScheduled is kept, and only while it is False."""
+    initContainerStatuses: list[ContainerStatus] | None = None
+    """Only those of init containers that have ended with success are kept."""
 
     def __post_init__(self) -> None:
+        if self.initContainerStatuses is not None:
+            ended = [one for one in self.initContainerStatuses if one.has_succeeded]
+            msgspec.structs.force_setattr(self, "initContainerStatuses", ended or None)
         if self.conditions is not None:
             kept = [one for one in self.conditions if one.type == "PodScheduled" and one.status == "False"]
             msgspec.structs.force_setattr(self, "conditions", kept or None)
@@ -145,6 +184,11 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
         return self.spec.nodeName or None
 
     @property
+    def scheduler(self) -> str:
+        """The scheduler that places the pod."""
+        return self.spec.schedulerName or DEFAULT_SCHEDULER
+
+    @property
     def is_leaving(self) -> bool:
         """Whether the pod is being deleted."""
         return self.metadata.deletionTimestamp is not None
@@ -158,6 +202,12 @@ class Pod(msgspec.Struct, gc=False, frozen=True):
     def holds_nothing(self) -> bool:
         """Whether the pod holds nothing and never will: it has ended, or is being deleted without a node."""
         return self.is_over or (self.is_leaving and self.node is None)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether all init containers but sidecars, which go on, have ended with success."""
+        ended = {status.name for status in self.status.initContainerStatuses or ()}
+        return all(c.is_sidecar or c.name in ended for c in self.spec.initContainers or ())
 
     @property
     def has_succeeded(self) -> bool:

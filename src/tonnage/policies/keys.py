@@ -6,9 +6,8 @@ from enum import Enum
 import msgspec
 
 from tonnage.binder.binding import TIME_ANNOTATION
-from tonnage.binder.handover import BIND_PHASE, BIND_TIME, NODE_ANNOTATION
-from tonnage.binder.nodelocks import LOCK
-from tonnage.cluster.jobs import group, job, topologyconstraint
+from tonnage.binder.handover import BIND_TIME, NODE_ANNOTATION
+from tonnage.cluster.jobs import group, grouping, job, topologyconstraint
 from tonnage.devices import _kai, metax, mthreads, nvidia
 from tonnage.devices.base import Vendor
 from tonnage.extender.peers import ROLE
@@ -16,6 +15,7 @@ from tonnage.extender.webhook.configuration import IGNORE_LABEL
 from tonnage.lab.podstatus import RUN_SECONDS
 from tonnage.manifests.owners import volcanojob
 from tonnage.model import annotations
+from tonnage.model.annotations import BIND_PHASE, LOCK
 from tonnage.plugins.gpus import gpupolicy
 from tonnage.plugins.jobs import kubeflow, ray, taskorder
 from tonnage.plugins.scoring import nodepolicy, resourcestrategyfit
@@ -92,6 +92,9 @@ def _vendor_keys(vendor: Vendor) -> list[MetadataKey]:
         *_pod([Writer.AUTHOR], f"a wish about {name} cards", *vendor.policy_annotations, *vendor.sharing_annotations),
         *_node([Writer.PLUGIN], f"the node's {name} cards", *vendor.register_annotations),
         *_node([Writer.SCHEDULER, Writer.PLUGIN], f"the handshake about {name} cards", vendor.handshake_annotation),
+        *_node(
+            [Writer.SCHEDULER, Writer.PLUGIN], f"a pod waits for its {name} cards since then", vendor.lock_annotation
+        ),
     ]
 
 
@@ -124,7 +127,7 @@ KEYS: tuple[MetadataKey, ...] = (
     *_pod(_WISH, "the queue", group.KAI_QUEUE, is_label=True),
     *_pod(_WISH, "the PodGroup", group.VOLCANO_GROUP, group.KAI_GROUP),
     *_pod(_WISH, "the PodGroup", group.COSCHEDULING_GROUP, is_label=True),
-    *_pod(_WISH, "the size of the gang", annotations.MIN_MEMBERS, annotations.MAX_MEMBERS),
+    *_pod(_WISH, "the size of the gang", annotations.MIN_MEMBERS, annotations.MAX_MEMBERS, grouping.VOLCANO_MINIMUM),
     *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE),
     *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE, group.KAI_ROLE, is_label=True),
     *_pod(_WISH, "the role within the job", kubeflow.LABEL, ray.LABEL, taskorder.LABEL, is_label=True),
@@ -141,11 +144,14 @@ KEYS: tuple[MetadataKey, ...] = (
     *_pod(_WISH, "how nodes are scored", resourcestrategyfit.TYPE_ANNOTATION, resourcestrategyfit.WEIGHT_ANNOTATION),
     # Of PodGroups.
     *_group([Writer.SCHEDULER, Writer.KAI], "since when the gang has lacked pods", group.STALE_SINCE),
-    *_group([Writer.KAI], "when the gang last started or was evicted", group.LAST_START, group.LAST_EVICTION),
+    *_group([Writer.SCHEDULER, Writer.KAI], "when a pod of the gang was last evicted", group.LAST_EVICTION),
+    *_group([Writer.KAI], "when the gang last started", group.LAST_START),
     *_group(_WISH, "the queue", group.KAI_QUEUE, is_label=True),
+    *_group(_WISH, "how long it may wait", *group.SLA_WAITING_TIMES),
     *_group(_WISH, "the size of the gang", annotations.MAX_MEMBERS),
     *_group(_WISH, "the topology", *_TOPOLOGY),
     # Of nodes.
     *_node([Writer.SCHEDULER, Writer.PLUGIN], "the pod that is being handed its devices", LOCK),
+    *_node([Writer.PLUGIN], "the agent that serves the node's cards", annotations.AGENT),
     *_node([Writer.ADMINISTRATOR], "cards that take nothing new", nvidia.CORDON),
 )

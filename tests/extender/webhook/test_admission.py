@@ -250,7 +250,16 @@ class TestChanges:
             asked = box(resources={"requests": {GPU: "1"}, **limits})
             found = operations(judge(pod(asked, schedulerName=OURS)))
             op = "replace" if limits else "add"
-            assert found == [{"op": op, "path": "/spec/containers/0/resources/limits", "value": {CORES: "100"}}]
+            assert found == [
+                {"op": op, "path": "/spec/containers/0/resources/limits", "value": {GPU: "1", CORES: "100"}}
+            ]
+
+    @pytest.mark.parametrize("qualifier", [MEMORY, "nvidia.com/gpumem-percentage", CORES])
+    def test_a_count_that_is_only_requested_gets_its_limit_beside_limits_on_memory_or_compute(self, qualifier):
+        asked = box(resources={"requests": {GPU: "2"}, "limits": {qualifier: "30"}})
+        assert operations(judge(pod(asked, schedulerName=OURS))) == [
+            {"op": "add", "path": "/spec/containers/0/resources/limits/nvidia.com~1gpu", "value": "2"},
+        ]
 
     def test_init_containers_are_changed_too(self):
         after = patched(pod(box(), init=[box("prepare", {GPU: "1"})]))

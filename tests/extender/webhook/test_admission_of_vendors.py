@@ -28,6 +28,7 @@ def annotated(annotations, *containers):
         ({"kunlunxin.com/xpu": "4"}, {}),
         ({"kunlunxin.com/vxpu": "1"}, {}),
         ({"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "30000"}, {"kunlunxin.com/vxpu-memory": "49152"}),
+        ({"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "0"}, {"kunlunxin.com/vxpu-memory": "24576"}),
         ({"aws.amazon.com/neuron": "1"}, {}),
         ({"aws.amazon.com/neuroncore": "1"}, {}),
         ({"amd.com/gpu": "1", "amd.com/gpucores": "50"}, {}),

@@ -51,11 +51,12 @@ USED_RIGHT = {"second": (1, 1000)}
         # One policy does not look at the index.
         ("binpack", {"indexes": (5, 1)}, "right"),
         ("spread", {"indexes": (5, 1)}, "right"),
-        # Mutex: idle cards only.
+        # Mutex: idle cards only, of the higher NUMA node, then the later registered.
         ("mutex", USED_LEFT, "right"),
         ("mutex", USED_RIGHT, "left"),
         ("mutex", {}, "right"),
-        ("mutex", {"numas": (1, 0)}, "right"),
+        ("mutex", {"numas": (1, 0)}, "left"),
+        ("mutex", {"indexes": (5, 1)}, "right"),
         # NUMA alone is a chain: the higher NUMA node, then the higher index.
         ("numa", {"numas": (1, 0)}, "left"),
         ("numa", {"numas": (0, 1)}, "right"),
@@ -75,6 +76,11 @@ USED_RIGHT = {"second": (1, 1000)}
         ("mutex,binpack", USED_RIGHT, "left"),
         ("mutex,numa", {"numas": (1, 0)}, "left"),
         ("mutex,topology-aware", {"indexes": (5, 1)}, "left"),
+        # A comma alone makes a chain: the index breaks ties.
+        ("binpack,", {"indexes": (5, 1)}, "left"),
+        (",spread", {"indexes": (5, 1)}, "left"),
+        ("spread,", {**USED_LEFT, "indexes": (5, 1)}, "right"),
+        ("mutex,", {"indexes": (5, 1)}, "left"),
         # Topology alone sorts as spread does.
         ("topology-aware", USED_RIGHT, "left"),
     ],

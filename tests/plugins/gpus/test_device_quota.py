@@ -49,6 +49,14 @@ def test_every_card_counts(wants, allowed):
     assert fits(cluster, pod("p", **wants)) is allowed
 
 
+def test_a_quota_that_is_exceeded_already_concerns_only_pods_that_request_some_of_it():
+    """Such pods do not make it worse; HAMi refuses them too."""
+    held = running("x", on="a", memory=500, cores=50)
+    cluster = limited({MEMORY: 2000, CORES: 20}, node("a", gpus=1), held)
+    assert fits(cluster, pod("p", 1, memory=100))
+    assert not fits(cluster, pod("p", 1, memory=100, cores=1))
+
+
 def test_the_sentence_has_limit_use_and_request():
     cluster = limited({MEMORY: 2000}, node("a", gpus=1), node("b", gpus=1), running("x", on="a", memory=1000))
     decision = decide(cluster, pod("p", 1, memory=1200))

@@ -101,8 +101,8 @@ class TestMetaxShared:
         cluster = scenario(sgpus(0))
         live(cluster, sgpu("a", memory=1, core=10, qos="fixed-share"))
         assert live(cluster, sgpu("b", memory=1, core=10, qos="fixed-share")).cards == ["GPU-a"]
-        assert live(cluster, sgpu("c", memory=1, core=10, qos="burst-share")).reasons == {"CardTenancyMismatch": 1}
-        assert live(cluster, sgpu("c", memory=1, core=10)).reasons == {"CardTenancyMismatch": 1}
+        assert live(cluster, sgpu("c", memory=1, core=10, qos="burst-share")).reasons == {"CardQosPolicyMismatch": 1}
+        assert live(cluster, sgpu("c", memory=1, core=10)).reasons == {"CardQosPolicyMismatch": 1}
         cluster.remove_pod("default/a")
         cluster.remove_pod("default/b")
         assert live(cluster, sgpu("c", memory=1, core=10)).cards == ["GPU-a"]
@@ -110,11 +110,13 @@ class TestMetaxShared:
     def test_classes_are_kept_apart_but_online_pods_join_offline_ones(self):
         cluster = scenario(sgpus(0))
         live(cluster, sgpu("a", memory=1, core=10, kind="offline"))
-        assert live(cluster, sgpu("b", memory=1, core=10)).reasons == {"CardTenancyMismatch": 1}
+        assert live(cluster, sgpu("b", memory=1, core=10)).reasons == {"CardAppClassMismatch": 1}
+        burst = sgpu("b", memory=1, core=10, kind="offline", qos="burst-share")
+        assert live(cluster, burst).reasons == {"CardQosPolicyMismatch": 1}
         assert live(cluster, sgpu("b", memory=1, core=10, kind="offline")).cards == ["GPU-a"]
         online = live(cluster, sgpu("c", memory=1, kind="online"))
         assert online.written["hami.io/metax-sgpu-devices-allocated"] == "GPU-a,Metax-SGPU,1024,0:;"
-        assert live(cluster, sgpu("d", memory=1, core=10, kind="offline")).reasons == {"CardTenancyMismatch": 1}
+        assert live(cluster, sgpu("d", memory=1, core=10, kind="offline")).reasons == {"CardAppClassMismatch": 1}
         assert live(cluster, sgpu("e", memory=1, kind="online")).cards == ["GPU-a"]
 
     @pytest.mark.parametrize(
@@ -139,8 +141,9 @@ class TestEnflame:
     )
     SLICES, MEMORY, CORE = "enflame.com/drs-gcu", "enflame.com/gcu-memory", "enflame.com/gcu-core"
 
-    def sliced(self):
-        return scenario(machine(annotations={"enflame.com/gcu-drs-capacity": self.CAPACITY}, capacity={self.SLICES: 6}))
+    def sliced(self, offered=6):
+        notes = {"enflame.com/gcu-drs-capacity": self.CAPACITY}
+        return scenario(machine(annotations=notes, capacity={self.SLICES: offered}))
 
     def test_a_whole_gcu(self):
         life = live(scenario(machine(capacity={"enflame.com/gcu": 2})), asking("p", {"enflame.com/gcu": 2}))
@@ -168,11 +171,31 @@ class TestEnflame:
         for name in ("a", "b", "c"):
             assert live(cluster, asking(name, {self.SLICES: 1})).cards
         assert live(cluster, asking("d", {self.SLICES: 3})).cards == ["n-enflame-drs-0"]
-        assert usage(cluster, "n") == [(4, 3 * 6144 + 20480, 3 * 16 + 50)]
+        assert usage(cluster, "n") == [(4, 3 * 6144 + 20480, 3 * 17 + 50)]
         assert not live(cluster, asking("e", {self.SLICES: 1})).cards
 
+    @pytest.mark.parametrize("asked", [{SLICES: 1}, {CORE: 17}, {MEMORY: 6, CORE: 1}])
+    def test_compute_is_recorded_rounded_up_and_six_slices_fit_on_a_card_of_six(self, asked):
+        cluster = self.sliced()
+        written = [live(cluster, asking(f"p{i}", asked)).written for i in range(6)]
+        record = "hami.io/enflame-vgpu-devices-allocated"
+        assert {life[record] for life in written} == {"n-enflame-drs-0,Enflame,6144,17:;"}
+        assert not live(cluster, asking("p6", asked)).cards
+
+    def test_two_slices_of_six_are_34_percent(self):
+        capacity = self.CAPACITY.replace('"3g.20gb"', '"2g.13gb"')
+        cluster = scenario(machine(annotations={"enflame.com/gcu-drs-capacity": capacity}, capacity={self.SLICES: 6}))
+        for name in ("a", "b", "c"):
+            record = live(cluster, asking(name, {self.CORE: 34})).written["hami.io/enflame-vgpu-devices-allocated"]
+            assert record == "n-enflame-drs-0,Enflame,13312,34:;"
+        assert not live(cluster, asking("d", {self.SLICES: 1})).cards
+
     def test_there_are_parts_of_some_sizes_only(self):
-        assert live(self.sliced(), asking("p", {self.SLICES: 2})).reasons == {"CardMigTopologyInfeasible": 1}
+        assert live(self.sliced(), asking("p", {self.SLICES: 2})).reasons == {"ModeNotFit": 1}
+        full = self.sliced(offered=12)
+        live(full, asking("a", {self.SLICES: 6}))
+        assert live(full, asking("p", {self.SLICES: 2})).reasons == {"ModeNotFit": 1}, "even if the card were empty"
+        assert live(full, asking("p", {self.SLICES: 3})).reasons == {"CardComputeUnitsExhausted": 1}
 
     @pytest.mark.parametrize(
         ("asked", "profile"),
@@ -181,7 +204,8 @@ class TestEnflame:
             ({MEMORY: 7}, "3g.20gb"),
             ({MEMORY: 6145}, "3g.20gb"),
             ({CORE: 16}, "1g.6gb"),
-            ({CORE: 17}, "3g.20gb"),
+            ({CORE: 17}, "1g.6gb"),
+            ({CORE: 18}, "3g.20gb"),
             ({MEMORY: 6, CORE: 51}, "6g.40gb"),
         ],
     )
@@ -190,7 +214,7 @@ class TestEnflame:
         assert assigned["c0"]["profileName"] == profile
 
     def test_nothing_is_as_large_as_that(self):
-        assert not live(self.sliced(), asking("p", {self.MEMORY: 41})).cards
+        assert live(self.sliced(), asking("p", {self.MEMORY: 41})).reasons == {"ModeNotFit": 1}
 
 
 class TestKunlun:
@@ -249,6 +273,29 @@ class TestKunlun:
         assert live(cluster, asking("b", half)).reasons == {"CardTenancyMismatch": 1}
         assert live(cluster, asking("b", quarter)).cards == ["XPU-0"]
 
+    def test_the_size_of_an_init_container_binds_nobody(self):
+        """HAMi looks at its app containers only; the init container itself must still match those on the card."""
+        quarter = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}
+        half = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 49152}
+        cluster = scenario(vxpu_node(1))
+        assert live(cluster, asking("a", quarter, init=[half])).cards == ["XPU-0", "XPU-0"]
+        assert live(cluster, asking("b", quarter)).cards == ["XPU-0"]
+        assert live(cluster, asking("c", quarter, init=[half])).reasons == {"CardTenancyMismatch": 1}
+
+    @pytest.mark.parametrize("use", ["baidu.com/use-gpuuuid", "hami.io/use-xpu-uuid"])
+    def test_whole_cards_and_vxpus_heed_both_pairs_of_uuid_lists(self, use):
+        part = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}
+        assert live(scenario(vxpu_node(4)), asking("p", part, annotations={use: "XPU-2"})).cards == ["XPU-2"]
+        whole = asking("p", {"kunlunxin.com/xpu": 1}, annotations={use: "n-kunlun-5"})
+        assert live(self.whole(), whole).cards == ["n-kunlun-5"]
+
+    def test_of_two_lists_both_apply(self):
+        part = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}
+        notes = {"baidu.com/use-gpuuuid": "XPU-1,XPU-2", "hami.io/use-xpu-uuid": "XPU-2,XPU-3"}
+        assert live(scenario(vxpu_node(4)), asking("p", part, annotations=notes)).cards == ["XPU-2"]
+        notes = {"baidu.com/nouse-gpuuuid": "XPU-0,XPU-1", "hami.io/no-use-xpu-uuid": "XPU-2,XPU-3"}
+        assert live(scenario(vxpu_node(4)), asking("p", part, annotations=notes)).reasons == {"CardUuidMismatch": 1}
+
     def test_also_those_of_one_pod(self):
         quarter = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}
         half = {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 49152}
@@ -259,6 +306,7 @@ class TestKunlun:
 
 class TestNeuron:
     DEVICE, CORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
+    USE = "aws.amazon.com/use-neuron-uuid"
 
     def node(self, devices=4, kind="inf2.24xlarge"):
         labels = {"node.kubernetes.io/instance-type": kind}
@@ -284,6 +332,25 @@ class TestNeuron:
         assert not live(cluster, asking("c", {self.CORE: 1})).cards
         cluster.remove_pod("default/a")
         assert live(cluster, asking("c", {self.CORE: 1})).written["AWS_NEURON_IDS"] == "0"
+
+    @pytest.mark.parametrize("policy", ["binpack", "spread"])
+    def test_devices_without_memory_all_score_nothing_so_that_the_last_one_comes_first(self, policy):
+        cluster = scenario(self.node(2))
+        for _ in range(2):
+            decision = decide(cluster, asking("p", {self.CORE: 1}), gpu_policy=policy)
+            assert [device.uuid for device in decision.devices] == ["n-AWSNeuron-1"]
+            live(cluster, asking("a", {self.CORE: 1}, annotations={self.USE: "n-AWSNeuron-0"}))
+
+    @pytest.mark.parametrize("policy", ["binpack", "spread"])
+    def test_so_do_their_nodes_so_that_the_name_decides(self, policy):
+        nodes = [machine(name, capacity={self.DEVICE: 2, self.CORE: 4}) for name in ("a", "b")]
+        cluster = scenario(*nodes)
+        for busy in ("", "b-AWSNeuron-0", "a-AWSNeuron-0"):
+            if busy:
+                live(cluster, asking(busy.lower(), {self.CORE: 1}, annotations={self.USE: busy}))
+            decision = decide(cluster, asking("p", {self.CORE: 1}), node_policy=policy)
+            assert decision.node == "a"
+            assert {score["total"] for score in decision.scores.values()} == {0}
 
     def test_several_cores_are_whole_devices(self):
         life = live(scenario(self.node()), asking("p", {self.CORE: 4}))

@@ -6,9 +6,11 @@ import pytest
 
 from tests.plugins.gpus.migcards import holder, mig
 from tests.scenario import (
+    ALLOCATED,
     Container,
     ResourceRequirements,
     cards,
+    container,
     decide,
     gpu,
     node,
@@ -107,10 +109,63 @@ def test_a_numa_node_counts_by_the_instances_it_has_room_for():
     assert cards(decide(cluster, pod("p", 2, memory=4000, annotations=NUMA_BIND))) == ["m0", "m0"]
 
 
-def test_mutex_gives_one_instance_per_card():
+def test_mutex_gives_several_instances_of_a_card_that_was_idle_before_the_request():
     cluster = scenario(node("a", gpus=[mig("m0"), mig("m1", 1)]))
-    assert cards(decide(cluster, pod("p", 2, memory=4000), gpu_policy="mutex")) == ["m1", "m0"]
-    assert decide(cluster, pod("p", 3, memory=4000), gpu_policy="mutex").node is None
+    assert cards(place(cluster, pod("p", 2, memory=4000), gpu_policy="mutex")) == ["m1", "m1"]
+    assert cards(place(cluster, pod("q", 3, memory=4000), gpu_policy="mutex")) == ["m0"] * 3
+    late = decide(cluster, pod("r", 1, memory=4000), gpu_policy="mutex")
+    assert reasons(late) == {"ExclusiveDeviceAllocateConflict": 1}
+
+
+def test_under_mutex_containers_of_one_pod_share_no_card():
+    cluster = scenario(node("a", gpus=[mig("m0"), mig("m1", 1)]))
+    both = [container("one", gpus=1, memory=4000), container("two", gpus=1, memory=4000)]
+    assert cards(decide(cluster, pod("p", containers=both), gpu_policy="mutex")) == ["m1", "m0"]
+    three = [*both, container("three", gpus=1, memory=4000)]
+    assert decide(cluster, pod("p", containers=three), gpu_policy="mutex").node is None
+
+
+def test_cards_that_register_geometries_of_before_hami_2_10_say_what_to_do():
+    geometry = [[{"name": "1g.5gb", "memory": 5120, "count": 7}]]
+    card = gpu("m", memory=40000, mode="mig", migtemplate=geometry)
+    decision = decide(scenario(node("a", gpus=[card])), pod("p", 1, memory=4000))
+    assert reasons(decision) == {"ModeNotFit": 1}
+    assert "update HAMi's device plugin" in decision.rejected[0].message
+    held = pod("x", 1, memory=4000, on="a", annotations={ALLOCATED: "m[0-3],NVIDIA,5120,14:;"})
+    assert usage(scenario(node("a", gpus=[card]), held), "a") == [(1, 5120, 14)], "pods of that time count"
+
+
+def linked(*taken, **scores):
+    """Three cards in MIG mode with these pair scores, each given as `a_b`; 1 where none is given."""
+    told = {pair.replace("_", ""): score for pair, score in scores.items()}
+    pairs = [
+        {"uuid": f"m{a}", "score": {f"m{b}": told.get(f"m{min(a, b)}m{max(a, b)}", 1) for b in range(3) if a != b}}
+        for a in range(3)
+    ]
+    notes = {"hami.io/node-nvidia-score": json.dumps(pairs)}
+    return scenario(node("a", gpus=[mig(f"m{i}", i) for i in range(3)], annotations=notes), *taken)
+
+
+def test_topology_aware_looks_at_every_free_place_of_a_card():
+    alone = linked(m0_m1=5, m0_m2=6, m1_m2=7)
+    assert cards(decide(alone, pod("p", 1, memory=30000), gpu_policy="topology-aware")) == ["m0"], "5 + 6 are least"
+    crowded = linked(holder("x", "m2", 0, 4, "3g.20gb"), m0_m1=5, m0_m2=6, m1_m2=7)
+    # A place of 3g.20gb is left on m2 and two on the others: m2 counts 2 × 6 + 2 × 7, m1 2 × 5 + 7, m0 2 × 5 + 6.
+    assert cards(decide(crowded, pod("p", 1, memory=15000), gpu_policy="topology-aware")) == ["m0"]
+    weak = linked(holder("x", "m0", 0, 4, "3g.20gb"), m0_m1=6, m0_m2=6, m1_m2=5)
+    # Card by card m1 would have the weakest links (11, as m2); by places m1 counts 6 + 2 × 5 and m0 4 × 6.
+    assert cards(decide(weak, pod("p", 1, memory=15000), gpu_policy="topology-aware")) == ["m2"]
+
+
+def test_topology_aware_takes_two_places_of_linked_cards_rather_than_of_one():
+    cluster = linked(m0_m1=50)
+    assert sorted(cards(decide(cluster, pod("p", 2, memory=4000), gpu_policy="topology-aware"))) == ["m0", "m1"]
+    assert sorted(cards(decide(cluster, pod("p", 4, memory=15000), gpu_policy="topology-aware"))) == [
+        "m0",
+        "m0",
+        "m1",
+        "m1",
+    ], "four places on three cards"
 
 
 def test_topology_aware_passes_over_a_card_without_a_free_place():

@@ -1,5 +1,6 @@
 """The life of a pod with cards of any vendor: placed, handed over to the device plugin, and read back as running."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -36,10 +37,19 @@ def machine(
     return Node(ObjectMeta(name, annotations=annotations, labels=labels), NodeSpec(), NodeStatus(offers, offers))
 
 
-def asking(name: str, *limits: dict[str, str | int | float], annotations: dict[str, str] | None = None) -> Pod:
-    """A pod with a container for each of the limits, called c0, c1 and so on."""
-    containers = [Container(f"c{number}", ResourceRequirements(limits=asked)) for number, asked in enumerate(limits)]
-    return Pod(ObjectMeta(name, "default", annotations=annotations), PodSpec(containers), ReportedPodStatus("Pending"))
+def asking(
+    name: str,
+    *limits: dict[str, str | int | float],
+    annotations: dict[str, str] | None = None,
+    init: Sequence[dict[str, str | int | float]] = (),
+) -> Pod:
+    """A pod with a container for each of the limits, called c0, c1 and so on, and init containers i0, i1 and so on."""
+    first, containers = (
+        [Container(f"{letter}{number}", ResourceRequirements(limits=asked)) for number, asked in enumerate(each)]
+        for letter, each in (("i", init), ("c", limits))
+    )
+    spec = PodSpec(containers, first or None)
+    return Pod(ObjectMeta(name, "default", annotations=annotations), spec, ReportedPodStatus("Pending"))
 
 
 def live(cluster: Cluster, pod: Pod, **policies: str) -> Life:

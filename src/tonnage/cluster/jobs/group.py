@@ -1,6 +1,7 @@
 """Groups of pods in one form, from PodGroups of Volcano, KAI and coscheduling, or from annotations of pods."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -9,7 +10,7 @@ from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
 from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelConstraint, constrained, in_network
 from tonnage.cluster.task import Task
 from tonnage.model.annotations import MAX_MEMBERS, MIN_MEMBERS, QUEUE
-from tonnage.model.duration import seconds
+from tonnage.model.duration import DurationError, seconds
 from tonnage.model.excerpt import quoted
 from tonnage.model.group import KaiPodGroup, PodGroup
 from tonnage.model.meta import NOTHING
@@ -28,6 +29,7 @@ KAI_QUEUE = "kai.scheduler/queue"
 LAST_START = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
 STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
+SLA_WAITING_TIMES = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 NEW = ("", "Pending")
 """The phases of Volcano PodGroups that are not in the queue yet."""
 LET_IN = "Inqueue"
@@ -46,6 +48,8 @@ class GroupTimes(msgspec.Struct, gc=False, frozen=True):
     """How long it may run with fewer pods than its minimum; negative for ever, nothing if unspecified."""
     unreadable: tuple[str, ...] = ()
     """Annotations that should be times and are not."""
+    waiting_time: float | None = None
+    """How long it may wait until it is due, as Volcano's plugin `sla` has it; nothing if unspecified."""
 
 
 class Group(msgspec.Struct, gc=False, frozen=True):
@@ -190,7 +194,18 @@ def read_times(annotations: Mapping[str, str], delay: str | None = None, grace: 
         seconds(delay) if delay is not None else 0.0,
         seconds(grace, may_be_negative=True) if grace is not None else None,
         tuple(name for name, when in said.items() if when is None and annotations.get(name)),
+        _waiting_time(annotations),
     )
+
+
+def _waiting_time(annotations: Mapping[str, str]) -> float | None:
+    """The first of the two annotations that is a duration above 0, as in Volcano."""
+    for name in SLA_WAITING_TIMES:
+        with suppress(DurationError):
+            length = seconds(annotations.get(name, ""))
+            if length > 0:
+                return length
+    return None
 
 
 def own_group(key: str, tasks: Iterable[Task]) -> Group:

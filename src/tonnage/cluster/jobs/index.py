@@ -94,6 +94,9 @@ class JobIndex:
         self.unmanaged: dict[str, str] = {}
         """Waiting pods of other schedulers, with the group they name."""
         self._named_by_unmanaged: Counter[str] = Counter()
+        self.expected: dict[str, str] = {}
+        """Waiting pods that a controller is about to put into a group, with a sentence about that; the cluster's user
+        says so, and for how long."""
 
     # -- objects
 
@@ -298,6 +301,11 @@ class JobIndex:
             job.key = link.key
             self._update_job(job, link)
         return job
+
+    def queue_of(self, task: Task) -> str:
+        """The queue of a pod's job."""
+        job = self.of_pod.get(task.key)
+        return (queue_named(task.pod) or DEFAULT_QUEUE) if job is None else job.queue
 
     # -- groups of jobs
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 
-from tonnage.cluster.jobs.group import VOLCANO_GROUP, Group
+from tonnage.cluster.jobs.group import LET_IN, VOLCANO_GROUP, Group
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
 from tonnage.cluster.jobs.topologyconstraint import LabelConstraint, said_by_pods
 from tonnage.cluster.task import Task
@@ -39,6 +39,8 @@ class PodStatus(IntEnum):
 
 HAVE_PLACES = (PodStatus.PLACED, PodStatus.PIPELINED, PodStatus.RUNNING)
 """The statuses of pods that are on a node, or will be."""
+_RUNNING = "Running"
+"""The phase of Volcano PodGroups that have started."""
 _NO_PODS = (0,) * len(PodStatus)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
@@ -63,7 +65,10 @@ class Job:
         "group",
         "is_lost",
         "key",
+        "maximum",
+        "minimum",
         "queue",
+        "roles",
         "tasks",
     )
 
@@ -83,6 +88,13 @@ class Job:
         """The name of its queue."""
         self.group = group
         """Its group; nothing for a plain pod or an unknown group."""
+        self.minimum = 1
+        """The number of pods that must have a place before any of them starts."""
+        self.maximum: int | None = None
+        """The number of pods that may have a place; nothing for no limit."""
+        self.roles = _NO_ROLES
+        """The number of pods of each role among the minimum."""
+        self._read_group()
         self.is_lost = False
         """Whether its pods name a group that is not known."""
         self.class_priority: int | None = None
@@ -139,22 +151,24 @@ class Job:
         said = self.group.preemptible if self.group is not None else None
         return _is_preemptible(task, self.priority < NOT_PREEMPTIBLE_FROM) if said is None else said
 
+    @property
+    def lineage(self) -> str:
+        """What stays the same when its pods are made again: its key, or for a plain pod the object that makes it."""
+        if self.group is None and len(self.tasks) == 1:
+            (task,) = self.tasks.values()
+            maker = task.pod.metadata.controller
+            if maker is not None:
+                return f"{self.namespace}/{maker.kind}/{maker.name}"
+        return self.key
+
     # -- the group
 
-    @property
-    def minimum(self) -> int:
-        """The number of pods that must have a place before any of them starts."""
-        return 1 if self.group is None else self.group.minimum
-
-    @property
-    def maximum(self) -> int | None:
-        """The number of pods that may have a place; nothing for no limit."""
-        return None if self.group is None else self.group.maximum
-
-    @property
-    def roles(self) -> Mapping[str, int]:
-        """The number of pods of each role among the minimum."""
-        return _NO_ROLES if self.group is None else self.group.roles
+    def _read_group(self) -> None:
+        """Take over what the group says about numbers of pods, which is asked several times per placement."""
+        group = self.group
+        self.minimum = 1 if group is None else group.minimum
+        self.maximum = None if group is None else group.maximum
+        self.roles = _NO_ROLES if group is None else group.roles
 
     @property
     def facts(self) -> Hashable:
@@ -214,10 +228,13 @@ class Job:
 
     def lacking(self) -> dict[str | None, int]:
         """The number of pods that lack a place before it can start, in all and by role; empty if it can."""
-        short: dict[str | None, int] = {None: self.minimum - self.with_place()}
+        missing = self.minimum - self.with_place()
+        short: dict[str | None, int] = {None: missing} if missing > 0 else {}
         for role, minimum in self.roles.items():
-            short[role] = minimum - self.with_place(role)
-        return {role: number for role, number in short.items() if number > 0}
+            missing = minimum - self.with_place(role)
+            if missing > 0:
+                short[role] = missing
+        return short
 
     def asking(self) -> list[Task]:
         """The pods to place in its next turn: as many as it lacks to start, or one."""
@@ -279,6 +296,7 @@ class Job:
         """Set its group, queue and the value of its priority class."""
         roles = self.roles
         self.group, self.queue, self.class_priority = group, queue, priority
+        self._read_group()
         self._forget()
         if self._statuses is not None and self.roles != roles:
             self._count_all(self._statuses)
@@ -302,19 +320,29 @@ class Job:
 
     def _count_move(self, key: str, before: PodStatus | None, after: PodStatus | None) -> None:
         """Count a change of status among all pods, and among those of the pod's role if roles matter."""
-        parts = [self._counts[None]]
-        if self.group is not None and self.group.roles:
-            pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
-            parts.append(self._counts.setdefault(self.group.role(pod), [0] * len(_NO_PODS)))
-        for counts in parts:
-            if before is not None:
-                counts[before] -= 1
-            if after is not None:
-                counts[after] += 1
+        counts = self._counts[None]
+        if before is not None:
+            counts[before] -= 1
+        if after is not None:
+            counts[after] += 1
+        if self.group is None or not self.roles:
+            return
+        pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
+        counts = self._counts.setdefault(self.group.role(pod), [0] * len(_NO_PODS))
+        if before is not None:
+            counts[before] -= 1
+        if after is not None:
+            counts[after] += 1
 
     def _forget(self) -> None:
         self._priority = self._created = self._preemptible = self._facts = None
         self._constraint = _UNKNOWN
+
+
+def is_promised(group: Group, job: Job | None) -> bool:
+    """Whether room is kept for what a group starts with: it was let in, and has not lost what it started with."""
+    runs = group.phase == _RUNNING and job is not None and job.started() >= job.minimum
+    return group.phase == LET_IN or runs
 
 
 def _is_preemptible(task: Task, otherwise: bool) -> bool:

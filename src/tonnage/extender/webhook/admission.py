@@ -23,10 +23,8 @@ from tonnage.extender.webhook.podview import (
 )
 from tonnage.extender.webhook.quota import NoQuotas, QuotaBook, excess
 from tonnage.model.excerpt import excerpt
-from tonnage.model.pod import Container
+from tonnage.model.pod import DEFAULT_SCHEDULER, Container
 
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none; the API server sets it before it calls webhooks."""
 OK, BAD_REQUEST, FORBIDDEN, INVALID = 200, 400, 403, 422
 _MOST_WARNINGS = 8
 _LONGEST_WARNING = 256

@@ -237,7 +237,7 @@ class Devices(Plugin, trusted=True):
                     return CardFailure(code, ask, codes, trial.free[:, :, 0])
                 if ask.vendor.one_set_per_pod and ask.number in uses:
                     codes = _same_set(codes, state, uses[ask.number])
-                instances = self._instances_of_all(task, ask, state, codes, trial, trial_taken)
+                instances = self._instances_of_all(ask, state, codes, trial, trial_taken)
                 given = self._choose(task, ask, state, codes, trial.free[:, :, 0].tolist(), instances)
                 if isinstance(given, int):
                     return CardFailure(given, ask, codes, trial.free[:, :, 0])
@@ -283,24 +283,25 @@ class Devices(Plugin, trusted=True):
         return given
 
     def _instances_of_all(
-        self, task: Task, ask: CardAsk, state: NodeState, codes: Sequence[int], cards: Cards, taken: Taken
+        self, ask: CardAsk, state: NodeState, codes: Sequence[int], cards: Cards, taken: Taken
     ) -> dict[int, list[DeviceUse]]:
         """The possible MIG instances of each fitting card in MIG mode."""
         if not self._cluster.columns.particular[ask.number, state.row]:
             return {}
         return {
-            card: self._instances(task, ask, device, card, cards, taken)
+            card: self._instances(ask, device, card, cards, taken)
             for card, device in enumerate(state.devices)
             if device.mode == MIG_MODE and codes[card] == CARD_FITS
         }
 
-    def _instances(
-        self, task: Task, ask: CardAsk, device: Device, card: int, cards: Cards, taken: Taken
-    ) -> list[DeviceUse]:
-        """The possible instances of a card for a request; each must pass all rules again."""
+    def _instances(self, ask: CardAsk, device: Device, card: int, cards: Cards, taken: Taken) -> list[DeviceUse]:
+        """The possible instances of a card for a request; each must pass the rules of the vendor's cards again.
+
+        Rules of other plugins are about the card before the request: one that must be idle may serve several instances.
+        """
         trial, placements = cards.copy(), dict(taken)
         found: list[DeviceUse] = []
-        while len(found) < ask.request.count and self._card_codes(task, ask, trial)[card, 0] == CARD_FITS:
+        while ask.codes(trial, self._cluster.columns)[card, 0] == CARD_FITS:
             memory, cores = int(trial.free[MEMORY, card, 0]), int(trial.free[CORES, card, 0])
             instance = ask.vendor.instance(device, ask.request, placements.get(card, ()), memory, cores)
             if instance is None:
@@ -337,7 +338,7 @@ class Devices(Plugin, trusted=True):
             failure = CardFailure(code, plan.asks[0], codes, columns.card_free[:, :, row].copy())
         held = int(columns.foreign[failure.ask.number, row]) if columns.foreign_total else 0
         node, devices = state.name, state.devices
-        return lambda: f"{node}: {describe(failure.ask.request, code, failure.codes, devices, failure.free, held)}"
+        return lambda: f"{node}: {describe(failure.ask, code, failure.codes, devices, failure.free, held)}"
 
     def _failure(self, task: Task, row: int, plan: DevicePlan) -> "CardFailure | None":
         """The failure of a pod with several requests on a node: of one by itself, or of one after the others."""

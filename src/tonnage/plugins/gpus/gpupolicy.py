@@ -3,14 +3,14 @@
 A card's score is 10 × (slots + cores + memory in use with the request added, each as a share of the card's total),
 weighted if the pod says so, as an exact fraction. `binpack` takes the highest first, `spread` the lowest, `mutex` only
 idle cards, `numa` the highest NUMA node, `topology-aware` the set with the best links; a comma-separated chain sorts by
-its members in turn. Among equals the last registered card comes first, as in HAMi.
+its members in turn. Among equals the last registered card comes first, as in HAMi; in a chain the highest index.
 """
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import comb
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,16 @@ _EQUAL_WEIGHTS = (1, 1, 1)
 _EXPECTED_WEIGHTS = "expected slot=N,core=N,memory=N, whole numbers from 0 up of which one is above 0"
 _LONGEST_TEXT = 256
 """Characters of an annotation that count, so that memos stay small."""
-_SCORE, _NUMA, _INDEX, _IDLE = range(4)
+_SCORE, _NUMA, _INDEX = range(3)
 # Above this many sets of cards the set grows greedily, card by card, instead of comparing all sets.
 _MOST_SETS = 200_000
 
-Policy = tuple[str, ...]
+
+class CardPolicy(NamedTuple):
+    """The members of a GPU policy, and whether it was written as a chain, with a comma."""
+
+    members: tuple[str, ...]
+    is_chain: bool
 
 
 def is_policy(text: str) -> bool:
@@ -48,14 +53,14 @@ def is_policy(text: str) -> bool:
     return bool(chain) and all(word in POLICIES for word in chain)
 
 
-def read_policy(text: str) -> Policy:
+def read_policy(text: str) -> CardPolicy:
     """The members of a chain; HAMi treats an unknown one as spread. Of a long text only the beginning counts."""
     return _policy(text[:_LONGEST_TEXT])
 
 
 @lru_cache(maxsize=1024)
-def _policy(text: str) -> Policy:
-    return tuple(word for word in words(text) if word in POLICIES) or (SPREAD,)
+def _policy(text: str) -> CardPolicy:
+    return CardPolicy(tuple(word for word in words(text) if word in POLICIES) or (SPREAD,), "," in text)
 
 
 def read_weights(text: str) -> tuple[int, int, int]:
@@ -106,7 +111,7 @@ class GpuPolicy(Plugin, trusted=True):
         session.add_gpu_order(self._rank, key=self._key)
         session.add_gpu_set(self._best_linked)
 
-    def _policy(self, task: Task) -> Policy:
+    def _policy(self, task: Task) -> CardPolicy:
         wanted = task.annotations.get(ANNOTATION)
         return self._default if wanted is None else read_policy(wanted)
 
@@ -116,7 +121,7 @@ class GpuPolicy(Plugin, trusted=True):
     def _why_invalid(self, task: Task, job: Job) -> Reason | None:
         wanted = task.annotations.get(ANNOTATION)
         if wanted is not None and not is_policy(wanted):
-            message = f"{wanted!r} is no GPU policy; {','.join(read_policy(wanted))} is used"
+            message = f"{wanted!r} is no GPU policy; {','.join(read_policy(wanted).members)} is used"
             expected = f"{', '.join(POLICIES)}, or several of them with commas between"
             self._session.report(Problem(f"Pod/{task.key}", annotation_field(ANNOTATION), "", expected, message))
         text = task.annotations.get(WEIGHTS_ANNOTATION)
@@ -128,7 +133,7 @@ class GpuPolicy(Plugin, trusted=True):
         return None
 
     def _busy(self, task: Task, request: DeviceRequest, cards: Cards) -> Array | None:
-        if MUTEX not in self._policy(task):
+        if MUTEX not in self._policy(task).members:
             return None
         return np.asarray(cards.free[SLOTS] < cards.total[SLOTS])
 
@@ -142,10 +147,8 @@ class GpuPolicy(Plugin, trusted=True):
                 column: Sequence[float] = self._scores(task, request, node, free, fitting)
             elif kind == _NUMA:
                 column = [node.devices[card].numa for card in fitting]
-            elif kind == _INDEX:
-                column = [node.devices[card].index for card in fitting]
             else:
-                column = [free[SLOTS][card] == node.devices[card].count for card in fitting]
+                column = [node.devices[card].index for card in fitting]
             columns.append([-value for value in column] if downwards else column)
         ranks = [0] * len(fitting)
         for rank, place in enumerate(sorted(range(len(fitting)), key=list(zip(*columns, strict=True)).__getitem__)):
@@ -185,9 +188,8 @@ class GpuPolicy(Plugin, trusted=True):
         self, task: Task, request: DeviceRequest, row: int, candidates: Sequence[int]
     ) -> Sequence[int] | None:
         """topology-aware: the card with the weakest links for a single one, else the best linked set."""
-        if TOPOLOGY not in self._policy(task):
+        if TOPOLOGY not in self._policy(task).members:
             return None
-        candidates = list(dict.fromkeys(candidates))
         if len(candidates) <= request.count:
             return candidates if len(candidates) == request.count else None
         links = self._links(request, row, candidates)
@@ -215,30 +217,36 @@ def _factors(
 ) -> tuple[int, int, int, int, int]:
     """A card's score as one fraction: its value with nothing free, the deduction per free unit, the denominator.
 
-    A card that lacks a quantity has no share of it in use.
+    As in HAMi, a card that lacks a quantity has the score 0.
     """
-    slots, memory, cores = (size or 1 for size in capacity)
-    slot_factor = weights[0] * memory * cores if capacity[0] else 0
-    memory_factor = weights[1] * slots * cores if capacity[1] else 0
-    core_factor = weights[2] * slots * memory if capacity[2] else 0
+    slots, memory, cores = capacity
+    if not (slots and memory and cores):
+        return 0, 0, 0, 0, 1
+    slot_factor, memory_factor, core_factor = (
+        weights[0] * memory * cores,
+        weights[1] * slots * cores,
+        weights[2] * slots * memory,
+    )
     base = slot_factor * (slots + request.count)
-    base += memory_factor * (memory + request.memory_on(capacity[1]))
-    base += core_factor * (cores + request.cores_on(capacity[2]))
+    base += memory_factor * (memory + request.memory_on(memory))
+    base += core_factor * (cores + request.cores_on(cores))
     return 10 * base, 10 * slot_factor, 10 * memory_factor, 10 * core_factor, slots * memory * cores
 
 
 @lru_cache(maxsize=1024)
-def _sort_keys(policy: Policy, one_numa: bool, numa_first: bool) -> tuple[tuple[int, bool], ...]:
+def _sort_keys(policy: CardPolicy, one_numa: bool, numa_first: bool) -> tuple[tuple[int, bool], ...]:
     """The sort keys of cards, the most significant first, and whether each is descending."""
-    if len(policy) == 1 and policy[0] != NUMA:
-        if policy[0] == MUTEX:
-            return ((_IDLE, False),)
-        packs = policy[0] == BINPACK
+    members = policy.members
+    if not policy.is_chain and members[0] != NUMA:
+        if members[0] == MUTEX:
+            # All cards that fit are idle.
+            return ((_NUMA, False),)
+        packs = members[0] == BINPACK
         if one_numa or numa_first:
             return ((_NUMA, packs), (_SCORE, not packs))
         return ((_SCORE, not packs), (_NUMA, False))
     by_policy = {BINPACK: (_SCORE, False), SPREAD: (_SCORE, True), NUMA: (_NUMA, False)}
-    keys = [by_policy[member] for member in policy if member in by_policy] or [(_SCORE, True)]
+    keys = [by_policy[member] for member in members if member in by_policy] or [(_SCORE, True)]
     if one_numa:
         keys = [(_NUMA, False), *(key for key in keys if key[0] != _NUMA)]
     return (*keys, (_INDEX, False))

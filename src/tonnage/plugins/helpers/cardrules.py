@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, CardModel, Cards, Columns, Look
+from tonnage.cluster.columns import CORES, FEW, MEMORY, SLOTS, Array, CardModel, Cards, Columns, Look
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, Device, DeviceRequest, DeviceUse, Vendor
@@ -18,10 +18,13 @@ REASONS = (
     "NodeUnregistered",
     "CardNotHealth",
     "CardCordoned",
+    "ModeNotFit",
     "CardTypeMismatch",
     "CardUuidMismatch",
     "CardTimeSlicingExhausted",
     "ExclusiveDeviceAllocateConflict",
+    "CardAppClassMismatch",
+    "CardQosPolicyMismatch",
     "CardTenancyMismatch",
     "CardInsufficientMemory",
     "CardInsufficientCore",
@@ -39,10 +42,13 @@ REASONS = (
     NO_CARD,
     UNHEALTHY,
     CORDONED,
+    MODE,
     TYPE,
     UUID,
     NO_SLOT,
     RULED_OUT,
+    APP_CLASS,
+    QOS_POLICY,
     TENANCY,
     LITTLE_MEMORY,
     FEW_CORES,
@@ -61,9 +67,12 @@ _ABOUT_PLUGINS = {
     PLUGIN_BUSY: "its device plugin is busy with other pods, one of which has waited too long already",
     PLUGIN_SILENT: "its device plugin does not answer about a pod that waits for its devices there",
 }
+_TENANCY_CODES = {"": 0} | {REASONS[code - 1]: code for code in (APP_CLASS, QOS_POLICY, TENANCY)}
 _STATES = {"unhealthy": UNHEALTHY, "cordoned": CORDONED}
 _BIT = {SLOTS: 1 << 7, CORES: 1 << 6, MEMORY: 1 << 5}
 """The bit of each kind of capacity in a byte that NumPy's `packbits` makes of three flags."""
+_BITS = np.array([_BIT[kind] for kind in sorted(_BIT)], np.uint8)[:, None, None]
+"""The same as an array over the kinds of capacity."""
 
 
 class CardAsk:
@@ -80,11 +89,11 @@ class CardAsk:
         self._annotations = task.annotations
         self._by_share = not request.memory and (request.percentage <= WHOLE_CARD or request.fraction[0] > 0)
         # A container that asks for no compute shares the rest, so some must be left.
-        needs = {SLOTS: 1, MEMORY: request.memory, CORES: self.cores or 1}
+        needs = {SLOTS: 1, MEMORY: request.memory, CORES: 1 if vendor.fits_by_instance else self.cores or 1}
         self._needs = np.array([needs[kind] for kind in sorted(needs)])[:, None, None]
         self._codes = _code_table(FEW_CORES if self.cores else NO_CORES)
         self.tenancy = vendor.tenancy(request.memory, task.annotations) if vendor.is_choosy else ""
-        self._refused = np.zeros(0, np.bool_)
+        self._conflicts = np.zeros(0, np.uint8)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
         self._known: Memo[Look, Array] = Memo(most=256)
@@ -118,21 +127,22 @@ class CardAsk:
             self._by_model = np.array([self._code_of(model) for model in models], np.uint8)
             self._plain = np.array([model.mode == PLAIN_MODE for model in models], np.bool_)
         # Each card has one byte: the code of its model in the lower bits, what it is short of in the upper ones.
-        codes: Array = self._codes.take(np.packbits(short, axis=0)[0] | self._by_model.take(cards.model))
+        codes: Array = self._codes.take(_packed(short) | self._by_model.take(cards.model))
         if self.cores == WHOLE_CARD:
             mark(codes, (cards.total[CORES] == WHOLE_CARD) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         elif columns.plain and not self.request.shares:
             mark(codes, self.plain(cards) & (free[SLOTS] < cards.total[SLOTS]), SHARED)
         if self.vendor.is_choosy and len(columns.tenancies) > 1:
-            mark(codes, self._refused_tenancies(columns).take(cards.tenancy), TENANCY)
+            conflicts = self._tenancy_codes(columns).take(cards.tenancy)
+            np.copyto(codes, conflicts, where=(conflicts > 0) & (codes > conflicts))
         return codes
 
-    def _refused_tenancies(self, columns: Columns) -> Array:
-        """Which tenancies the request may not join."""
-        if len(self._refused) < len(columns.tenancies):
-            refused = [not self.vendor.allows_tenant(self.tenancy, others) for others in columns.tenancies]
-            self._refused = np.array(refused, np.bool_)
-        return self._refused
+    def _tenancy_codes(self, columns: Columns) -> Array:
+        """For each tenancy the code of why the request may not join it; 0 if it may."""
+        if len(self._conflicts) < len(columns.tenancies):
+            found = [self.vendor.tenancy_conflict(self.tenancy, others) for others in columns.tenancies]
+            self._conflicts = np.array([_TENANCY_CODES[reason] for reason in found], np.uint8)
+        return self._conflicts
 
     def plain(self, cards: Cards) -> Array:
         """Which cards have no device plugin registration, so that a request by resource takes them whole."""
@@ -152,7 +162,21 @@ class CardAsk:
             return NO_CARD
         if model.state:
             return _STATES[model.state]
+        if self.vendor.mode_mismatch(self.request, model.mode, model.profiles):
+            return MODE
         return 0 if self.vendor.accepts_type(model.type, model.mode, self._annotations) else TYPE
+
+
+def _packed(short: Array) -> Array:
+    """The three flags of each card in the upper bits of one byte.
+
+    NumPy's `packbits` is the fastest for a few nodes, and goes card by card for many.
+    """
+    if short.shape[-1] <= FEW:
+        first: Array = np.packbits(short, axis=0)[0]
+        return first
+    packed: Array = np.bitwise_or.reduce(short.view(np.uint8) * _BITS, axis=0)
+    return packed
 
 
 def mark(codes: Array, where: Array, code: int) -> None:
@@ -169,10 +193,9 @@ def _code_table(cores_code: int) -> Array:
     return np.array(codes, np.uint8)
 
 
-def describe(
-    request: DeviceRequest, code: int, codes: Sequence[int], devices: Sequence[Device], free: Array, held: int
-) -> str:
+def describe(ask: CardAsk, code: int, codes: Sequence[int], devices: Sequence[Device], free: Array, held: int) -> str:
     """Why a node's cards do not fit, with numbers; `held` counts cards that pods hold without naming them."""
+    request, vendor = ask.request, ask.vendor
     own = [card for card, value in enumerate(codes) if value != NO_CARD]
     if code == NO_CARD:
         return f"no {request.vendor} card is registered"
@@ -195,6 +218,9 @@ def describe(
     elif code == FEW_CORES:
         most_free, unit = max(free[CORES][own].tolist()), "units" if request.scales else "%"
         parts.append(f"wants {request.cores} % of a card's compute, at most {most_free} {unit} are free")
+    elif code == MODE:
+        told = (vendor.mode_mismatch(request, devices[card].mode, devices[card].profiles) for card in own)
+        parts.append(next(filter(None, told)))
     if held:
         parts.append(f"{held} {request.vendor} cards are held by pods that do not say which")
     return "; ".join(parts)
