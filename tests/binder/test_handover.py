@@ -51,6 +51,27 @@ def test_the_second_pod_waits_until_the_first_is_answered():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("annotations", "offered", "waits"),
+    [({}, 10, True), ({"tonnage.io/agent": "1,boot"}, 10, False), ({"tonnage.io/agent": "1,boot"}, 0, True)],
+    ids=["HAMi's plugin guesses", "an agent does not", "the agent is gone"],
+)
+def test_on_the_node_of_an_agent_nobody_waits(annotations, offered, waits):
+    async def main():
+        made = node("a", gpus=1, annotations=annotations)
+        status = msgspec.structs.replace(made.status, allocatable={"nvidia.com/gpu": str(offered)})
+        cluster = scenario(msgspec.structs.replace(made, status=status))
+        handovers = HandoverQueue(Clock(), asks_plugin(cluster))
+        await bound(handovers, "a", pod("p", 1))
+        second = asyncio.create_task(handovers.acquire("a", pod("q", 1), 5))
+        await settled()
+        assert second.done() is not waits
+        assert handovers.silent() == set()
+        second.cancel()
+
+    asyncio.run(main())
+
+
 def test_pods_enter_in_the_order_in_which_they_came():
     async def main():
         handovers, order = HandoverQueue(Clock()), []

@@ -195,6 +195,36 @@ def test_the_lock_names_the_pod_before_its_binding_is_written():
     assert binding[0] == "POST"
 
 
+VCORE, VMEMORY, VMLU = "cambricon.com/mlu.smlu.vcore", "cambricon.com/mlu.smlu.vmemory", "cambricon.com/vmlu"
+
+
+def with_mlus(*things):
+    """A world whose node has two MLUs, and a pod that asks for a part of one."""
+    world = World(*things, wanted=named("p", **{VMLU: 1, VCORE: 10, VMEMORY: 8}))
+    world.cluster.upsert_node(node("a", gpus=1, capacity={VCORE: 200, VMEMORY: 128, VMLU: 200}))
+    return world.filter()
+
+
+def test_a_pod_with_mlus_takes_the_lock_that_cambricons_plugin_removes():
+    world = with_mlus()
+    world.bind()
+    (lock, binding, _) = world.api.written
+    assert lock[1:] == (
+        "/api/v1/nodes/a",
+        {"metadata": {"annotations": {"cambricon.com/dsmlu.lock": "2023-11-14T22:13:20Z"}}},
+    )
+    assert binding[0] == "POST"
+
+
+def test_both_locks_are_one_write():
+    world = with_mlus(running("x", on="a", memory=10, phase="Pending"))
+    world.bind()
+    assert world.api.written[0][2]["metadata"]["annotations"] == {
+        "cambricon.com/dsmlu.lock": "2023-11-14T22:13:20Z",
+        "hami.io/mutex.lock": "2023-11-14T22:13:20Z,default,p",
+    }
+
+
 @pytest.mark.parametrize("key", ["hami.io/bind-phase", "hami.io/bind-time", "hami.io/vgpu-node"])
 def test_the_lock_names_the_pod_while_any_pending_pod_bears_what_a_device_plugin_believes(key):
     """A tenant's pod without device requests says that it is the one that the plugin is asked about."""

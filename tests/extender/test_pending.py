@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scenario import node, pod, running, scenario
+from tests.scenario import ALLOCATED, container, node, pod, running, scenario
 from tonnage.extender.pending import HOLD_SECONDS, INTERVAL, LONGEST_BACKOFF, MOST_REQUEUED, PendingPods
 from tonnage.extender.protocol import FilterArgs, read
 from tonnage.extender.reservations import Reservations
@@ -74,6 +74,16 @@ def test_a_pod_is_called_once_what_it_needs_is_free():
     server.end("x")
     assert server.pass_(INTERVAL) == []
     assert server.pass_(INTERVAL) == ["p"]
+
+
+def test_a_pod_is_called_once_an_init_container_has_given_its_card_back():
+    parts = {"init": [container("load", gpus=1, memory=7000)], "containers": [container(gpus=1, memory=1000)]}
+    notes = {ALLOCATED: "a/0,NVIDIA,7000,0:;a/0,NVIDIA,1000,0:;"}
+    server = Server(node("a", gpus=1), pod("x", on="a", annotations=notes, **parts))
+    assert not server.ask("p", memory=3000)
+    assert server.pass_(60) == []
+    server.cluster.upsert_pod(pod("x", on="a", annotations=notes, ended=["load"], **parts))
+    assert server.pass_(CALLED) == ["p"]
 
 
 def test_a_pod_that_kube_scheduler_asks_about_by_itself_is_not_called():

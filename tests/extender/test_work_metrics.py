@@ -13,7 +13,6 @@ from tests.extender.metering import parts_of, reflector
 from tests.extender.recording import parsed, values
 from tests.scenario import node, running, scenario
 from tonnage.binder.binding import BindError, BindUnknownError
-from tonnage.binder.nodelocks import LOCK
 from tonnage.extender.binding import Binder
 from tonnage.extender.handshake import Handshakes
 from tonnage.extender.metrics import ExtenderState
@@ -21,6 +20,7 @@ from tonnage.extender.protocol import BindArgs
 from tonnage.extender.reservations import Reservations, ReservationState
 from tonnage.framework.session import Session
 from tonnage.kube.errors import ConnectionLostError, StatusError
+from tonnage.model.annotations import LOCK
 from tonnage.model.wire import encode
 from tonnage.plugins.defaults import default_plugins
 

@@ -4,7 +4,7 @@ import asyncio
 
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 
 from tests.server.strangers import asked, connected, head, serving
 from tests.waiting import until_true
@@ -19,7 +19,7 @@ class Reading:
 
     async def read(self, request):
         try:
-            return PlainTextResponse(str(len(await self.reader.read(request))))
+            return PlainTextResponse(str(len(await self.reader.read(request.scope, request.receive))))
         except BodyError as error:
             return PlainTextResponse(str(error), error.status)
 
@@ -71,7 +71,7 @@ def test_what_is_answered_one_at_a_time_is_refused_to_a_second_and_free_again_af
             await go_on.wait()
             return PlainTextResponse("done")
 
-        app = Starlette(routes=[Route("/", InFlight(late, 1), methods=["GET"])])
+        app = Starlette(routes=[Route("/", InFlight(request_response(late), 1), methods=["GET"])])
         async with serving(app) as port:
             first = asyncio.create_task(asked(port, head("/")))
             await begun.wait()

@@ -6,10 +6,10 @@ answer to the next then says what happened.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tonnage.binder.handover import ALLOCATING, BIND_PHASE, BIND_TIME, NODE_ANNOTATION
+from tonnage.binder.handover import BIND_TIME, NODE_ANNOTATION
 from tonnage.binder.nodelocks import NodeLocks
 from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.task import Task, containers_of
@@ -19,6 +19,7 @@ from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, StatusError, UnsentError
 from tonnage.kube.leaderelection.fence import Fence, always
 from tonnage.kube.paths import api_path
+from tonnage.model.annotations import ALLOCATING, BIND_PHASE
 from tonnage.model.pod import Pod
 from tonnage.model.wire import WireError, decode
 
@@ -85,8 +86,9 @@ class BindingWriter:
         """BindError if the pod is certainly not bound; BindUnknownError if that is not known."""
         task, node = decision.task, decision.node
         assert node is not None
-        if handed_over and self.node_locks.is_needed(task, node):
-            await self._lock(task, node)
+        locks = self.node_locks.needed(task, node) if handed_over else {}
+        if locks:
+            await self._lock(task, node, locks)
         body = self._binding(decision, node, handed_over)
         failure: Exception | None = None
         for attempt in range(_TRIES):
@@ -128,9 +130,9 @@ class BindingWriter:
             raise BindError(f"{task.key} is not bound: this replica leads no longer")
         return min(left, _WRITE_SECONDS)
 
-    async def _lock(self, task: Task, node: str) -> None:
+    async def _lock(self, task: Task, node: str, locks: Mapping[str, str]) -> None:
         try:
-            await self.node_locks.take(task, node, self._seconds_for(task))
+            await self.node_locks.take(locks, node, self._seconds_for(task))
         except KubeError as error:
             raise BindError(f"the lock of {node} cannot be taken for {task.key}: {error}") from error
 

@@ -1,7 +1,8 @@
 """HandoverQueue: on each node one pod at a time is between its Binding and its device plugin's answer.
 
 The kubelet tells a device plugin no pod's name, so HAMi's plugins guess it: the pod that the node's lock names, or the
-first pending one. With one such pod per node the guess is right. Later binds to the node wait here, in memory.
+first pending one. With one such pod per node the guess is right. Later binds to the node wait here, in memory. An agent
+asks the kubelet instead of guessing: on its node no pod waits.
 
 Tenants may write the annotations that say how far a pod is, so they are believed only within bounds. A pod takes part
 only if the kubelet asks a device plugin of its node for it, whatever its scheduler's name. It takes part once: what is
@@ -16,13 +17,13 @@ from collections.abc import Callable
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import containers_of
-from tonnage.devices.base import PLAIN_MODE, RequestError, whole_number
+from tonnage.devices.base import PLAIN_MODE, RequestError, Vendor, whole_number
+from tonnage.model.annotations import AGENT, ALLOCATING, BIND_PHASE
+from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 
-BIND_PHASE = "hami.io/bind-phase"
 BIND_TIME = "hami.io/bind-time"
 NODE_ANNOTATION = "hami.io/vgpu-node"
-ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
 PENDING = "Pending"
 SILENCE_SECONDS = 30.0
 """After so many seconds without an answer the node gets no new pods; the pod that waits there keeps its place."""
@@ -34,32 +35,39 @@ def is_allocating(pod: Pod) -> bool:
     return pod.node is not None and pending and pod.annotations.get(BIND_PHASE) == ALLOCATING
 
 
-def asks_plugin(cluster: Cluster) -> Callable[[Pod], bool]:
-    """Whether the kubelet asks a registering device plugin of a pod's node for the cards that it counts for the pod."""
+def asks_plugin(cluster: Cluster) -> Callable[[Pod, str], bool]:
+    """Whether the kubelet of a node asks a device plugin that guesses for the cards that it counts for a pod."""
     numbers = {vendor.count_resource: number for number, vendor in enumerate(cluster.vendors)}
 
-    def asks(pod: Pod) -> bool:
-        state = cluster.nodes.get(pod.node or "")
+    def asks(pod: Pod, node: str) -> bool:
+        state = cluster.nodes.get(node)
         for container, _ in containers_of(pod):
             for name in {*(container.resources.limits or ()), *(container.resources.requests or ())} & numbers.keys():
                 try:
                     count = whole_number(container, name)
                 except RequestError:
                     count = 1
-                if count and (state is None or _is_registered(state, numbers[name])):
+                if count and (state is None or _guesses(state, numbers[name], cluster.vendors[numbers[name]])):
                     return True
         return False
 
     return asks
 
 
-def _is_registered(state: NodeState, vendor: int) -> bool:
-    """Whether a device plugin registers cards of the vendor on the node."""
+def has_agent(node: Node, vendor: Vendor) -> bool:
+    """Whether the node's agent serves the vendor's cards: the kubelet offers none once the agent is gone."""
+    return vendor.is_served_by_agent and AGENT in node.annotations and vendor.is_offered(node)
+
+
+def _guesses(state: NodeState, number: int, vendor: Vendor) -> bool:
+    """Whether a device plugin that guesses registers cards of the vendor on the node."""
+    if has_agent(state.node, vendor):
+        return False
     pairs = zip(state.vendors, state.devices, strict=True)
-    return any(owner == vendor and device.mode != PLAIN_MODE for owner, device in pairs)
+    return any(owner == number and device.mode != PLAIN_MODE for owner, device in pairs)
 
 
-def every_pod(pod: Pod) -> bool:
+def every_pod(pod: Pod, node: str) -> bool:
     """The answer for pods of which nothing is known but that they are bound."""
     return True
 
@@ -102,7 +110,7 @@ class PodHandover:
 class HandoverQueue:
     """The hand-overs in progress on each node, and the binds that wait for them."""
 
-    def __init__(self, clock: Callable[[], float], asks: Callable[[Pod], bool] = every_pod) -> None:
+    def __init__(self, clock: Callable[[], float], asks: Callable[[Pod, str], bool] = every_pod) -> None:
         self._clock = clock
         self._asks = asks
         """Whether the kubelet asks a device plugin for a pod's cards."""
@@ -121,7 +129,9 @@ class HandoverQueue:
         """Called with the seconds that each bind waited, whether its turn came or not."""
 
     async def acquire(self, node: str, pod: Pod, timeout: float) -> bool:
-        """Wait for the pod's turn on the node; whether it came in time."""
+        """Wait for the pod's turn on the node; whether it came in time. Where nobody guesses, it is now."""
+        if not self._asks(pod, node):
+            return True
         begun = self._clock()
         try:
             return await self._acquire(node, pod, begun + timeout)
@@ -176,7 +186,7 @@ class HandoverQueue:
         """Whether a pod still waits for its device plugin's first answer."""
         uid = pod.metadata.uid
         is_answered = uid is not None and self._answered.get(pod.key) == uid
-        return not is_answered and is_allocating(pod) and self._asks(pod)
+        return not is_answered and is_allocating(pod) and self._asks(pod, pod.node or "")
 
     def silent(self) -> set[str]:
         """Nodes whose device plugin has not answered for 30 seconds about a pod that this process bound."""

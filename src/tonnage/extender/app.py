@@ -6,30 +6,31 @@ Events.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route, Router
-from starlette.types import Scope
+from starlette.routing import Route
+from starlette.types import ASGIApp, Scope
 
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.extender.binding import Binder
 from tonnage.extender.forwarding import PEER_NAME
 from tonnage.extender.preemption import PreemptArgs, PreemptResult, preempt
-from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority, read
+from tonnage.extender.protocol import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority
 from tonnage.extender.recorder import ExtenderRecorder
-from tonnage.extender.replicas import NobodyLeadsError, Replicas
+from tonnage.extender.replicas import Replicas
 from tonnage.extender.reservations import Filtered, Reservations
+from tonnage.extender.verbs import Verb, VerbEndpoint, is_peer
 from tonnage.extender.webhook.review import ReviewError
 from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
-from tonnage.model.wire import WireError, encode
 from tonnage.server.bodies import BodyError, BodyReader
-from tonnage.server.callers import Refusal, certificate_names, from_loopback, only
+from tonnage.server.callers import Refusal, certificate_names, from_loopback
 from tonnage.server.health import Health
 from tonnage.server.inflight import InFlight
+from tonnage.server.routing import ExactRoutes
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,6 @@ SYNC_SECONDS = 25.0
 """How long a request waits for the informer's first sync: kube-scheduler gives its extender 30 seconds."""
 _BEHIND_STEP, _BEHIND_STEPS = 0.02, 50
 """How long a filter waits until the watch has caught up with kube-scheduler's: seconds, and how often."""
-_JSON = "application/json"
 _ALWAYS_SCORED = 100
 """With so many nodes or fewer, kube-scheduler looks at all of them."""
 
@@ -80,43 +80,42 @@ class Extender:
         self._on_filtered = on_filtered
         """Called with every answer to `filter` before it is sent."""
         self._replicas = replicas
-        self._bodies = BodyReader(LARGEST_BODY, LARGEST_BODY)
-        self._binds = BodyReader(LARGEST_BIND)
         self._reviews = BodyReader(LARGEST_REVIEW, REVIEWS_TOGETHER)
+        bodies, binds = BodyReader(LARGEST_BODY, LARGEST_BODY), BodyReader(LARGEST_BIND)
+        nothing: list[HostPriority] = []
+        self._verbs: tuple[Verb[Any], ...] = (
+            Verb("filter", FilterArgs, self.filter, lambda text: FilterResult(error=text), bodies),
+            Verb("prioritize", FilterArgs, self.prioritize, lambda text: nothing, bodies),
+            Verb("preempt", PreemptArgs, self.preempt, lambda text: PreemptResult(), bodies),
+        )
+        self._bind = Verb("bind", BindArgs, self.bind, BindResult, binds)
 
-    def app(self, health: Health) -> Router:
+    def app(self, health: Health) -> ASGIApp:
         """The routes for kube-scheduler, the API server and probes."""
         webhook = Route("/webhook", self.webhook, methods=["POST"])
-        return Router([*self._verbs(_refused_verb), webhook, *health.routes()])
+        return ExactRoutes([*self._routes(_refused_verb), webhook, *health.routes()])
 
-    def peer_app(self) -> Router:
+    def peer_app(self) -> ASGIApp:
         """The routes for other replicas, which forward what their kube-scheduler asks."""
-        return Router(self._verbs(_refused_peer))
+        return ExactRoutes(self._routes(_refused_peer))
 
-    def _verbs(self, refusal: Refusal) -> list[Route]:
-        verbs = (self.filter, self.prioritize, self.preempt)
-        return [
-            *(
-                Route(f"/{verb.__name__}", InFlight(only(refusal, verb), MOST_IN_FLIGHT), methods=["POST"])
-                for verb in verbs
-            ),
-            Route("/bind", only(refusal, self.bind), methods=["POST"]),
-        ]
+    def _routes(self, refusal: Refusal) -> list[Route]:
+        endpoints: dict[str, ASGIApp] = {
+            verb.name: InFlight(VerbEndpoint(verb, refusal, self._replicas), MOST_IN_FLIGHT) for verb in self._verbs
+        }
+        endpoints[self._bind.name] = VerbEndpoint(self._bind, refusal, self._replicas)
+        return [Route(f"/{name}", endpoint, methods=["POST"]) for name, endpoint in endpoints.items()]
 
-    async def filter(self, request: Request) -> Response:
-        async def answer(body: bytes) -> object:
-            args = read(body, FilterArgs)
-            if not await self._is_synced():
-                return FilterResult(error="the informer has not synced yet")
-            self._log_sampling(args)
-            await self._until_shown(args.pod)
-            started = self._clock()
-            filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
-            self._recorder.filtered(args, filtered, self._clock() - started)
-            self._on_filtered(args, filtered)
-            return filtered.result
-
-        return await self._answer(request, answer, lambda text: FilterResult(error=text))
+    async def filter(self, args: FilterArgs) -> FilterResult:
+        if not await self._is_synced():
+            return FilterResult(error="the informer has not synced yet")
+        self._log_sampling(args)
+        await self._until_shown(args.pod)
+        started = self._clock()
+        filtered = self._reservations.filter(args, started) if self._decides else self._reservations.feasible(args)
+        self._recorder.filtered(args, filtered, self._clock() - started)
+        self._on_filtered(args, filtered)
+        return filtered.result
 
     async def _until_shown(self, pod: Pod | None) -> None:
         """Give the watch a moment if it still shows an earlier pod of that name: kube-scheduler's may be ahead."""
@@ -137,40 +136,28 @@ class Extender:
                 nodes,
             )
 
-    async def prioritize(self, request: Request) -> Response:
-        async def answer(body: bytes) -> object:
-            args = read(body, FilterArgs)
-            return self._reservations.prioritize(args) if await self._is_synced() else []
+    async def prioritize(self, args: FilterArgs) -> list[HostPriority]:
+        return self._reservations.prioritize(args) if await self._is_synced() else []
 
-        nothing: list[HostPriority] = []
-        return await self._answer(request, answer, lambda text: nothing)
+    async def preempt(self, args: PreemptArgs) -> PreemptResult:
+        return preempt(self._session, args) if await self._is_synced() else PreemptResult()
 
-    async def preempt(self, request: Request) -> Response:
-        async def answer(body: bytes) -> object:
-            args = read(body, PreemptArgs)
-            return preempt(self._session, args) if await self._is_synced() else PreemptResult()
-
-        return await self._answer(request, answer, lambda text: PreemptResult())
-
-    async def bind(self, request: Request) -> Response:
-        async def answer(body: bytes) -> object:
-            args = read(body, BindArgs)
-            if not await self._is_synced():
-                return BindResult("the informer has not synced yet")
-            started = self._clock()
-            try:
-                decision = await self._binder.bind(args)
-            except (BindError, BindUnknownError) as error:
-                self._recorder.not_bound(args, str(error), self._clock() - started)
-                return BindResult(str(error))
-            self._recorder.bound(args, decision, self._clock() - started)
-            return BindResult()
-
-        return await self._answer(request, answer, BindResult, self._binds)
+    async def bind(self, args: BindArgs) -> BindResult:
+        if not await self._is_synced():
+            return BindResult("the informer has not synced yet")
+        started = self._clock()
+        try:
+            decision = await self._binder.bind(args)
+        except (BindError, BindUnknownError) as error:
+            self._recorder.not_bound(args, str(error), self._clock() - started)
+            return BindResult(str(error))
+        self._recorder.bound(args, decision, self._clock() - started)
+        return BindResult()
 
     async def webhook(self, request: Request) -> Response:
         try:
-            return Response(self._review(await self._reviews.read(request)), media_type=_JSON)
+            body = await self._reviews.read(request.scope, request.receive)
+            return Response(self._review(body), media_type="application/json")
         except BodyError as error:
             return PlainTextResponse(str(error), error.status, {"Retry-After": "1"})
         except ReviewError as error:
@@ -185,34 +172,6 @@ class Extender:
         except TimeoutError:
             return False
         return True
-
-    async def _answer(
-        self,
-        request: Request,
-        answer: Callable[[bytes], Awaitable[object]],
-        failed: Callable[[str], object],
-        bodies: BodyReader | None = None,
-    ) -> Response:
-        try:
-            body = await (bodies or self._bodies).read(request)
-            if self._replicas is not None:
-                was_forwarded = _is_peer(request.scope)
-                answered = await self._replicas.answer_elsewhere(request.url.path, body, was_forwarded)
-                if answered is not None:
-                    return Response(answered, media_type=_JSON)
-            return self._json(await answer(body))
-        except (BodyError, NobodyLeadsError) as error:
-            return self._json(failed(str(error)))
-        except WireError as error:
-            where = f" at {error.path}" if error.path else ""
-            return self._json(failed(f"the request cannot be read{where}: {error.message}"))
-        except Exception:
-            log.exception("%s failed", request.url.path)
-            return self._json(failed("the extender failed to answer; its log says why"))
-
-    @staticmethod
-    def _json(result: Any) -> Response:
-        return Response(encode(result), media_type=_JSON)
 
 
 def _sample_of(nodes: int) -> int | None:
@@ -234,11 +193,7 @@ def _refused_verb(scope: Scope) -> str:
     )
 
 
-def _is_peer(scope: Scope) -> bool:
-    return PEER_NAME in (certificate_names(scope) or ())
-
-
 def _refused_peer(scope: Scope) -> str:
-    if _is_peer(scope):
+    if is_peer(scope):
         return ""
     return f"a replica's certificate has the DNS name {PEER_NAME}; this one has not"

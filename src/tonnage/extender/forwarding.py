@@ -7,9 +7,12 @@ DNS name, signed by a CA of the replicas, and shows it as server and as client.
 import asyncio
 import ssl
 
-import aiohttp
 import msgspec
 
+from tonnage.kube.http.answer import BodyTooLargeError
+from tonnage.kube.http.dialer import Dialer
+from tonnage.kube.http.pool import ConnectionPool
+from tonnage.kube.http.request import encode_request, header_lines
 from tonnage.server.http import stamp
 
 PEER_NAME = "tonnage-peer"
@@ -17,7 +20,8 @@ PEER_NAME = "tonnage-peer"
 _SECONDS = 29.0
 """kube-scheduler gives its extender 30 seconds."""
 _CONNECT = 3.0
-_NETWORK = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
+_LARGEST_ANSWER = 64 * 2**20
+_OK = 200
 
 
 class PeerTls(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +46,8 @@ class Forwarder:
         self._tls = tls
         self._context: ssl.SSLContext | None = None
         self._stamp: tuple[int, ...] | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._pools: dict[str, ConnectionPool] = {}
+        """By the URL of a replica; more than one while the leader changes."""
         self.forwarded = 0
         """How many requests the leader has answered."""
 
@@ -50,28 +55,32 @@ class Forwarder:
         """The answer of the replica at an address; ForwardError if there is none."""
         if self._tls is None:
             raise ForwardError("replicas do not forward without --peer-bind and the certificates for it")
-        url = f"https://{f'[{address}]' if ':' in address else address}:{self._tls.port}{path}"
-        headers = {"Content-Type": "application/json"}
+        host = f"{f'[{address}]' if ':' in address else address}:{self._tls.port}"
+        url = f"https://{host}"
+        lines = header_lines({"Host": host, "Content-Type": "application/json"})
         try:
-            trusted = self._trusted(self._tls)
-            if self._session is None:
-                limits = aiohttp.ClientTimeout(total=_SECONDS, sock_connect=_CONNECT)
-                self._session = aiohttp.ClientSession(timeout=limits)
-            async with self._session.post(
-                url, data=body, headers=headers, ssl=trusted, server_hostname=PEER_NAME
-            ) as answer:
-                content = await answer.read()
-        except _NETWORK as error:
-            raise ForwardError(f"{url}: {error or type(error).__name__}") from error
-        if answer.status != 200:
-            raise ForwardError(f"{url}: {answer.status} {content[:200].decode(errors='replace')}")
+            pool = self._pool(url)
+            pool.trust(self._trusted(self._tls), repr(self._stamp).encode())
+            async with asyncio.timeout(_SECONDS):
+                # The leader may have acted on a request without an answer, so it is not sent again.
+                answer, content = await pool.fetch(encode_request("POST", path, lines, body), False, _LARGEST_ANSWER)
+        except (BodyTooLargeError, OSError) as error:
+            raise ForwardError(f"{url}{path}: {str(error) or type(error).__name__}") from error
+        if answer.status != _OK:
+            raise ForwardError(f"{url}{path}: {answer.status} {content[:200].decode(errors='replace')}")
         self.forwarded += 1
         return content
 
+    def _pool(self, url: str) -> ConnectionPool:
+        if url not in self._pools:
+            self._pools = {known: pool for known, pool in self._pools.items() if not pool.is_empty}
+            self._pools[url] = ConnectionPool(Dialer(url, PEER_NAME, seconds=_CONNECT))
+        return self._pools[url]
+
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        for pool in self._pools.values():
+            await pool.close()
+        self._pools = {}
 
     def _trusted(self, tls: PeerTls) -> ssl.SSLContext:
         now = stamp(tls.certificate, tls.key, tls.authority)

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tonnage.binder.handover import HandoverQueue
@@ -26,7 +26,8 @@ from tonnage.kube.informer import ClusterInformer
 from tonnage.observability import catalog
 from tonnage.observability.catalog import read
 from tonnage.observability.fragmentmetrics import FragmentMetrics
-from tonnage.observability.metrics import MOST_SCRAPES, PACKED, PATH, ServerMetrics
+from tonnage.observability.metrics import ServerMetrics
+from tonnage.observability.scrapes import MOST_SCRAPES, PACKED, PATH, scrape
 from tonnage.observability.timings import BindTimings
 from tonnage.observability.workmetrics import bind_metrics, informer_metrics, plugin_metrics, zeros
 from tonnage.server.callers import Guard, anybody
@@ -79,9 +80,9 @@ class ExtenderMetrics(ServerMetrics):
         self.timings.attach(parts)
 
         async def metrics(request: Request) -> Response:
-            return self.answer(parts.cluster, legacy)
+            return scrape(self, parts.cluster, legacy)
 
-        endpoint = InFlight(guard(metrics), MOST_SCRAPES)
+        endpoint = InFlight(request_response(guard(metrics)), MOST_SCRAPES)
         return Starlette(routes=[Route(PATH, endpoint, methods=["GET"])], middleware=[PACKED])
 
 

@@ -14,7 +14,6 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
 from tonnage.cluster.task import Task, make_task
 from tonnage.extender.protocol import FilterArgs, FilterResult, HostPriority, NodeItems, node_of
-from tonnage.extender.webhook.admission import DEFAULT_SCHEDULER
 from tonnage.framework.decider import Survey
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
@@ -363,7 +362,7 @@ class Reservations:
 
 def foreign_scheduler(pod: Pod, scheduler_name: str) -> str:
     """What a pod names instead of our scheduler; empty if it names ours, or if any will do."""
-    named = pod.spec.schedulerName or DEFAULT_SCHEDULER
+    named = pod.scheduler
     if not scheduler_name or named == scheduler_name:
         return ""
     return f"names the scheduler {excerpt(named)}, and this extender serves {scheduler_name} only (--scheduler-name)"

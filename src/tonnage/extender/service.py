@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from tonnage.binder.binder import TURN_SECONDS
-from tonnage.binder.handover import BIND_PHASE, FAILED, HandoverQueue, asks_plugin
+from tonnage.binder.handover import HandoverQueue, asks_plugin
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
@@ -32,6 +32,7 @@ from tonnage.kube.leaderelection.lease import since_boot
 from tonnage.kube.resource import Change
 from tonnage.kube.supervision import keep_running
 from tonnage.kube.watch import Backoff
+from tonnage.model.annotations import BIND_PHASE, FAILED
 from tonnage.plugins.filters.noderesources import NodeResources
 from tonnage.server.health import Health
 

@@ -6,7 +6,9 @@ not keep out who sends little.
 
 from io import BytesIO
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope
+
+_HUNG_UP = "http.disconnect"
 
 
 class BodyError(Exception):
@@ -35,23 +37,35 @@ class BodyReader:
         self._together = together
         self._open: set[_Body] = set()
 
-    async def read(self, request: Request) -> bytes:
+    async def read(self, scope: Scope, receive: Receive) -> bytes:
         """The body, empty if the peer hangs up before its end; BodyError if it is not taken."""
-        self._check(int(request.headers.get("content-length", "0")))
+        self._check(_announced(scope))
+        message = await receive()
+        if message.get("more_body"):
+            return await self._read_on(message, receive)
+        # Most come whole, and need no room while they come.
+        whole: bytes = message.get("body", b"")
+        self._check(len(whole))
+        return whole
+
+    async def _read_on(self, message: Message, receive: Receive) -> bytes:
+        """The body that begins with a message."""
         body = _Body()
         self._open.add(body)
         try:
-            async for part in request.stream():
+            while message["type"] != _HUNG_UP:
+                part = message.get("body", b"")
                 self._check(body.size + len(part))
                 body.content.write(part)
                 self._make_room()
                 if body.is_dropped:
                     raise BodyError(503, "too much is being sent at once; try again")
-        except ClientDisconnect:
-            return b""
+                if not message.get("more_body"):
+                    return body.content.getvalue()
+                message = await receive()
         finally:
             self._open.remove(body)
-        return body.content.getvalue()
+        return b""
 
     def _check(self, size: int) -> None:
         if size > self._largest:
@@ -61,3 +75,8 @@ class BodyReader:
         if self._together is not None and sum(body.size for body in self._open) > self._together:
             largest = max(self._open, key=lambda body: body.size)
             largest.content, largest.is_dropped = BytesIO(), True
+
+
+def _announced(scope: Scope) -> int:
+    """The length that a request's head gives for its body; 0 if it gives none."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)

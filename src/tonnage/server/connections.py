@@ -138,6 +138,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._seat = seat
         self._names: tuple[str, ...] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._is_reading = False
+        """Whether bytes are being read; the deadline of what they leave unfinished is set once they are."""
+        self._allowed: float | None = None
+        """Seconds for what they leave unfinished; None if that is nothing."""
+        self._is_renewed = False
+        """Whether these bytes have begun or ended something, so that an earlier deadline is over."""
         self._stalled: asyncio.TimerHandle | None = None
         self._unread = 0
         """Bytes that have brought neither a head nor a part of a body to an end."""
@@ -177,10 +183,15 @@ class LimitedProtocol(HttpToolsProtocol):
             self._stalled.cancel()
             self._stalled = None
 
-    def _allow(self, seconds: float) -> None:
-        """Give what comes next that long."""
+    def _allow(self, seconds: float | None) -> None:
+        """Give what comes next that long; None if nothing has to come."""
+        if self._is_reading:
+            self._allowed = seconds
+            self._is_renewed = True
+            return
         self._stop_deadline()
-        self._deadline = self.loop.call_later(seconds, self.transport.abort)
+        if seconds is not None:
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
     def _stop_deadline(self) -> None:
         if self._deadline is not None:
@@ -190,11 +201,16 @@ class LimitedProtocol(HttpToolsProtocol):
     # -- a request
 
     def data_received(self, data: bytes) -> None:
+        # A request that comes whole, as most do, needs no timer at all.
+        self._is_reading, self._is_renewed = True, False
         if self._deadline is None:
             self._allow(HEAD_SECONDS)
         self._unread += len(data)
         # What came to an end within these bytes sets the count back, so it may be short by one read.
         super().data_received(data)
+        self._is_reading = False
+        if self._is_renewed:
+            self._allow(self._allowed)
         if self._unread > HEAD_BYTES and not self.transport.is_closing():
             self._fault = _TOO_LARGE
             self.send_400_response(_advice(self._fault))
@@ -231,7 +247,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._unread = 0
         self._is_whole = True
-        self._stop_deadline()
+        self._allow(None)
         super().on_message_complete()
         if self.cycle.response_complete:
             self._await_request()

@@ -1,17 +1,14 @@
 """Requests in flight: how many of one path are answered at a time; beyond that, 429 with Retry-After."""
 
 from starlette.responses import PlainTextResponse
-from starlette.routing import request_response
-from starlette.types import Receive, Scope, Send
-
-from tonnage.server.callers import Handler
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class InFlight:
     """An endpoint that answers so many requests at once, each until its answer is sent."""
 
-    def __init__(self, handler: Handler, most: int) -> None:
-        self._app = request_response(handler)
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
         self._most = most
         self._count = 0
 
