@@ -23,7 +23,6 @@ DIFFERENT = {
     "allocate.allocateFractionalGpu#14": "KAI lets a pod wait beside one that waits although other cards are free now",
     "allocate.allocateFractionalGpu#19": "spreading takes an idle card first, as KAI's own scores say",
     "allocate.allocateGpuMemory#6": "KAI counts MiB against the card of each node, here against the largest card",
-    "consolidation.consolidationGpuMemory#2": "the two like pods of the gang get each other's nodes",
 }
 """Cases whose outcome is another one here, and why."""
 BEYOND = {

@@ -61,9 +61,9 @@ def test_every_name_of_volcanos_defaults_has_an_effect() -> None:
 
 
 def test_a_name_without_effect_is_said_with_its_place() -> None:
-    said = warnings(with_plugin("cdp") + "  - name: sla\n")
+    said = warnings(with_plugin("cdp") + "  - name: tdm\n")
     assert any(line.startswith("FILE:4:11: cdp: Tonnage does not evict yet") for line in said)
-    assert any(line.startswith("FILE:6:11: sla: Tonnage does not have it yet") for line in said)
+    assert any(line.startswith("FILE:6:11: tdm: Tonnage does not have it yet") for line in said)
 
 
 def test_volcanos_built_in_default_scores_nodes_with_nodeorder() -> None:

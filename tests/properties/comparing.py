@@ -105,7 +105,7 @@ def assert_columns_are_recounted(cluster: Cluster, reference: ObjectScheduler) -
             device = card.device
             condition = "unhealthy" if not device.healthy else "cordoned" if card.cordoned else ""
             number = cluster.vendor_numbers[card.vendor]
-            assert model == CardModel(number, device.type, device.mode, condition)
+            assert model == CardModel(number, device.type, device.mode, device.profiles, condition)
             sizes = in_order(device.count, device.memory, device.cores)
             used_there = in_order(card.slots, card.memory, card.cores)
             assert total.tolist() == sizes.tolist(), (name, device.uuid)

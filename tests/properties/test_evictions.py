@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.crowds import ACTIONS, QUEUES, VOLCANOS_ACTIONS, Crowd, overfull, picture, plugins, worlds
+from tests.properties.restless import Restless
 from tests.properties.worlds import examples, phases
 from tonnage.actions.catalog import make_actions
 from tonnage.actions.eviction.consolidation import Consolidation
@@ -225,3 +226,12 @@ def test_nobody_has_to_go_who_could_have_stayed():
 
     holds()
     assert compared >= 5, "too few evictions to say anything"
+
+
+@settings(max_examples=examples(8), deadline=None, phases=phases())
+@given(world=worlds, chance=st.randoms(use_true_random=False))
+def test_evictions_end_although_controllers_make_stopped_pods_again(world, chance):
+    """With every action for every kind of rules; after the last arrival, nobody is stopped for ever."""
+    ongoing = Restless(world, ACTIONS, chance)
+    ongoing.run(200)
+    assert not any(ongoing.history[150:]), ongoing.history

@@ -298,12 +298,13 @@ def traced(call: Callable[[], None], on_line: Callable[[Place], None]) -> None:
         sys.settrace(None)
 
 
-def places_of(news: Any) -> list[Place]:
-    """Every line that an update runs, at its first time; where state changes, also at its last."""
+def places_of(news: Any, prepare: Callable[[Cluster], object] = lambda cluster: None) -> list[Place]:
+    """Every line that an update of a prepared cluster runs, at its first time; where state changes, at its last too."""
     found: dict[tuple[str, int], list[Place]] = {}
     # What is memoised does not run again.
     take(world(), news)
     cluster = world()
+    prepare(cluster)
     traced(lambda: take(cluster, news), lambda place: found.setdefault(place[:2], []).append(place))
     return [places[0] for places in found.values()] + [
         places[-1] for places in found.values() if len(places) > 1 and places[0].file.startswith(ENGINE[0])
@@ -365,7 +366,11 @@ def answers(session: Session) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("what", UPDATES)
 def test_open_sessions_decide_like_new_ones_after_an_update_that_failed(what: str) -> None:
-    places = places_of(UPDATES[what])
+    def ask(cluster: Cluster) -> None:
+        with Session(cluster, default_plugins()) as session:
+            answers(session)
+
+    places = places_of(UPDATES[what], ask)
     for place in places[:: max(1, len(places) // TIMES)]:
         cluster = world()
         with Session(cluster, default_plugins()) as session:

@@ -11,6 +11,10 @@ def why_held_back(session: Session, job: Job) -> Reason | None:
     groups = session.cluster.groups
     if job.is_lost:
         return Reason("GroupNotFound", f"the pods name the PodGroup {job.key}, which is not known")
+    if groups.expected and job.group is None:
+        expected = next((groups.expected[pod] for pod in job.tasks if pod in groups.expected), None)
+        if expected is not None:
+            return Reason("GroupExpected", expected)
     queue = groups.queues.get(job.queue)
     if queue is None:
         return Reason("QueueNotFound", f"{job.key} is in queue {job.queue}, which is not known")

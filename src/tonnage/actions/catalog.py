@@ -6,6 +6,7 @@ from tonnage.actions.allocate import Allocate
 from tonnage.actions.backfill import Backfill
 from tonnage.actions.enqueue import Enqueue
 from tonnage.actions.eviction.consolidation import Consolidation
+from tonnage.actions.eviction.gangactions import GangPreempt, GangReclaim
 from tonnage.actions.eviction.preempt import Preempt
 from tonnage.actions.eviction.reclaim import Reclaim
 from tonnage.actions.eviction.stalegangeviction import StaleGangEviction
@@ -18,6 +19,8 @@ ACTIONS = (
     Consolidation.name,
     Reclaim.name,
     Preempt.name,
+    GangReclaim.name,
+    GangPreempt.name,
     StaleGangEviction.name,
 )
 
@@ -31,6 +34,8 @@ def make_actions(names: Sequence[str] = (Allocate.name,)) -> list[Action]:
         Consolidation.name: Consolidation(),
         Reclaim.name: Reclaim(),
         Preempt.name: Preempt(),
+        GangReclaim.name: GangReclaim(),
+        GangPreempt.name: GangPreempt(),
         StaleGangEviction.name: StaleGangEviction(),
     }
     return [made[name] for name in names if name in made]

@@ -30,6 +30,8 @@ class _Attempt:
         self.left = tasks
         """Pods not tried yet, in their order."""
         self.found: list[Decision] = []
+        self.is_ready = False
+        """Whether the job can start now, with the places found."""
         self.failed: list[Decision] = []
 
     @property
@@ -104,7 +106,7 @@ class JobAllocator:
             attempt = _Attempt(list(tasks), one)
             with Statement(session) as statement:
                 self._try(statement, queue, job, attempt)
-                if attempt.found and session.jobs.is_ready(job) and attempt.found[-1].outcome == DecisionOutcome.PLACED:
+                if attempt.is_ready and attempt.found[-1].outcome == DecisionOutcome.PLACED:
                     return self._conclude(statement, job, attempt)
                 if attempt.found and session.jobs.is_pipelined(job):
                     later = later or one
@@ -135,6 +137,8 @@ class JobAllocator:
         tasks = job.tasks_that(PodStatus.WAITING)
         if not lacking:
             return self._session.jobs.ordered_tasks([task for task in tasks if self._wants(task)])
+        if len(tasks) == 1:
+            return tasks
         tasks = sorted(self._session.jobs.ordered_tasks(tasks), key=lambda task: not self._wants(task))
         if job.group is None or not job.roles:
             return tasks
@@ -157,7 +161,8 @@ class JobAllocator:
             if decision.node is not None:
                 attempt.found.append(decision)
                 del tasks[0]
-                if session.jobs.is_ready(job):
+                attempt.is_ready = session.jobs.is_ready(job)
+                if attempt.is_ready:
                     return
                 continue
             failures += 1
@@ -210,14 +215,13 @@ class JobAllocator:
     def _conclude(self, statement: Statement, job: Job, attempt: _Attempt) -> bool:
         """Commit the places found if the job can start with them, now or later; else the statement undoes them."""
         session = self._session
-        is_ready = session.jobs.is_ready(job)
-        if attempt.found and not is_ready and not session.jobs.is_pipelined(job):
+        if attempt.found and not attempt.is_ready and not session.jobs.is_pipelined(job):
             tasks = [*(decision.task for decision in attempt.found), *attempt.left]
             self._refuse(tasks, self._action, self._why_not_ready(job, attempt))
             attempt.found = []
         elif attempt.found:
             statement.commit()
-            if not is_ready:
+            if not attempt.is_ready:
                 self._make_wait(attempt.found)
         elif attempt.left:
             self._refuse(attempt.left, self._action, self._why_not_ready(job, attempt))

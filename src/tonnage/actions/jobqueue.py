@@ -3,6 +3,9 @@
 Queues come in the order that the plugins give, and so do the jobs in each queue. What happens to a queue can change its
 own place among its siblings, and that of the queues above it among theirs. So siblings are kept sorted, and only queues
 to which something has happened are inserted again.
+
+Of very many waiting pods a cycle gets only some of each queue. When a queue has used up its jobs, with places for the
+last one, and has more that are not in this cycle, the turns end there: the next one may be its own.
 """
 
 from bisect import insort
@@ -27,6 +30,8 @@ class JobQueue:
         self._skips_overused = skips_overused
         """Whether the jobs of a queue that has had its share are refused."""
         self._key = cmp_to_key(self._compare_backwards)
+        self._last: dict[str, Job] = {}
+        """The last job of each queue that was taken off."""
         self._jobs: dict[str, list[Job]] = {}
         """By queue; the next job is the last of the list, where it is popped quickest."""
         for job in jobs:
@@ -45,13 +50,26 @@ class JobQueue:
             jobs = self._jobs[queue.name]
             overused = self._session.queues.why_overused(queue) if jobs and self._skips_overused else None
             if jobs and overused is None:
-                job = jobs.pop()
+                job = self._last[queue.name] = jobs.pop()
                 self._announce_next(queue.name)
                 return queue, job
+            if not jobs and self._has_more(queue.name):
+                self._end_turns()
+                return None
             self._queues.drop(queue.name)
             if overused is not None:
                 self._refuse(jobs, *overused)
         return None
+
+    def _has_more(self, queue: str) -> bool:
+        """Whether the next turn may be that of a job that is not in this cycle."""
+        last = self._last.get(queue)
+        return queue in self._session.cut_queues and last is not None and not last.count(PodStatus.WAITING)
+
+    def _end_turns(self) -> None:
+        for name, jobs in self._jobs.items():
+            self._session.not_reached.update([job.key for job in jobs])
+            self._session.set_next_job(name, None)
 
     def put_back(self, job: Job) -> None:
         """Queue a job again that still has pods to place; only its own place in the order may have changed."""

@@ -11,8 +11,8 @@ ACTIONS = {
     "preempt": "",
     "reclaim": "",
     "shuffle": "running pods are stopped only for others that start in their place; nothing is stopped by it",
-    "gangpreempt": "preempt stops whole gangs too; name that one",
-    "gangreclaim": "reclaim stops whole gangs too; name that one",
+    "gangpreempt": "",
+    "gangreclaim": "",
     "consolidation": "",
     "stalegangeviction": "",
 }
@@ -29,7 +29,6 @@ ABSENT = {
     # Volcano
     "numa-aware": _ABSENT,
     "task-topology": _ABSENT,
-    "sla": _ABSENT,
     "tdm": _ABSENT,
     "cdp": _NO_EVICTION,
     "rescheduling": _NO_EVICTION,
@@ -93,6 +92,7 @@ SWITCHED = {
     "enableNodeOrder": ("node order", "batch node order"),
     "enableJobReady": ("job ready",),
     "enableJobPipelined": ("job pipelined",),
+    "enableJobStarving": ("job starving",),
     "enableJobEnqueued": ("job enqueueable",),
     "enablePreemptable": ("preemptable",),
     "enableReclaimable": ("reclaimable",),

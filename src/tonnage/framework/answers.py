@@ -28,6 +28,7 @@ class JobAnswers:
         self._valid = questions[points.JOB_VALID]
         self._ready = questions[points.JOB_READY]
         self._pipelined = questions[points.JOB_PIPELINED]
+        self._starving = questions[points.JOB_STARVING]
         self._enqueueable = questions[points.JOB_ENQUEUEABLE]
         self._node_sets = questions[points.NODE_SETS]
         self._preemptable = questions[points.PREEMPTABLE]
@@ -70,6 +71,10 @@ class JobAnswers:
         """Whether enough pods of a job have a place, now or once others have left."""
         return _by_vote(self._pipelined, job)
 
+    def is_starving(self, job: Job) -> bool:
+        """Whether pods may be evicted so that more pods of a job get a place."""
+        return _by_vote(self._starving, job)
+
     def is_enqueueable(self, job: Job) -> bool:
         """Whether a job may be admitted."""
         return _by_vote(self._enqueueable, job)
@@ -86,13 +91,13 @@ class JobAnswers:
                 return sets
         return None
 
-    def preemptable(self, job: Job, candidates: Sequence[Task]) -> list[Task]:
-        """Which pods may be evicted for a job of the same queue."""
-        return _common_victims(self._preemptable, job, candidates)
+    def preemptable(self, job: Job, candidates: Sequence[Task], *, whole_gangs: bool = False) -> list[Task]:
+        """Which pods may be evicted for a job of the same queue; gangs also as a whole, whatever protects them."""
+        return _common_victims(self._preemptable, job, candidates, whole_gangs)
 
-    def reclaimable(self, job: Job, candidates: Sequence[Task]) -> list[Task]:
-        """Which pods may be evicted for a job of another queue."""
-        return _common_victims(self._reclaimable, job, candidates)
+    def reclaimable(self, job: Job, candidates: Sequence[Task], *, whole_gangs: bool = False) -> list[Task]:
+        """Which pods may be evicted for a job of another queue; `whole_gangs` as in `preemptable`."""
+        return _common_victims(self._reclaimable, job, candidates, whole_gangs)
 
     def why_not_reclaimer(self, job: Job, tasks: Sequence[Task]) -> tuple[str, Reason] | None:
         """Why pods of other queues must not be evicted for these of a job, and which plugin says so."""
@@ -221,27 +226,30 @@ def _by_vote(functions: Sequence[Registered], job: Job) -> bool:
     return True
 
 
-def _common_victims(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> list[Task]:
+def _common_victims(
+    functions: Sequence[Registered], job: Job, candidates: Sequence[Task], whole_gangs: bool
+) -> list[Task]:
     """The victims that the tiers allow, without those that a veto of any tier spares."""
-    victims = _allowed([one for one in functions if not one.is_veto], job, candidates)
+    tier, victims = _allowed([one for one in functions if not one.is_veto], job, candidates)
     for registered in functions:
         if registered.is_veto and victims:
-            answer: Sequence[Task] | None = registered.function(job, victims)
+            ask = registered.overruled if whole_gangs or registered.tier < tier else None
+            answer: Sequence[Task] | None = (ask or registered.function)(job, victims)
             if answer is not None:
                 left = {task.key for task in answer}
                 victims = [task for task in victims if task.key in left]
     return victims
 
 
-def _allowed(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> list[Task]:
-    """The victims that every plugin of the first tier with an opinion allows; none if nobody has one."""
-    for _, tier in groupby(functions, lambda registered: registered.tier):
+def _allowed(functions: Sequence[Registered], job: Job, candidates: Sequence[Task]) -> tuple[int, list[Task]]:
+    """The first tier with an opinion, and the victims that every plugin of it allows; none if nobody has one."""
+    for number, tier in groupby(functions, lambda registered: registered.tier):
         answers = [registered.function(job, candidates) for registered in tier]
         opinions = [{task.key for task in answer} for answer in answers if answer is not None]
         if opinions:
             allowed = set.intersection(*opinions)
-            return [task for task in candidates if task.key in allowed]
-    return []
+            return number, [task for task in candidates if task.key in allowed]
+    return 0, []
 
 
 class _ReverseOrder:

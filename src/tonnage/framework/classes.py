@@ -153,13 +153,14 @@ class ClassFit:
         """The best rows, if looking above the floor of last time finds enough of them and not too many."""
         totals = self.totals
         above = (totals > self.floor).nonzero()[0]
-        if len(above) > 8 * most:
+        count = len(above)
+        if count > 8 * most:
             return None
-        if len(above) > 1:
+        if count > 1:
             above = above.take((-totals.take(above)).argsort(kind="stable")[:most])
         rows: list[int] = above.tolist()
-        if len(rows) < most:
-            rows += (totals == self.floor).nonzero()[0][: most - len(rows)].tolist()
+        if count < most:
+            rows += (totals == self.floor).nonzero()[0][: most - count].tolist()
         return rows if len(rows) == most else None
 
 
@@ -256,8 +257,7 @@ class PodClass:
     def _refresh_row(self, task: Task, nodes: Nodes, row: int) -> None:
         """The same for one node, which is the usual case, in plain numbers."""
         known, kept, scores = self._known, self._kept, self.scores
-        verdicts = self._ask(task, nodes, known.kept_predicates)
-        verdict = FITS if verdicts is None else verdicts.item()
+        verdict = self._ask_about_one(task, nodes)
         fits = not known.verdicts.rejects.item(verdict)
         if fits or known.late_scorers:
             scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
@@ -333,6 +333,24 @@ class PodClass:
             # The scores of a plugin's functions are added up, so zeros beside another function change nothing.
             elif function.alike or not result or result[-1][0] != function.plugin:
                 result.append((function.plugin, [function.alike] * count))
+        return result
+
+    def _ask_about_one(self, task: Task, nodes: Nodes) -> int:
+        """The verdict of the kept predicates about one node."""
+        result = FITS
+        for function in self._known.kept_predicates:
+            answer = function.evaluate(task, nodes)
+            if answer is None:
+                continue
+            if isinstance(answer, tuple):
+                answer, extra = answer
+                self.extras[function.number][..., nodes.rows] = extra
+            code = answer.item()
+            if code == function.fits or (code == MAYBE and function.confirm is not None and result != FITS):
+                continue
+            if len(function.reasons) > function.numbered:
+                self._known.verdicts.number(function)
+            result = function.verdicts.item(code) or result
         return result
 
     def _ask(self, task: Task, nodes: Nodes, functions: Sequence[PredicateFunction]) -> Array | None:

@@ -44,7 +44,7 @@ def acting(session: Session, action: Action) -> Iterator[None]:
 
 
 def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
-    """Run the actions; the result is a decision about every waiting pod that was not passed over."""
+    """Run the actions; the result is a decision about every waiting pod that was not passed over and had its turn."""
     for action in actions:
         with acting(session, action):
             action.run(session)
@@ -52,7 +52,9 @@ def run_cycle(session: Session, actions: Sequence[Action]) -> list[Decision]:
     reason = Reason("NotConsidered", f"none of the actions looks at the pod: {names or 'there are none'}")
     left = [key for key in session.cluster.waiting if key not in session.decisions and key not in session.passed_over]
     for key in sorted(left):
-        session.decisions[key] = session.refuse(session.cluster.waiting[key], "", reason)
+        task = session.cluster.waiting[key]
+        if not session.not_reached or session.job_of(task).key not in session.not_reached:
+            session.decisions[key] = session.refuse(task, "", reason)
     return list(session.decisions.values())
 
 

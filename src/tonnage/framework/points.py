@@ -60,6 +60,7 @@ EVENTS = ExtensionPoint("allocate and deallocate events", "task", "nothing", "al
 JOB_VALID = ExtensionPoint("job valid", "job", "nothing or a reason", "all must pass")
 JOB_READY = ExtensionPoint("job ready", "job", "yes, no or no opinion", "all must agree; yes if nobody has an opinion")
 JOB_PIPELINED = ExtensionPoint("job pipelined", "job", "yes, no or no opinion", _VOTES)
+JOB_STARVING = ExtensionPoint("job starving", "job", "yes, no or no opinion", _VOTES)
 JOB_ENQUEUEABLE = ExtensionPoint("job enqueueable", "job", "yes, no or no opinion", _VOTES)
 NODE_SETS = ExtensionPoint(
     "node sets",
@@ -91,6 +92,7 @@ POINTS = (
     JOB_VALID,
     JOB_READY,
     JOB_PIPELINED,
+    JOB_STARVING,
     JOB_ENQUEUEABLE,
     NODE_SETS,
     PREEMPTABLE,

@@ -57,21 +57,28 @@ _NODE = {
     "NodeUnschedulable": KnownReason("The node is cordoned.", _CHANGE),
     "NodeAffinityMismatch": KnownReason("The pod's node selector or required affinity excludes the node.", _CHANGE),
     "UntoleratedTaint": KnownReason("The pod does not tolerate a taint of the node.", _CHANGE),
+    "MigStrategyMismatch": KnownReason("The node's MIG strategy does not serve what the pod asks for.", _CHANGE),
     "HostPortConflict": KnownReason("Another pod uses a host port that the pod needs.", _ROOM),
     "VolumeNodeAffinityConflict": KnownReason("The node does not reach a volume of the pod.", _CHANGE),
     "VolumeZoneConflict": KnownReason("A volume of the pod is in another zone or region.", _CHANGE),
     "NoVolumeForNode": KnownReason("The node has no free volume for a claim, and none would be provisioned.", _CHANGE),
     "VolumeLimitExceeded": KnownReason("The node has as many volumes of a driver attached as it can.", _ROOM),
+    "RefusedByKubelet": KnownReason(
+        "The node's kubelet refused such a pod, and nothing has changed on the node since.", _CHANGE
+    ),
     "ReservedForScarceResource": KnownReason("The node keeps CPU and memory for its idle scarce resources.", _ROOM),
 }
 _CARDS = {
     "NodeUnregistered": KnownReason("The node registers no card of the vendor that the pod asks for.", _CHANGE),
     "CardNotHealth": KnownReason("The card is unhealthy.", _CHANGE),
     "CardCordoned": KnownReason("The node's annotation cordons the card.", _CHANGE),
+    "ModeNotFit": KnownReason("The card is not cut or shared in the way that the pod asks for.", _CHANGE),
     "CardTypeMismatch": KnownReason("The pod excludes the card's type or mode.", _CHANGE),
     "CardUuidMismatch": KnownReason("The pod excludes the card's UUID.", _CHANGE),
     "CardTimeSlicingExhausted": KnownReason("As many containers share the card as may.", _ROOM),
     "ExclusiveDeviceAllocateConflict": KnownReason("The pod wants the card for itself and others use it.", _ROOM),
+    "CardAppClassMismatch": KnownReason("The pods on the card are of another class than the pod.", _ROOM),
+    "CardQosPolicyMismatch": KnownReason("The pods on the card have another QoS policy than the pod.", _ROOM),
     "CardTenancyMismatch": KnownReason("The pod cannot share the card with the pods on it.", _ROOM),
     "CardInsufficientMemory": KnownReason("The card has too little memory left.", _ROOM),
     "CardInsufficientCore": KnownReason("The card has too little compute left.", _ROOM),
@@ -93,6 +100,7 @@ _OTHER_PODS = {
 }
 _JOB = {
     "GroupNotFound": KnownReason("The PodGroup that the pods name does not exist.", _CHANGE),
+    "GroupExpected": KnownReason("A controller is about to put the pod into a PodGroup.", _TIME),
     "NotEnqueued": KnownReason("The action enqueue did not admit the job.", _ROOM),
     "InvalidGroup": KnownReason("The PodGroup contradicts itself or cannot be read.", _CHANGE),
     "NotEnoughPods": KnownReason("The job has fewer pods than its minimum.", _TIME, volcano="NotEnoughTasks"),
@@ -110,6 +118,7 @@ _JOB = {
     ),
     "NotConsidered": KnownReason("None of the configured actions considers the pod.", _CHANGE),
     "NoRoomCanBeMade": KnownReason("Evicting all permitted victims would not make enough room.", _ROOM),
+    "RoomContested": KnownReason("A pod that another scheduler is about to place would take the freed room.", _TIME),
     "SearchNotFinished": KnownReason("The search for victims reached its limit and goes on in the next cycle.", _TIME),
     "NotEnoughInAll": KnownReason("All nodes together have less free than the job asks for.", _ROOM),
     "MustNotBeMoved": KnownReason("Nobody is moved for a job that must not be moved itself.", _CHANGE),

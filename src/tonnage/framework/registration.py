@@ -72,6 +72,8 @@ class Registered(NamedTuple):
     function: Callable[..., Any]
     is_veto: bool = False
     """Of a callback about victims: whether it only spares some of the pods that others would evict."""
+    overruled: Callable[..., Any] | None = None
+    """The callback that is asked instead where a later tier decides."""
 
 
 class Registration:
@@ -136,15 +138,20 @@ class Registration:
         self.entries.append((plugin.name, point.name))
         return True
 
-    def _add_question(self, point: ExtensionPoint, function: Callable[..., Any], is_veto: bool = False) -> None:
+    def _add_question(
+        self, point: ExtensionPoint, function: Callable[..., Any], is_veto: bool = False, later: Victims | None = None
+    ) -> None:
         """Register a question about queues, jobs or tasks."""
         if self._registers(point, function):
-            if not self._opening.trusted:
-                function = self._guard.question(point, function)
-            if point in _VICTIM_POINTS:
-                function = self._observed(point.name, function)
-            asked = Registered(self._opening.name, self._opening.options.tier, function, is_veto)
-            self.questions[point].append(asked)
+            overruled = None if later is None else self._asked(point, later)
+            name, tier = self._opening.name, self._opening.options.tier
+            self.questions[point].append(Registered(name, tier, self._asked(point, function), is_veto, overruled))
+
+    def _asked(self, point: ExtensionPoint, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A question as the session asks it: guarded unless the plugin is trusted, and observed if it may take long."""
+        if not self._opening.trusted:
+            function = self._guard.question(point, function)
+        return self._observed(point.name, function) if point in _VICTIM_POINTS else function
 
     def add_queue_order(self, compare: QueueOrder) -> None:
         """Say which of two queues comes first."""
@@ -170,6 +177,10 @@ class Registration:
         """Say whether enough pods of a job have a place, now or once others have left."""
         self._add_question(points.JOB_PIPELINED, vote)
 
+    def add_job_starving(self, vote: JobVote) -> None:
+        """Say whether pods may be evicted so that more pods of a job get a place."""
+        self._add_question(points.JOB_STARVING, vote)
+
     def add_job_enqueueable(self, vote: JobVote) -> None:
         """Say whether `enqueue` may admit a job."""
         self._add_question(points.JOB_ENQUEUEABLE, vote)
@@ -183,20 +194,21 @@ class Registration:
         choose = self._observed(points.NODE_SETS.name, choose)
         self.questions[points.NODE_SETS].append(Registered(self._opening.name, self._opening.options.tier, choose))
 
-    def add_preemptable(self, choose: Victims, *, veto: bool = False) -> None:
+    def add_preemptable(self, choose: Victims, *, veto: bool = False, later: Victims | None = None) -> None:
         """Say which pods may be evicted for a job of the same queue.
 
         With `veto` it is called last, whatever its tier, with the pods that the others would evict, and spares some.
+        With `later` that is called instead where a later tier than its own has decided.
         """
-        self._add_question(points.PREEMPTABLE, choose, veto)
+        self._add_question(points.PREEMPTABLE, choose, veto, later)
 
     def add_reclaimer(self, check: JobTasksCheck) -> None:
         """Say why pods of other queues must not be evicted for these pods of a job."""
         self._add_question(points.RECLAIMER, check)
 
-    def add_reclaimable(self, choose: Victims, *, veto: bool = False) -> None:
-        """Say which pods may be evicted for a job of another queue; `veto` as in `add_preemptable`."""
-        self._add_question(points.RECLAIMABLE, choose, veto)
+    def add_reclaimable(self, choose: Victims, *, veto: bool = False, later: Victims | None = None) -> None:
+        """Say which pods may be evicted for a job of another queue; `veto` and `later` as in `add_preemptable`."""
+        self._add_question(points.RECLAIMABLE, choose, veto, later)
 
     def add_overused(self, check: QueueCheck) -> None:
         """Say why a queue has had its share."""

@@ -64,8 +64,14 @@ class Session:
         """Jobs that it did not admit, with their `minResources`."""
         self.passed_over: Container[str] = frozenset()
         """Waiting pods that actions skip, because nothing has changed for them since the last attempt."""
+        self.cut_queues: Container[str] = frozenset()
+        """Queues with more waiting pods than actions see, because there are too many for one cycle."""
+        self.not_reached: set[str] = set()
+        """Jobs that had no turn in this cycle because of that."""
         self.must_stay: Container[str] = frozenset()
         """Running pods that actions do not evict, because their eviction was refused a short while ago."""
+        self.spared_by: Callable[[Job], frozenset[str]] = lambda job: frozenset()
+        """The lineages of jobs that are not evicted for a job, because it was evicted for them a while ago."""
         self.next_change: float | None = None
         """The earliest time at which an answer of this cycle changes although nothing happens, if there is one."""
         self.set_aside: Container[str] = frozenset()
@@ -97,6 +103,7 @@ class Session:
         self.add_job_valid = registration.add_job_valid
         self.add_job_ready = registration.add_job_ready
         self.add_job_pipelined = registration.add_job_pipelined
+        self.add_job_starving = registration.add_job_starving
         self.add_job_enqueueable = registration.add_job_enqueueable
         self.add_node_sets = registration.add_node_sets
         self.add_preemptable = registration.add_preemptable
@@ -155,6 +162,7 @@ class Session:
         for results in (self.decisions, self.evictions, self.waits, self.stale, self.enqueued, self.not_enqueued):
             results.clear()
         self.queue_changes.clear()
+        self.not_reached.clear()
         self.next_change = None
 
     def changes_at(self, when: float) -> None:
@@ -187,6 +195,10 @@ class Session:
         self.changes_at(now - waited + times.preemption_delay)
         asked = f"{job.key} asks for {format_seconds(times.preemption_delay)} before others are stopped for it"
         return Reason("PreemptionDelayNotElapsed", f"{asked}; it has waited {format_seconds(waited)}")
+
+    def may_stop(self, task: Task) -> bool:
+        """Whether a running pod can be evicted at all: it is placed here, and was not refused a short while ago."""
+        return task.key not in self.must_stay and self.cluster.is_ours(task.pod)
 
     def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Decide about a pod and reserve the place found; an earlier place of the pod is released first."""

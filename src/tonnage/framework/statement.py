@@ -100,10 +100,22 @@ class Statement:
             step = self._steps.pop()
             if step.eviction is not None:
                 session.restore(step.task)
-                continue
-            session.unplace(step.task.key)
-            if not step.waited:
-                session.cluster.waiting.pop(step.task.key, None)
+            else:
+                self._unplace(step)
+
+    def undo_places(self) -> None:
+        """Undo all placements, the last one first; the evictions stay."""
+        if self._committed:
+            raise StatementError("the statement is committed")
+        for step in reversed(self._steps):
+            if step.eviction is None:
+                self._unplace(step)
+        self._steps = [step for step in self._steps if step.eviction is not None]
+
+    def _unplace(self, step: _Step) -> None:
+        self._session.unplace(step.task.key)
+        if not step.waited:
+            self._session.cluster.waiting.pop(step.task.key, None)
 
     def commit(self) -> None:
         """Keep all steps."""

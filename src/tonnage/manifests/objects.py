@@ -21,7 +21,7 @@ from tonnage.model.names import SNAPSHOT
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
-from tonnage.model.quota import ResourceQuota
+from tonnage.model.quota import PodDisruptionBudget, ResourceQuota
 from tonnage.model.storage import Surrounding
 from tonnage.model.topology import Topology
 from tonnage.model.wire import WireError, convert, is_about_null, without_nulls
@@ -46,7 +46,7 @@ _NAMELESS = Fault("metadata.name", "a name", "the object has no name")
 _TWICE = Fault("metadata.name", "each object once", "the object is given more than once; this later one is used")
 
 
-Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | Surrounding
+Kept = Node | Pod | HyperNode | Topology | GroupObject | ResourceQuota | PodDisruptionBudget | Surrounding
 """What is read."""
 READ_KINDS = tuple(dict.fromkeys(name for _, name in (*BY_HEADER, *OWNERS)))
 """The names of all kinds that are read."""
@@ -54,6 +54,7 @@ _LISTS = {
     KindRole.NODE: "nodes",
     KindRole.POD: "pods",
     KindRole.QUOTA: "quotas",
+    KindRole.BUDGET: "budgets",
     KindRole.PRIORITY: "groups",
     KindRole.QUEUE: "groups",
     KindRole.POD_GROUP: "groups",
@@ -76,6 +77,7 @@ class Manifests:
     groups: list[GroupObject] = field(default_factory=list)
     """Pod groups, queues and priority classes."""
     quotas: list[ResourceQuota] = field(default_factory=list)
+    budgets: list[PodDisruptionBudget] = field(default_factory=list)
     surroundings: list[Surrounding] = field(default_factory=list)
     """Namespaces and storage."""
     owners: list[PodOwner] = field(default_factory=list)
@@ -85,11 +87,16 @@ class Manifests:
     """Numbers of objects that Tonnage does not use, by version and kind."""
 
     def put_into(self, cluster: Cluster, wants: Callable[[Pod], bool] = lambda pod: True) -> None:
-        """Add everything to a cluster; of the pods, only the wanted ones."""
+        """Add everything to a cluster; of the pods, only the wanted ones.
+
+        The schedulers of pods without a node are the ones that the cluster's user stands for: all are, if none waits.
+        """
+        ours = {pod.scheduler for pod in self.pods if pod.node is None and not pod.is_over}
+        if ours:
+            cluster.is_ours = lambda pod: pod.scheduler in ours
         pods = (pod for pod in self.pods if wants(pod))
-        for thing in chain(
-            self.surroundings, self.quotas, self.nodes, self.hypernodes, self.topologies, self.groups, pods
-        ):
+        around = (self.surroundings, self.quotas, self.budgets, self.nodes, self.hypernodes, self.topologies)
+        for thing in chain(*around, self.groups, pods):
             HANDLERS[type(thing)].put(cluster, thing)
 
     @property

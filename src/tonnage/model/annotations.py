@@ -1,4 +1,4 @@
-"""Tonnage's own annotations, all in one domain, and the keys that they had before the first release."""
+"""Tonnage's own annotations, with the keys that they had before the first release, and HAMi's about hand-overs."""
 
 from collections.abc import Mapping
 
@@ -10,6 +10,13 @@ MAX_MEMBERS = "tonnage.io/max-members"
 TOPOLOGY_REQUIRED = "tonnage.io/topology-required"
 TOPOLOGY_PREFERRED = "tonnage.io/topology-preferred"
 REQUEUED = "tonnage.io/requeued"
+BIND_PHASE = "hami.io/bind-phase"
+"""Of a pod: how far its hand-over to the device plugin is, in one of the three words."""
+ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
+LOCK = "hami.io/mutex.lock"
+"""Of a node: the pod that is being handed its devices."""
+AGENT = "tonnage.io/agent"
+"""Of a node: the version and boot id of the agent that serves it, which needs no lock."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """What `kubectl apply` remembers: the whole object, with all environment variables of a pod."""
 _RENAMED = {

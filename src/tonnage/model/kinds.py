@@ -21,7 +21,7 @@ from tonnage.model.hypernode import HyperNode
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
-from tonnage.model.quota import ResourceQuota
+from tonnage.model.quota import PodDisruptionBudget, ResourceQuota
 from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.model.topology import Topology
 
@@ -32,6 +32,7 @@ class KindRole(Enum):
     NODE = auto()
     POD = auto()
     QUOTA = auto()
+    BUDGET = auto()
     PRIORITY = auto()
     QUEUE = auto()
     POD_GROUP = auto()
@@ -83,6 +84,7 @@ KINDS: tuple[ObjectKind, ...] = (
     ObjectKind("v1", "Node", "nodes", Node, KindRole.NODE),
     _namespaced("v1", "Pod", "pods", Pod, KindRole.POD),
     _namespaced("v1", "ResourceQuota", "resourcequotas", ResourceQuota, KindRole.QUOTA),
+    _namespaced("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", PodDisruptionBudget, KindRole.BUDGET),
     ObjectKind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", PriorityClass, KindRole.PRIORITY),
     ObjectKind("v1", "Namespace", "namespaces", Namespace, KindRole.NAMESPACE),
     _namespaced("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaim, KindRole.STORAGE),

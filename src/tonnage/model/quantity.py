@@ -102,6 +102,15 @@ def format_milli(amount: int) -> str:
     return f"{amount}m" if amount % MILLI else str(amount // MILLI)
 
 
+def format_binary(amount: int) -> str:
+    """Bytes as an exact quantity, in the largest binary unit of which it is a whole number: 1Gi, 1536Mi, 1000."""
+    units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+    place = 0
+    while amount and amount % 1024 == 0 and place < len(units) - 1:
+        amount, place = amount // 1024, place + 1
+    return f"{amount}{units[place]}"
+
+
 def format_bytes(amount: int) -> str:
     """Bytes for people: the largest binary unit, at most one decimal."""
     size = float(abs(amount))

@@ -16,6 +16,7 @@ MEMORY = "memory"
 STORAGE = "ephemeral-storage"
 PODS = "pods"
 NATIVE = (CPU, MEMORY, STORAGE, PODS)
+IN_BYTES = (MEMORY, STORAGE)
 
 Amounts = dict[str, int]
 UNSTATED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
@@ -44,7 +45,7 @@ def show(name: str, value: float) -> str:
         return "unlimited"
     if name == CPU:
         return format_milli(round(value))
-    if name in (MEMORY, STORAGE):
+    if name in IN_BYTES:
         return format_bytes(round(value))
     return f"{value:.6g}" if value % 1 else str(int(value))
 

@@ -54,6 +54,7 @@ _CATALOG = (
     CatalogEntry("overcommit", "queues.overcommit:Overcommit"),
     CatalogEntry("elastic", "jobs.elastic:Elastic"),
     CatalogEntry("minruntime", "jobs.minruntime:MinRuntime"),
+    CatalogEntry("sla", "jobs.sla:Sla"),
     CatalogEntry("taskorder", "jobs.taskorder:TaskOrder"),
     CatalogEntry("kubeflow", "jobs.kubeflow:Kubeflow"),
     CatalogEntry("ray", "jobs.ray:Ray"),

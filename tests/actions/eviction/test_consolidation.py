@@ -60,3 +60,28 @@ def test_an_elastic_gang_moves_as_a_whole_or_with_what_it_can_spare():
     outcome = kai(crowd(*nodes, team("q", 6), *running, job("p", "q", 2)), "consolidation")
     assert (moved(outcome), evicted(outcome)) == ({"gang-1": "n1"}, [])
     assert promised(outcome) == {"p-0": "n0"}
+
+
+def test_who_cannot_move_is_spared_and_others_of_the_node_move():
+    """The youngest alone would make enough room, but fits nowhere else; the small job does."""
+    running = [job("full", "q", 3, on="n0"), job("small", "q", 1, on="n1"), job("wide", "q", 2, on="n1")]
+    outcome = kai(crowd(node("n0", 4), node("n1", 4), team("q", 8), *running, job("p", "q", 2)), "consolidation")
+    assert (moved(outcome), evicted(outcome)) == ({"small-0": "n0"}, [])
+    assert promised(outcome) == {"p-0": "n1"}
+
+
+def test_of_a_gang_that_moves_the_pods_stay_whose_node_nobody_gets():
+    nodes = [node("n0", 4), node("n1", 4), node("n2", 2)]
+    gang = job("gang", "q", 1, pods=2, on=["n0", "n2"])
+    other = job("other", "q", 3, on="n1", priority=BUILD)
+    outcome = kai(crowd(*nodes, team("q", 10), gang, other, job("p", "q", 4)), "consolidation")
+    assert list(moved(outcome)) == ["gang-0"]
+    assert promised(outcome) == {"p-0": "n0"}
+
+
+def test_like_pods_of_a_gang_get_the_freed_nodes_in_the_order_of_their_names():
+    running = [job(f"r{n}", "q", 1, on=f"n{n % 4}") for n in range(8)]
+    cluster = crowd(*[node(f"n{n}", 4) for n in range(4)], team("q", 16), *running, job("p", "q", 3, pods=2))
+    outcome = kai(cluster, "consolidation")
+    assert (sorted(moved(outcome)), evicted(outcome)) == (["r6-0", "r7-0"], [])
+    assert promised(outcome) == {"p-0": "n2", "p-1": "n3"}

@@ -4,7 +4,19 @@ from typing import Any
 
 import pytest
 
-from tests.actions.eviction.making_room import BUILD, INFERENCE, crowd, evicted, job, kai, moved, node, promised
+from tests.actions.eviction.making_room import (
+    BUILD,
+    INFERENCE,
+    SLICE,
+    crowd,
+    evicted,
+    job,
+    kai,
+    moved,
+    node,
+    promised,
+    sliced,
+)
 from tests.groups import Outcome, kai_queue
 from tests.plugins.queues.teams import team
 from tests.scenario import node as bare
@@ -88,6 +100,14 @@ def test_a_queue_of_higher_priority_takes_from_both_others():
     outcome = reclaim(node("n", 7), *queues, *running, job("p", "first", 3))
     assert promised(outcome) == {"p-0": "n"}
     assert {name[0] for name in evicted(outcome)} == {"a", "b"}
+
+
+def test_a_queue_that_uses_cards_without_a_share_of_them_gives_up_its_last_pod_first():
+    """Its only pod counts while it runs, whatever the queue would hold without it."""
+    queues = [team("q", 1), team("r", 1), team("none", 0, weight=0)]
+    running = [aged("old", "q", 2, 2, on="n"), aged("young", "q", 1, 1, on="n"), aged("last", "none", 1, 3, on="n")]
+    outcome = reclaim(node("n", 4), *queues, *running, job("p", "r"))
+    assert (evicted(outcome), promised(outcome)) == (["last-0"], {"p-0": "n"})
 
 
 def test_a_job_that_may_not_reclaim_yet_takes_nothing():
@@ -305,3 +325,47 @@ def test_an_elastic_job_gives_back_cpu_beyond_the_quota():
     running += [job("w", "r", 0, pods=2, minimum=1, on=["n", ""], asks={"cpu": 1})]
     outcome = reclaim(bare("n", cpu="4"), *queues, *running)
     assert (evicted(outcome), promised(outcome)) == (["e-2"], {"w-1": "n"})
+
+
+# -- nobody goes in vain
+
+
+def test_a_victim_that_a_later_one_makes_needless_stays():
+    """The single pod goes first for the first rank; the gang that goes for the others frees enough for all three."""
+    gang = aged("gang", "q", 1, 2, pods=3, on=["n0", "n1", "n2"])
+    single = aged("single", "q", 1, 1, on="n3")
+    queues = [team("q", 1, weight=0), team("r", 3, weight=0)]
+    outcome = reclaim(*[node(f"n{n}", 1) for n in range(4)], *queues, gang, single, job("p", "r", pods=3))
+    assert evicted(outcome) == ["gang-0", "gang-1", "gang-2"]
+    assert promised(outcome) == {"p-0": "n0", "p-1": "n1", "p-2": "n2"}
+
+
+def test_the_best_of_the_nodes_that_a_gang_frees_is_taken():
+    """Both nodes become free enough; the fuller one packs better, and of equals the first by name."""
+    queues = [team("q", 10), team("r", 10), team("s", 4)]
+    gang = job("gang", "q", 10, pods=2, on=["n0", "n1"])
+    outcome = reclaim(node("n0", 16), node("n1", 16), *queues, gang, job("p", "r", 10))
+    assert promised(outcome) == {"p-0": "n0"}
+    other = job("other", "s", 4, on="n1")
+    outcome = reclaim(node("n0", 16), node("n1", 16), *queues, gang, other, job("p", "r", 10))
+    assert promised(outcome) == {"p-0": "n1"}
+
+
+def test_a_gang_without_another_place_does_not_keep_a_single_pod_of_its_kind_from_moving():
+    """One card is free elsewhere: too little for the gang, enough for the single pod."""
+    nodes = [node("n0", 3), node("n1", 1)]
+    running = [aged("single", "q", 1, 3, on="n0"), aged("gang", "q", 1, 4, pods=2, on="n0")]
+    outcome = reclaim(*nodes, team("q", 0, weight=0), team("r", 3, weight=0), *running, job("p", "r", 3))
+    assert (evicted(outcome), moved(outcome)) == (["gang-0", "gang-1"], {"single-0": "n1"})
+
+
+# -- MIG
+
+
+def test_mig_instances_count_by_their_slices():
+    """Queue q holds one card's worth without a share, and r takes it back; the total is two."""
+    running = job("runs", "q", 0, asks={SLICE: 1}, on="n")
+    outcome = reclaim(sliced("n", small=2), team("q"), team("r", 2), running, job("p", "r", 0, asks={SLICE: 2}))
+    assert (evicted(outcome), promised(outcome)) == (["runs-0"], {"p-0": "n"})
+    (record,) = [one for one in outcome.document.queues if one.name == "r"]
+    assert (record.resources["gpu"].fair_share, record.resources["gpu"].allocated) == ("2", "2")

@@ -175,3 +175,25 @@ def test_a_gang_that_lost_its_pods_to_another_job_gets_no_place_for_the_one_that
     outcome = kai(crowd(node("n0", 3), team("q", 3), gang, job("p", "q", 2, priority=BUILD)), "preempt")
     assert evicted(outcome) == ["gang-0", "gang-1"]
     assert promised(outcome) == {"p-0": "n0"}
+
+
+def elastic(*pods: Pod, cpu: int):
+    """A node of some CPUs, and a group of high priority that can start with three of its twelve pods."""
+    groups = {"low": {**LOW_AND_HIGH["low"], "minimum": 0}, "high": {**LOW_AND_HIGH["high"], "minimum": 3}}
+    return teams(bare("n", cpu=str(cpu)), *pods, groups=groups, q={})
+
+
+def test_others_are_stopped_for_the_minimum_of_a_job_only():
+    running = [asks(f"low-{n}", "low", 1, on="n") for n in range(12)]
+    cluster = elastic(*running, *(asks(f"high-{n}", "high", 1) for n in range(12)), cpu=12)
+    outcome = volcano(cluster, "preempt", *PLUGINS)
+    assert (len(evicted(outcome)), len(promised(outcome))) == (3, 3)
+
+
+def test_what_a_job_has_beyond_its_minimum_takes_what_is_free_and_stops_nobody():
+    running = [asks(f"low-{n}", "low", 1, on="n") for n in range(9)]
+    running += [asks(f"high-{n}", "high", 1, on="n") for n in range(3)]
+    cluster = elastic(*running, *(asks(f"high-{n}", "high", 1) for n in range(3, 12)), cpu=13)
+    text = "actions: allocate, preempt, reclaim\ntiers:\n- plugins:\n" + "".join(f"  - name: {n}\n" for n in PLUGINS)
+    outcome = cycle(cluster, actions=("allocate", "preempt", "reclaim"), plugins=load(text).plugins)
+    assert (evicted(outcome), outcome.placed) == ([], {"high-3": "n"})

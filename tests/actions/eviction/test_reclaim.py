@@ -15,8 +15,12 @@ from tests.actions.eviction.making_room import (
     teams,
     volcano,
 )
+from tests.config.texts import VOLCANO_HELM, load
+from tests.groups import cycle
 from tests.plugins.queues.teams import team
 from tests.scenario import node as bare
+from tonnage.cluster.cluster import Cluster
+from tonnage.model.pod import Pod
 
 PLUGINS = ("conformance", "gang", "proportion", "predicates")
 CAPACITY = ("conformance", "gang", "capacity", "predicates")
@@ -93,6 +97,46 @@ def test_volcano_26_nothing_is_taken_back_where_the_rest_is_enough():
     outcome = volcano(cluster, "reclaim", *PLUGINS)
     assert evicted(outcome) == []
     assert promised(outcome) == {"p": "n"}
+
+
+# -- Volcano's tiers: gang and conformance in the first, proportion in the second
+
+
+def in_tiers(cluster: Cluster):
+    return cycle(cluster, actions=("allocate", "reclaim"), plugins=load(VOLCANO_HELM).plugins)
+
+
+def two_queues(minimum: int, *more: Pod, weight: int = 1, pods: int = 4) -> Cluster:
+    """A node of four CPUs, with a job of the first queue on it; a job of two pods of the second waits."""
+    running = [asks(f"a-{n}", "a", 1, on="n", created=str(2000 + n)) for n in range(pods)]
+    waiting = [asks(f"b-{n}", "b", 1) for n in range(2)]
+    groups = {"a": of("q1", minimum), "b": of("q2", 2), "c": of("q3", 1)}
+    return teams(bare("n", cpu="4"), *running, *waiting, *more, groups=groups, q1={"weight": weight}, q2={}, q3={})
+
+
+def test_a_job_gives_back_what_it_has_beyond_its_minimum():
+    assert evicted(in_tiers(two_queues(1))) == ["a-2", "a-3"]
+
+
+def test_a_gang_beyond_the_share_of_its_queue_goes_whole_where_a_later_tier_than_that_of_gang_decides():
+    """In Volcano gang names nobody then, and the tier of proportion is asked; two pods go, and the gang is broken."""
+    outcome = in_tiers(two_queues(4))
+    assert evicted(outcome) == [f"a-{n}" for n in range(4)]
+    assert set(promised(outcome)) == {"b-0", "b-1"}
+
+
+def test_gang_protects_gangs_from_the_plugins_of_its_own_tier():
+    assert evicted(volcano(two_queues(4), "reclaim", *PLUGINS)) == []
+
+
+def test_a_queue_within_its_share_gives_up_nothing_not_even_surplus():
+    """In Volcano's first tier gang and conformance decide alone, and the second queue's surplus would go."""
+    others = [asks(f"c-{n}", "c", 1, on="n", created="1999") for n in range(2)]
+    cluster = two_queues(2, *others, pods=2)
+    outcome = in_tiers(cluster)
+    assert evicted(outcome) == []
+    (waits,) = outcome.document.jobs
+    assert waits.name == "default/b"
 
 
 # -- Volcano's capacity
@@ -234,7 +278,7 @@ def test_some_are_lost_and_some_move_for_one_gang():
     cluster = crowd(*nodes, team("a", 4), team("b", 6), *running, *own, job("gang", "b", 2, pods=2))
     outcome = kai(cluster, "reclaim")
     assert (evicted(outcome), moved(outcome)) == (["a3-0", "a5-0"], {"a2-0": "n3"})
-    assert promised(outcome) == {"gang-0": "n2", "gang-1": "n1"}
+    assert promised(outcome) == {"gang-0": "n1", "gang-1": "n2"}
 
 
 def test_a_gang_that_has_to_go_goes_with_its_pods_on_other_nodes():

@@ -219,7 +219,7 @@ def test_queues_give_up_pods_in_the_reverse_of_their_order_less_what_they_gave_u
     asking = Asking(cluster, Proportion())
     among = ["a", "b", "c"]
     assert asking.giving_up(among=among) == ["b", "a", "c"]
-    assert asking.giving_up("b-0", "b-1", "b-2", among=among) == ["a", "c", "b"]
+    assert asking.giving_up("b-0", "b-1", "b-2", among=among) == ["a", "b", "c"]
     assert asking.giving_up(among=among) == ["b", "a", "c"]
 
 
@@ -237,11 +237,18 @@ def test_each_search_counts_for_itself_and_nothing_else_changes():
 
 def test_departments_give_up_pods_by_what_all_their_teams_hold():
     cluster = scenario(plain("n", 8), *running("a1", 2), *running("a2", 2), *running("b1", 3))
-    add(cluster, team("a", 3), team("b", 3))
+    add(cluster, team("a", 3, weight=0), team("b", 2.5, weight=0))
     add(cluster, team("a1", 2, parentQueue="a"), team("a2", 1, parentQueue="a"), team("b1", parentQueue="b"))
     asking = Asking(cluster, Proportion())
     assert asking.giving_up(among=["a1", "a2", "b1"]) == ["a2", "a1", "b1"]
     assert asking.giving_up("a2-0", among=["a1", "a2", "b1"])[0] == "b1"
+
+
+def test_what_a_queue_gave_up_does_not_make_it_one_within_its_quota():
+    """Without a-0 and a-1 queue a would be within what it deserves, but it holds them still."""
+    cluster = scenario(plain("n", 8), *running("a", 1, 1, 1), *running("b", 4))
+    asking = Asking(add(cluster, team("a", 1, weight=0), team("b", 4, weight=0)), Proportion())
+    assert asking.giving_up("a-0", "a-1", "a-2", among=["b", "a"]) == ["a", "b"]
 
 
 def test_without_queues_there_is_nothing_to_say():

@@ -6,10 +6,12 @@ for which no room could be made is not tried.
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from itertools import chain
 
 import msgspec
 
 from tonnage.actions.admission import why_held_back
+from tonnage.actions.eviction.disruptions import Disruptions
 from tonnage.actions.eviction.noderoom import HelpfulNodes
 from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
@@ -45,7 +47,7 @@ class EvictionAction(Action):
         """Make room for some of the waiting jobs."""
         limit = limit or SearchLimit()
         attempts = _Attempts(self, session, limit)
-        jobs = [job for job in waiting if attempts.is_eligible(job)]
+        jobs = [job for job in waiting if job.key not in session.not_reached and attempts.is_eligible(job)]
         session.at_work = None
         limit.begin(jobs)
         if not jobs:
@@ -86,6 +88,7 @@ class _Attempts:
         self._action, self._session, self._limit = action, session, limit
         self._victims: Victims | None = None
         self._helpful = HelpfulNodes(session)
+        self._disruptions = Disruptions(session.cluster)
         self._prospects: Prospects
         self._first: dict[str, Job] = {}
         """Per queue the first job for which no room was made; it stays the next job of its queue."""
@@ -96,7 +99,8 @@ class _Attempts:
         """Whether a job can be a preemptor at all."""
         session = self._session
         session.at_work = job
-        return why_held_back(session, job) is None and session.jobs.why_invalid(job) is None
+        jobs = session.jobs
+        return why_held_back(session, job) is None and jobs.why_invalid(job) is None and jobs.is_starving(job)
 
     def make(self, queue: Queue, preemptor: Job) -> None:
         """Try to make room for the preemptor, and record why that failed."""
@@ -109,6 +113,7 @@ class _Attempts:
             return
         kinds = frozenset([session.class_key(task) for task in tasks])
         alone = preemptor.key if preemptor.is_kept_together else ""
+        spared = session.spared_by(preemptor)
         kind = (
             queue.name,
             preemptor.priority,
@@ -116,6 +121,7 @@ class _Attempts:
             kinds,
             alone,
             session.why_not_yet(preemptor) is None,
+            spared,
         )
         pods, reason = self._failed.get(kind, (len(tasks) + 1, None))
         if reason is None or pods > len(tasks):
@@ -162,23 +168,39 @@ class _Attempts:
         if progress is None:
             waits = f"it is not the turn of {preemptor.key}: searches for {preemptor.namespace} have their limit"
             return Reason("SearchNotFinished", f"{message}; {waits}")
-        for within in hopeful[:MOST_SETS]:
+        self._disruptions.begin()
+        spared = session.spared_by(preemptor)
+        attempts = [(within, self._disruptions) for within in hopeful[:MOST_SETS]]
+        beyond: list[tuple[NodeSet | None, None]] = []
+        for within, disruptions in chain(attempts, beyond):
             with Statement(session) as statement:
-                victims = self._victims.stream(queues, below)
+                victims = self._disruptions.protected_last(self._victims.stream(queues, below, spared))
                 allows, why = action.allows(session), action.reason(preemptor)
                 search = Search(
-                    statement, session, queue, preemptor, victims, allows, why, self._helpful, progress, within
+                    statement,
+                    session,
+                    queue,
+                    preemptor,
+                    victims,
+                    allows,
+                    why,
+                    self._helpful,
+                    progress,
+                    within,
+                    disruptions,
                 )
                 if search.run(tasks) and session.jobs.is_pipelined(preemptor):
                     statement.commit()
                     self._limit.ended(preemptor, progress, room_was_made=True)
-                    self._prospects.leave(search.evicted)
-                    self._record(search.placed)
+                    self._prospects.leave(search.plan.evicted)
+                    self._record(search.plan.placed)
                     return None
             if progress.is_over:
                 break
+            if search.is_beyond_budgets:
+                beyond.append((within, None))
         self._limit.ended(preemptor, progress, room_was_made=False)
-        message += f"; of {search.considered} pods that were looked at enough may go for {len(search.placed)}"
+        message += f"; of {search.considered} pods that were looked at enough may go for {len(search.plan.placed)}"
         if search.refused:
             message += f", and others of {' and '.join(sorted(search.refused))} must not"
         first = self._first.get(queue.name)

@@ -1,5 +1,6 @@
 """Outlook: the most room that evictions could make, which tells at once that a preemptor cannot start, and why."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 from tonnage.actions.eviction.victims import VictimBatch, Victims
 from tonnage.cluster.columns import FREE, LARGEST, Array
 from tonnage.cluster.task import Requests, Task, asked
+from tonnage.framework.decision import Decision
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 
@@ -43,9 +45,7 @@ class Prospects:
         self, tasks: Sequence[Task], queues: Sequence[str], below: int | None, within: NodeSet | None = None
     ) -> Outlook:
         """The requests among these pods with the fewest places, if all victims of these queues were evicted."""
-        counts: dict[Requests, int] = {}
-        for task in tasks:
-            counts[task.requests] = counts.get(task.requests, 0) + 1
+        counts = Counter([task.requests for task in tasks])
         with self._session.looking_ahead():
             free = _free(self._session)
             for queue in queues:
@@ -88,6 +88,71 @@ class Prospects:
             state = cluster.nodes.get(cluster.holders[task.key])
             if state is not None:
                 held[:, state.row] += sign * cluster.vector(task.requests)
+
+
+class Needs:
+    """The places that all pods of a preemptor need, and those that the nodes of its victims have at most without them.
+
+    It begins with the victims gone and all pods placed.
+    """
+
+    def __init__(self, session: Session, placed: Sequence[Decision], victims: Sequence[VictimBatch]) -> None:
+        cluster = self._cluster = session.cluster
+        amounts, resources = cluster.columns.amounts, cluster.columns.resources
+        nodes = {cluster.holders[task.key] for batch in victims for task in batch.tasks}
+        nodes.update([decision.node for decision in placed if decision.node is not None])
+        self._free = {node: amounts[FREE, :, cluster.nodes[node].row].tolist() for node in nodes}
+        for decision in placed:
+            if decision.node is not None:
+                self._add(self._free[decision.node], decision.task, 1)
+        self._kinds = [
+            (count, [(resources[name], amount) for name, amount in requests if amount > 0 and name in resources])
+            for requests, count in Counter([decision.task.requests for decision in placed]).items()
+        ]
+        """For pods with the same requests, how many there are and what each needs."""
+        self._beyond = [
+            sum(_room(free, needs, count) for free in self._free.values()) - count for count, needs in self._kinds
+        ]
+        """For each of them how many places there are beyond those needed."""
+
+    def could_do_without(self, batch: VictimBatch) -> bool:
+        """Whether there may be enough places if a batch stayed; a no is certain, a yes is not."""
+        return all(left >= 0 for left in self._left(self._with(batch)))
+
+    def restore(self, batch: VictimBatch) -> None:
+        """Count a batch as one that stays."""
+        free = self._with(batch)
+        self._beyond = self._left(free)
+        self._free.update(free)
+
+    def _left(self, changed: dict[str, list[int]]) -> list[int]:
+        return [
+            beyond - sum(_room(self._free[node], *kind) - _room(free, *kind) for node, free in changed.items())
+            for beyond, kind in zip(self._beyond, [(needs, count) for count, needs in self._kinds], strict=True)
+        ]
+
+    def _with(self, batch: VictimBatch) -> dict[str, list[int]]:
+        """What is free on the nodes of a batch if it stays."""
+        changed: dict[str, list[int]] = {}
+        for task in batch.tasks:
+            node = self._cluster.holders[task.key]
+            if node not in changed:
+                changed[node] = list(self._free[node])
+            self._add(changed[node], task, -1)
+        return changed
+
+    def _add(self, free: list[int], task: Task, sign: int) -> None:
+        resources = self._cluster.columns.resources
+        for name, amount in task.requests:
+            if name in resources:
+                free[resources[name]] += sign * amount
+
+
+def _room(free: Sequence[int], needs: Sequence[tuple[int, int]], most: int) -> int:
+    """How many pods with these needs a node can hold, up to a number."""
+    for place, amount in needs:
+        most = min(most, max(free[place], 0) // amount)
+    return most
 
 
 def lacks_in_all(session: Session, tasks: Sequence[Task]) -> tuple[str, int, int] | None:

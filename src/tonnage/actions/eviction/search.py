@@ -9,12 +9,16 @@ the pod for a reason that no eviction resolves. It stops when it has tried too m
 of the preemptor have a place, or nothing has changed.
 
 A victim gets another place if there is one. Such a victim is moved, not lost, and the plugins are not asked about it.
+If a victim must not be lost and finds no other place, the search spares it and tries other candidates of the node.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from tonnage.actions.eviction.disruptions import Disruptions
 from tonnage.actions.eviction.noderoom import HelpfulNodes, NodeRoom
 from tonnage.actions.eviction.searchlimit import Place, Progress
+from tonnage.actions.eviction.victimplan import Batches, VictimPlan
 from tonnage.actions.eviction.victims import VictimBatch
 from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import Job
@@ -27,8 +31,15 @@ from tonnage.framework.statement import Statement
 
 Allows = Callable[[Job, Sequence[Task]], Sequence[Task]]
 """Of victims that a preemptor would cost their place, those that may lose it."""
-Batches = dict[int, VictimBatch]
-"""Batches by number, in the order in which they came."""
+
+
+class Objection(NamedTuple):
+    """Why a place is not taken: numbers of batches; none if no single one is to blame."""
+
+    refused: set[int]
+    """Those that the plugins do not let go."""
+    homeless: set[int]
+    """Those that must not be lost and find no other place."""
 
 
 class Search:
@@ -46,21 +57,25 @@ class Search:
         helpful: HelpfulNodes,
         progress: Progress,
         within: NodeSet | None = None,
+        disruptions: Disruptions | None = None,
     ) -> None:
-        self._statement, self._session, self._cluster = statement, session, session.cluster
+        self._session, self._cluster = session, session.cluster
         self._queue, self._preemptor = queue, preemptor
         self._victims = victims
         self._allows = allows
         """Nothing if no victim may be lost: each must get another place."""
-        self._reason = reason
         self._helpful = helpful
         self._progress = progress
         self._within = within
         """The nodes to make room on; all nodes if there is no set."""
+        self._disruptions = disruptions
+        """The budgets to keep to; nothing to go beyond them."""
+        self.is_beyond_budgets = False
+        """Whether pods would have made room that budgets do not let go."""
         self._nodes: Array | None = None
         """Those of them that evictions may make room on for the pod at hand, as a mask; all at first."""
         self._candidates: Batches = {}
-        """Candidates that have come and are not victims yet."""
+        """Candidates that have come and are not victims yet, by number in the order in which they came."""
         self._numbers_of_job: dict[str, set[int]] = {}
         """The numbers of candidates, by job."""
         self._must_keep_surplus: set[str] = set()
@@ -72,10 +87,7 @@ class Search:
         """The class of the last pod that got a place, and the node."""
         self._needs_moves = allows is None
         """Whether some victims must not be lost, so that the search must find new places for them."""
-        self._lost: set[int] = set()
-        """The victims that may be lost, by position in `evicted`."""
-        self.placed: list[Decision] = []
-        self.evicted: list[VictimBatch] = []
+        self.plan = VictimPlan(statement, session, queue, preemptor, reason, progress, within)
         self.considered = 0
         """How many pods were candidates."""
         self.refused: set[str] = set()
@@ -84,7 +96,10 @@ class Search:
     def run(self, tasks: Sequence[Task]) -> bool:
         """Make room for all of the pods; if the result is no, the caller undoes the statement."""
         with self._session.looking_ahead():
-            return all(map(self._make_room, tasks)) and self._lost.issuperset(self._move())
+            return all(map(self._make_room, tasks)) and self.plan.settle(tasks, self._may_lose)
+
+    def _may_lose(self, batches: Mapping[int, VictimBatch]) -> bool:
+        return not self._not_allowed(batches)
 
     # -- room for one pod
 
@@ -119,6 +134,9 @@ class Search:
         self.considered += len(batch.tasks)
         if batch.is_rest and batch.job.key in self._must_keep_surplus:
             return []
+        if self._beyond_budgets({self._seen: batch}):
+            self._must_keep_surplus.add(batch.job.key)
+            return []
         self._candidates[self._seen] = batch
         self._numbers_of_job.setdefault(batch.job.key, set()).add(self._seen)
         rooms: dict[str, NodeRoom] = {}
@@ -137,32 +155,38 @@ class Search:
         place, candidates, spent = self._place(task, node), len(room.batches), progress.spent
         if progress.is_over or progress.was_tried(place, candidates):
             return False
-        while room.could_hold(task):
-            found = self._fewest_victims(task, node, room)
+        spared: set[int] = set()
+        while room.could_hold(task) and not progress.is_over:
+            found = self._fewest_victims(task, node, room, spared)
             if found is None:
                 break
             decision, needed = found
-            refused = self._take(decision, needed)
-            if refused is None:
+            objection = self._take(decision, needed)
+            if objection is None:
                 progress.found(spent)
                 return True
-            if not refused:
-                break
             # Other candidates may make enough room without the ones that must stay.
-            for number in refused:
+            for number in objection.refused:
                 self._must_keep_surplus.add(self._candidates[number].job.key)
                 self._drop(number)
+            if not objection.refused and objection.homeless <= spared:
+                break
+            spared |= objection.homeless
         progress.failed(place, candidates)
         return False
 
     def _place(self, task: Task, node: str) -> Place:
         name = "" if self._within is None else self._within.name
-        return name, self._session.class_key(task), node, len(self.placed)
+        if self._disruptions is None:
+            name += " beyond budgets"
+        return name, self._session.class_key(task), node, len(self.plan.placed)
 
-    def _fewest_victims(self, task: Task, node: str, room: NodeRoom) -> tuple[Decision, Batches] | None:
-        """The place that a pod would get on a node, and the fewest batches to evict for it."""
+    def _fewest_victims(
+        self, task: Task, node: str, room: NodeRoom, spared: set[int]
+    ) -> tuple[Decision, Batches] | None:
+        """The place that a pod would get on a node, and the fewest batches to evict for it, others than the spared."""
         among = self._cluster.mask((node,))
-        needed = {number: self._candidates[number] for number in room.batches}
+        needed = {number: self._candidates[number] for number in room.batches if number not in spared}
         for batch in needed.values():
             self._remove(batch, task)
         decision = self._decide(task, among)
@@ -257,14 +281,15 @@ class Search:
 
     # -- keeping victims
 
-    def _take(self, decision: Decision, needed: Batches) -> set[int] | None:
-        """Keep a place and evict the victims for it; else the result is the victims that must stay, if known."""
-        refused = self._refused(decision, needed)
-        if refused is not None:
-            return refused
+    def _take(self, decision: Decision, needed: Batches) -> Objection | None:
+        """Keep a place and evict the victims for it, unless some must not go."""
+        refused = self._beyond_budgets(needed)
+        objection = Objection(refused, set()) if refused else self._objection(decision, needed)
+        if objection is not None:
+            return objection
         for number in needed:
             self._drop(number)
-        self._keep(decision, list(needed.values()))
+        self.plan.keep(decision, list(needed.values()))
         assert decision.node is not None
         self._last = self._session.class_key(decision.task), decision.node
         return None
@@ -276,38 +301,34 @@ class Search:
         for task in batch.tasks:
             self._rooms[self._cluster.holders[task.key]].drop(number)
 
-    def _keep(self, decision: Decision, batches: Sequence[VictimBatch]) -> None:
-        for batch in batches:
-            for task in batch.tasks:
-                self._statement.evict(task, self._preemptor.key, self._reason)
-        self._statement.take(decision)
-        self.evicted += batches
-        self.placed.append(decision)
-
-    def _refused(self, decision: Decision, needed: Batches) -> set[int] | None:
-        """The batches that must not be lost, none if no single one is to blame; nothing at all if all may be."""
-        evicted, placed = len(self.evicted), len(self.placed)
+    def _objection(self, decision: Decision, needed: Batches) -> Objection | None:
+        """Which batches must not go for a place; nothing if all may."""
+        plan = self.plan
+        evicted = len(plan.evicted)
         if not needed and not (evicted and self._needs_moves):
             return None
         refused: set[int] = set()
         if not self._needs_moves:
             refused = self._not_allowed(needed)
             if not refused:
-                self._lost.update(range(evicted, evicted + len(needed)))
+                plan.lost.update(range(evicted, evicted + len(needed)))
                 return None
-        mark = len(self._statement)
-        self._keep(decision, list(needed.values()))
-        homeless = set(self._move()) - self._lost
-        self._statement.undo(mark)
-        everyone = dict(enumerate(self.evicted))
-        del self.evicted[evicted:], self.placed[placed:]
-        if self._not_allowed({place: everyone[place] for place in homeless}):
-            return refused
+        homeless = plan.without_new_place(decision, list(needed.values()))
+        stuck = self._not_allowed(homeless)
+        if stuck:
+            numbers = list(needed)
+            return Objection(refused, {numbers[place - evicted] for place in stuck if place >= evicted})
         self._needs_moves = True
-        self._lost.update(homeless)
+        plan.lost.update(homeless)
         return None
 
-    def _not_allowed(self, batches: Batches) -> set[int]:
+    def _beyond_budgets(self, batches: Batches) -> set[int]:
+        """Which of these batches no budget lets go after the victims so far; none if the search may go beyond them."""
+        found = set() if self._disruptions is None else self._disruptions.beyond(batches, self.plan.evicted)
+        self.is_beyond_budgets |= bool(found)
+        return found
+
+    def _not_allowed(self, batches: Mapping[int, VictimBatch]) -> set[int]:
         """Which of these batches the plugins do not allow to be lost."""
         if self._allows is None or not batches:
             return set(batches)
@@ -317,29 +338,3 @@ class Search:
         refused = {n for n, batch in batches.items() if not all(task.key in allowed for task in batch.tasks)}
         self.refused.update([batches[number].job.queue for number in refused])
         return refused
-
-    # -- new places for victims
-
-    def _move(self) -> list[int]:
-        """Move victims to new places, the last ones first; the result is the positions of those without one."""
-        statement = self._statement
-        homeless: list[int] = []
-        hopeless: set[Hashable] = set()
-        for place in range(len(self.evicted) - 1, -1, -1):
-            batch = self.evicted[place]
-            queue = self._cluster.queues[batch.job.queue]
-            if self._session.jobs.node_sets(batch.job, batch.tasks) is not None:
-                # Its pods would have to be in one node set in the new place too.
-                homeless.append(place)
-                continue
-            mark = len(statement)
-            for task in batch.tasks:
-                kind = queue.name, self._session.class_key(task)
-                refused = kind in hopeless or self._session.queues.why_not_allocatable(queue, task) is not None
-                self._progress.decided(task)
-                if refused or statement.move(task).node is None:
-                    hopeless.add(kind)
-                    statement.undo(mark)
-                    homeless.append(place)
-                    break
-        return homeless

@@ -32,7 +32,7 @@ class StaleGangEviction(Action):
         jobs = session.cluster.groups.jobs
         for key in sorted(jobs):
             session.at_work = jobs[key]
-            if key not in session.set_aside and _is_stale(jobs[key]):
+            if key not in session.set_aside and _is_stale(session, jobs[key]):
                 self._look_at(session, jobs[key], now)
 
     def _look_at(self, session: Session, job: Job, now: float) -> None:
@@ -47,22 +47,22 @@ class StaleGangEviction(Action):
         if said is None or grace < 0 or now - since < grace:
             return
         reason = f"StaleGang: {message} for {format_seconds(now - since)}, and may for {format_seconds(grace)}"
-        victims = [task for task in job.tasks_that(PodStatus.RUNNING) if task.key not in session.must_stay]
+        victims = [task for task in job.tasks_that(PodStatus.RUNNING) if session.may_stop(task)]
         with Statement(session) as statement:
             for task in sorted(victims, key=lambda task: task.key):
                 statement.evict(task, job.key, reason)
             statement.commit()
 
 
-def _is_stale(job: Job) -> bool:
-    """Whether a job runs with fewer pods than its minimum, and none of them has succeeded.
+def _is_stale(session: Session, job: Job) -> bool:
+    """Whether a job runs with fewer pods than its minimum, none of them has succeeded, and some are placed here.
 
     A group that is no object cannot say since when, and the minimum of a faulty group is uncertain.
     """
-    group = job.group
-    if group is None or not group.is_object or group.fault:
+    group, is_ours = job.group, session.cluster.is_ours
+    if group is None or not group.is_object or group.fault or job.count(PodStatus.SUCCEEDED) or not job.lacking():
         return False
-    return bool(job.count(PodStatus.RUNNING) and not job.count(PodStatus.SUCCEEDED) and job.lacking())
+    return any(is_ours(task.pod) for task in job.tasks_that(PodStatus.RUNNING))
 
 
 def _message(job: Job) -> str:

@@ -33,7 +33,11 @@ class Victims:
         self._session = session
         cluster = session.cluster
         leaving = cluster.leaving
-        tasks = [task for key, task in cluster.running.items() if key not in leaving and key in cluster.holders]
+        tasks = [
+            task
+            for key, task in cluster.running.items()
+            if key not in leaving and key in cluster.holders and session.may_stop(task)
+        ]
         self._by_queue: dict[str, list[Job]] = {}
         preemptor = session.at_work
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
@@ -74,10 +78,14 @@ class Victims:
         """Below 0 if the first batch is evicted before the second."""
         return 0 if one.job is other.job else self._session.jobs.compare(other.job, one.job)
 
-    def stream(self, names: Sequence[str], below: int | None) -> Iterator[VictimBatch]:
-        """The batches of some queues, in order; with `below` only of jobs below that priority."""
+    def stream(
+        self, names: Sequence[str], below: int | None, spared: frozenset[str] = frozenset()
+    ) -> Iterator[VictimBatch]:
+        """The batches of some queues, in order, without spared lineages; with `below` only below that priority."""
         queues = self._session.cluster.queues
         left = {name: self.present(name, below) for name in names}
+        if spared:
+            left = {name: _without(batches, spared) for name, batches in left.items()}
         if len(names) == 1:
             yield from left[names[0]]
             return
@@ -116,15 +124,18 @@ class Victims:
                 yield batch
 
 
+def _without(batches: Iterator[VictimBatch], spared: frozenset[str]) -> Iterator[VictimBatch]:
+    return (batch for batch in batches if batch.job.lineage not in spared)
+
+
 def _batches(session: Session, job: Job) -> list[VictimBatch]:
     """What a job gives up, step by step."""
     tasks = job.tasks_that(PodStatus.RUNNING)
-    stays = session.must_stay
-    if len(tasks) == 1 and job.preemptible and tasks[0].key not in stays:
+    if len(tasks) == 1 and job.preemptible and session.may_stop(tasks[0]):
         return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.jobs.ordered_tasks(tasks)
     surplus = Surplus()
-    evictable = [task for task in reversed(tasks) if job.may_evict(task) and task.key not in stays]
+    evictable = [task for task in reversed(tasks) if job.may_evict(task) and session.may_stop(task)]
     spare = [task for task in evictable if surplus.take(job, task)]
     beyond = {task.key for task in spare}
     rest = tuple([task for task in reversed(tasks) if task.key not in beyond])

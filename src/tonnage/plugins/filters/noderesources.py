@@ -8,6 +8,7 @@ from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, requests_of
+from tonnage.framework.classes import FITS
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
 from tonnage.framework.session import Session
@@ -19,7 +20,9 @@ REASONS = (
     "InsufficientEphemeralStorage",
     "InsufficientPods",
     "InsufficientExtendedResource",
+    "RefusedByKubelet",
 )
+_EXTENDED, _REFUSED = 5, 6
 
 
 class NodeResources(Plugin, trusted=True):
@@ -63,10 +66,13 @@ class NodeResources(Plugin, trusted=True):
     def _fits(self, task: Task, nodes: Nodes) -> Array | None:
         needs, codes = self._needs(task)
         short = nodes.free < needs
+        refused = self._cluster.refusals.nodes(task.requests) if self._cluster.refusals else None
         # Counting the bytes of a short array is faster than a reduction, and nearly always nothing is short.
-        if not short.tobytes().count(1):
+        if not refused and not short.tobytes().count(1):
             return None
         result: Array = np.maximum.reduce(short * codes, axis=0)
+        if refused:
+            result[(result == FITS) & nodes.pick(self._cluster.mask(refused))] = _REFUSED
         return result
 
     def _needs(self, task: Task) -> tuple[Array, Array]:
@@ -75,7 +81,7 @@ class NodeResources(Plugin, trusted=True):
         known = memo.get(requests)
         if known is None:
             vector = self._cluster.vector(requests)
-            codes = np.minimum(np.arange(1, len(vector) + 1), len(REASONS)).astype(np.uint8)
+            codes = np.minimum(np.arange(1, len(vector) + 1), _EXTENDED).astype(np.uint8)
             # A pod that does not request a resource fits even if the node is overcommitted in it.
             known = memo.keep(requests, (np.where(vector > 0, vector, -UNLIMITED)[:, None], codes[:, None]))
         return known
@@ -84,8 +90,11 @@ class NodeResources(Plugin, trusted=True):
         columns = self._cluster.columns
         needs, free = self._cluster.vector(self._checked(task)), columns.free[:, row].copy()
         offered, node = columns.allocatable[:, row].copy(), self._cluster.states[row].name
+        refused = self._cluster.refusals.get(node, task.requests) if code == _REFUSED else None
 
         def render() -> str:
+            if refused is not None:
+                return f"{node}: its kubelet refused {refused.pod} ({refused.reason}), which asked for the same"
             parts = []
             for name, position in sorted(columns.resources.items()):
                 if position >= len(needs) or needs[position] <= free[position] or offered[position] >= UNLIMITED:

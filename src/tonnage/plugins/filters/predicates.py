@@ -1,7 +1,7 @@
-"""Predicates beyond resources, cards and node selection: host ports, volumes, pod affinity, topology spread.
+"""Predicates beyond resources, cards and node selection: host ports, volumes, MIG nodes, pod affinity, spread.
 
-Host ports and volumes depend on the node alone and are evaluated row by row; inter-pod affinity and topology spread
-depend on the pods of all nodes.
+Host ports, volumes and MIG strategies depend on the node alone and are evaluated row by row; inter-pod affinity and
+topology spread depend on the pods of all nodes.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -21,6 +21,8 @@ from tonnage.model.problem import Problem
 from tonnage.plugins.filters._claims import Claims
 from tonnage.plugins.filters._hostports import HostPorts
 from tonnage.plugins.filters._interpodaffinity import InterPodAffinity
+from tonnage.plugins.filters._mignodes import REASONS as MIG_REASONS
+from tonnage.plugins.filters._mignodes import MigNodes
 from tonnage.plugins.filters._topologyspread import TopologySpread
 from tonnage.plugins.filters._volumes import Volumes
 
@@ -61,7 +63,7 @@ class Rule(Protocol):
 
 
 class Predicates(Plugin, trusted=True):
-    """Rejects nodes because of host ports, volumes and the pods already placed."""
+    """Rejects nodes because of host ports, volumes, MIG strategies and the pods already placed."""
 
     name = "predicates"
 
@@ -112,6 +114,8 @@ class Predicates(Plugin, trusted=True):
         self._near, self._far = RuleSet(near), RuleSet(far)
         session.add_pre_predicate(self._why_invalid)
         session.add_batch_predicate(self._on_node, key=_rules_key, reasons=self._near.reasons, detail=self._near.detail)
+        mig = MigNodes(cluster)
+        session.add_batch_predicate(mig.codes, key=mig.key, reasons=MIG_REASONS, detail=mig.detail)
         session.add_batch_predicate(
             self._among_pods, key=affinity.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
         )

@@ -1,5 +1,6 @@
 """Gang: the pods of a group start together or not at all."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tonnage.cluster.jobs.job import Job, PodStatus
@@ -17,7 +18,9 @@ class Gang(Plugin, trusted=True):
     """A group needs its minimum of pods, in total and per role; groups below their minimum go first.
 
     If the configuration names the plugin, as Volcano's configurations do, groups also keep their minimum during
-    evictions. KAI has no such plugin: it may evict a whole group.
+    evictions, and nobody is evicted for pods beyond it. Where a later tier says who may go, as `proportion` does in
+    Volcano's configurations, groups may be evicted whole. KAI has no such plugin: it may evict a whole group, and
+    others for the next pod of a group that runs.
     """
 
     name = "gang"
@@ -29,8 +32,9 @@ class Gang(Plugin, trusted=True):
         session.add_job_order(self.order)
         self._session = session
         if self.options.is_named:
-            session.add_preemptable(self.beyond_minimum, veto=True)
-            session.add_reclaimable(self.beyond_minimum, veto=True)
+            session.add_job_starving(self.is_starving)
+            session.add_preemptable(self.beyond_minimum, veto=True, later=self.beyond_minimum_or_whole)
+            session.add_reclaimable(self.beyond_minimum, veto=True, later=self.beyond_minimum_or_whole)
 
     @staticmethod
     def why_invalid(job: Job) -> Reason | None:
@@ -64,6 +68,11 @@ class Gang(Plugin, trusted=True):
         return None if job.group is None else not job.lacking()
 
     @staticmethod
+    def is_starving(job: Job) -> bool | None:
+        """Whether the job lacks pods to start; the ones beyond its minimum take what is free."""
+        return bool(job.lacking()) if job.group is not None and (job.minimum or job.roles) else None
+
+    @staticmethod
     def order(one: Job, other: Job) -> int:
         if one.group is None and other.group is None:
             return 0
@@ -73,6 +82,16 @@ class Gang(Plugin, trusted=True):
         """The victims, evicted in this order, without which their groups still have their minimum."""
         surplus = Surplus()
         return [task for task in victims if self._is_spare(task, surplus)]
+
+    def beyond_minimum_or_whole(self, job: Job, victims: Sequence[Task]) -> list[Task]:
+        """The same, and all pods of groups that lose every pod; Volcano asks the next tier if gang spares all."""
+        lost = Counter([self._session.job_of(task).key for task in victims])
+        spare = {task.key for task in self.beyond_minimum(job, victims)}
+        return [task for task in victims if task.key in spare or self._is_stopped(task, lost)]
+
+    def _is_stopped(self, task: Task, lost: Counter[str]) -> bool:
+        job = self._session.job_of(task)
+        return lost[job.key] == job.count(PodStatus.RUNNING)
 
     def _is_spare(self, task: Task, surplus: Surplus) -> bool:
         job = self._session.job_of(task)

@@ -16,6 +16,9 @@ from tonnage.plugins.queues._waterfill import TOLERANCE, share_of, too_much
 class CapacityQueues(VolcanoQueues):
     """A tree of queues, or flat queues. Priorities of the queues themselves count first, then those of the branches."""
 
+    takes_gangs_whole = False
+    """A queue that lost a gang beyond what it deserves would hold less than the other, and come first."""
+
     def __init__(self, table: QueueTable, total: Amounts) -> None:
         most = most_by_tree(table, total)
         super().__init__(table, np.maximum(np.minimum(table.deserved, most), table.guarantee), most)

@@ -5,7 +5,7 @@ in KAI's proportion.
 """
 
 from collections.abc import Sequence
-from operator import gt
+from operator import gt, sub
 
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._queueusage import LastResort, QueueUsage
@@ -33,10 +33,17 @@ def dominant_share(usage: QueueUsage, queue: int, allocated: Amounts) -> float:
     return largest
 
 
-def order_key(usage: QueueUsage, queue: int, job: Amounts | None = None, held: Amounts | None = None) -> QueueKey:
+def order_key(
+    usage: QueueUsage,
+    queue: int,
+    job: Amounts | None = None,
+    held: Amounts | None = None,
+    given_up: Amounts | None = None,
+) -> QueueKey:
     """KAI's sort key of a queue, for the job that the queue would run next.
 
-    `held` replaces what the queue holds, to compare it as if it held something else.
+    `held` replaces what the queue holds, to compare it as if it held something else. `given_up` is what a queue gives
+    up to others: the first dominant share leaves it out, and everything else is judged by what the queue holds now.
 
     Queues come in this order: not over its fair share in every resource; within what it deserves with the job; the
     higher priority; no use of a resource that it may have none of; the smaller dominant share with the job; the smaller
@@ -52,7 +59,8 @@ def order_key(usage: QueueUsage, queue: int, job: Amounts | None = None, held: A
         have > 0 for have, most in zip(with_job, allocatable, strict=True) if not most
     )
     now = dominant_share(usage, queue, held)
-    then = now if with_job is held else dominant_share(usage, queue, with_job)
+    afterwards = with_job if given_up is None else list(map(sub, with_job, given_up))
+    then = now if afterwards is held else dominant_share(usage, queue, afterwards)
     return (over_fair, over_deserved, usage.rank[queue], without_share, then, now, usage.last_resort[queue])
 
 

@@ -1,15 +1,17 @@
-"""Inqueue resources: the part of enqueued groups' `minResources` that their pods do not hold yet."""
+"""Inqueue resources: the part of enqueued groups' `minResources` that their pods do not hold yet.
 
-from collections.abc import Sequence
+As in Volcano, nothing is kept for pods with scheduling gates.
+"""
 
-from tonnage.cluster.jobs.group import LET_IN, Group
-from tonnage.cluster.jobs.job import Job, PodStatus
+from collections.abc import Iterable, Sequence
+
+from tonnage.cluster.jobs.group import Group
+from tonnage.cluster.jobs.job import HAVE_PLACES, Job, PodStatus, is_promised
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
+from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues.queuecounts import QueueCounts
-
-_RUNNING = "Running"
 
 
 class InqueueResources:
@@ -35,7 +37,7 @@ class InqueueResources:
     def lacking(self) -> dict[str, Amounts]:
         """What enqueued groups still lack, by queue."""
         for job in self._session.enqueued[self._seen :]:
-            self._add(self._lacking, job.queue, self.start_of(job))
+            self._add(self._lacking, job.queue, _less(self.start_of(job), self._gated(job)))
         self._seen = len(self._session.enqueued)
         return self._lacking
 
@@ -54,18 +56,27 @@ class InqueueResources:
     def _count(self, group: Group, job: Job | None, is_let_in: bool) -> None:
         queue = job.queue if job is not None else group.queue or DEFAULT_QUEUE
         start = self._counts.of_shares(group.min_resources, absent=0)
-        held = self._held(job)
-        runs = group.phase == _RUNNING and job is not None and job.started() >= job.minimum
-        if is_let_in or group.phase == LET_IN or runs:
-            self._add(self._lacking, queue, [max(least - have, 0) for least, have in zip(start, held, strict=True)])
-        self._add(self._spare, queue, [max(have - least, 0) for least, have in zip(start, held, strict=True)])
+        held = self._sum(job.tasks_that(*HAVE_PLACES) if job is not None else ())
+        if is_let_in or is_promised(group, job):
+            self._add(self._lacking, queue, _less(start, plus(held, self._gated(job))))
+        self._add(self._spare, queue, _less(held, start))
 
-    def _held(self, job: Job | None) -> Amounts:
+    def _gated(self, job: Job | None) -> Amounts:
+        """What pods ask for that must not be scheduled yet."""
+        waiting = job.tasks_that(PodStatus.WAITING) if job is not None else ()
+        return self._sum([task for task in waiting if task.pod.spec.schedulingGates])
+
+    def _sum(self, tasks: Iterable[Task]) -> Amounts:
         held: Amounts = [0] * len(self._counts.dimensions)
-        for task in job.tasks_that(PodStatus.RUNNING, PodStatus.PLACED, PodStatus.PIPELINED) if job is not None else ():
+        for task in tasks:
             held = plus(held, self._counts.of_task(task))
         return held
 
     @staticmethod
     def _add(sums: dict[str, Amounts], queue: str, amounts: Sequence[int]) -> None:
         sums[queue] = plus(sums[queue], amounts) if queue in sums else amounts
+
+
+def _less(amounts: Amounts, others: Amounts) -> Amounts:
+    """Amounts without others, at least 0."""
+    return [max(one - other, 0) for one, other in zip(amounts, others, strict=True)]

@@ -33,6 +33,8 @@ class KaiQueues:
             self._children.setdefault(parent, []).append(row)
         self._keys: dict[int, tuple[QueueKey, Amounts | None]] = {}
         """For each queue its sort key, and the request of the job that it would run next."""
+        self._given_up: dict[int, Amounts] = {}
+        """What queues give up to others, descendants included; nothing where shares are kept."""
         self.table = table
         self.deserved, self.fair = self._usage.deserved, self._usage.fair
 
@@ -44,12 +46,19 @@ class KaiQueues:
     def apart(self) -> Self:
         """A copy that may be charged separately; no queue has a next job."""
         other = copy(self)
-        other._usage, other._next_jobs, other._keys = self._usage.apart(), {}, {}
+        other._usage, other._next_jobs, other._keys, other._given_up = self._usage.apart(), {}, {}, {}
         return other
 
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
         """Charge a queue for a job that gets resources, or gives them up if the amounts are negative."""
         self._usage.charge(row, amounts, fixed=fixed)
+        self.forget(row)
+
+    def give_up(self, row: int, amounts: Amounts) -> None:
+        """Count what a queue gives up to others while the order of victims is made."""
+        for above in self.table.path(row):
+            known = self._given_up.get(above)
+            self._given_up[above] = amounts if known is None else plus(known, amounts)
         self.forget(row)
 
     def forget(self, row: int) -> None:
@@ -67,7 +76,7 @@ class KaiQueues:
         known = self._keys.get(row)
         if known is None:
             job = self._next_request(row)
-            known = self._keys[row] = order_key(self._usage, row, job), job
+            known = self._keys[row] = order_key(self._usage, row, job, given_up=self._given_up.get(row)), job
         return known
 
     def _next_request(self, row: int) -> Amounts | None:

@@ -42,6 +42,9 @@ class QueueRules(Protocol):
     def charge(self, row: int, amounts: Amounts, *, fixed: bool) -> None:
         """Charge a queue for a job that gets resources, or gives them up if the amounts are negative."""
 
+    def give_up(self, row: int, amounts: Amounts) -> None:
+        """Count what a queue gives up to others; asked of a copy that is compared in the order of victims."""
+
     def forget(self, row: int) -> None:
         """Drop what is remembered of a queue that changed, or whose next job did."""
 

@@ -282,7 +282,9 @@ class QueueShares(Plugin):
             name: ([0] * len(counts.dimensions), [0] * len(counts.dimensions), [0] * len(counts.dimensions))
             for name in cluster.queues
         }
-        holding = [task for key, task in cluster.running.items() if key not in cluster.leaving]
+        running = [task for key, task in cluster.running.items() if key not in cluster.leaving]
+        # What pods of other schedulers hold is charged to nobody, though it is not free.
+        holding = [task for task in running if cluster.is_ours(task.pod)]
         self._add(sums, [*holding, *cluster.reserved.values()], holds=True)
         self._add(sums, cluster.waiting.values(), holds=False)
         return QueueTable(
@@ -342,7 +344,7 @@ class VictimQueueOrder:
         pod = self._pod_of(task)
         row = self._rules.table.rows.get(pod.job.queue)
         if row is not None:
-            self._rules.charge(row, [-amount for amount in pod.amounts], fixed=pod.fixed)
+            self._rules.give_up(row, pod.amounts)
 
 
 def _weight(queue: Queue, resource: str) -> int:

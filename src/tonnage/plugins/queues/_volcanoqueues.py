@@ -16,7 +16,7 @@ Key = tuple[float, ...]
 class VolcanoQueues:
     """What queues deserve and could have at most, both as resources × queues, and what they hold."""
 
-    takes_gangs_whole = False
+    takes_gangs_whole = True
 
     def __init__(self, table: QueueTable, deserved: Array, most: Array) -> None:
         self.table = table
@@ -38,6 +38,10 @@ class VolcanoQueues:
         for above in self.table.path(row):
             self.allocated[above] = plus(self.allocated[above], amounts)
         self.forget(row)
+
+    def give_up(self, row: int, amounts: Amounts) -> None:
+        """Count what a queue gives up to others while the order of victims is made."""
+        self.charge(row, [-amount for amount in amounts], fixed=False)
 
     def forget(self, row: int) -> None:
         """Drop the sort keys of a queue that changed."""

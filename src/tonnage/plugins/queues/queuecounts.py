@@ -1,12 +1,14 @@
 """Queue counts: nodes, queues and pods in the units of shares (millicores, bytes, thousandths of cards).
 
-KAI divides the cards of all vendors together, CPU and memory; Volcano divides every resource that nodes offer, the
-cards of each vendor separately. A part of a card counts as its part of the card's memory: a fraction or percentage as
-given, MiB relative to the vendor's largest card, rounded up to a hundredth, as in KAI. So a pod counts the same
-wherever it runs.
+KAI divides the cards of all vendors together, CPU and memory; a MIG instance of n slices counts as n cards. Volcano
+divides every resource that nodes offer, the cards of each vendor separately. A part of a card counts as its part of the
+card's memory: a fraction or percentage as given, MiB relative to the vendor's largest card, rounded up to a hundredth,
+as in KAI. So a pod counts the same wherever it runs.
 """
 
 import math
+import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ CARD = 1000
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes that are not ready."""
 _UNLIMITED = -1
+_MIG = re.compile(r"nvidia\.com/mig-([1-9])g\.\d+gb(\..+)?")
+"""The resource of a MIG instance, with the number of its slices."""
 
 
 class _Kind(NamedTuple):
@@ -63,7 +67,21 @@ class QueueCounts:
             sum(cards[number] for number in kind.vendors) if kind.vendors else there.get(kind.names[0], 0)
             for kind in self._kinds
         ]
+        self._slices = {name: int(found[1]) for name in there if (found := _MIG.fullmatch(name))} if by_kai else {}
+        """By the resource of a MIG instance, how many cards it counts."""
+        if self._slices:
+            self.total = [self.total[0] + self._instances(there.items()), *self.total[1:]]
         self._known: Memo[tuple[Requests, tuple[Demand, ...]], Amounts] = Memo()
+        self._leave_out_others(
+            cluster, {state.name for state, is_ready in zip(cluster.states, ready, strict=True) if is_ready}
+        )
+
+    def _leave_out_others(self, cluster: Cluster, ready: set[str]) -> None:
+        """Divide only what is left beside the pods of other schedulers, which no queue can get."""
+        for task in cluster.running.values():
+            if not cluster.is_ours(task.pod) and task.pod.node in ready:
+                held = zip(self.total, self.of_task(task), strict=True)
+                self.total = [max(total - amount, 0) for total, amount in held]
 
     def of_shares(self, shares: Shares, absent: int) -> Amounts:
         """A queue's amounts in the order of the dimensions; `absent` where it states none."""
@@ -86,8 +104,14 @@ class QueueCounts:
                 self._cards(task.demands, kind.vendors) if kind.vendors else min(needs.get(kind.names[0], 0), LARGEST)
                 for kind in self._kinds
             ]
+            if self._slices:
+                known = [min(known[0] + self._instances(task.requests), LARGEST), *known[1:]]
             self._known.keep(key, known)
         return known
+
+    def _instances(self, amounts: Iterable[tuple[str, int]]) -> int:
+        """The count of MIG instances; cards are the first dimension of KAI's."""
+        return sum([CARD * self._slices[name] * amount for name, amount in amounts if name in self._slices])
 
     def _cards(self, demands: tuple[Demand, ...], vendors: tuple[int, ...]) -> int:
         """Cards at the pod's peak: of its containers together, or of the init container that asks for more."""
