@@ -59,6 +59,7 @@ class World:
 def busy() -> World:
     cluster = scenario(plain("a", 4), *members("large", 2, 4, cpu=1), *members("small", 1, 1, cpu=1))
     add(cluster, queue("team", weight=3), group("large", 2, queue="team"), group("small", 1, queue="team"))
+    cluster.refusals.counts["OutOfcpu"] += 1
     world = World(cluster, Proportion())
     world.cycle_runner.run((), 0.0)
     return world

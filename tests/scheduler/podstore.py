@@ -13,10 +13,9 @@ from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.errors import ConnectionLostError, StatusError
-from tonnage.kube.kinds import NODES, PODS
+from tonnage.kube.kinds import WatchedKind, batch_kinds
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff
-from tonnage.model.node import Node
 from tonnage.model.pod import Pod, PodCondition
 from tonnage.plugins.defaults import default_plugins
 from tonnage.scheduler import service as module
@@ -40,6 +39,8 @@ class PodStore:
         """The reasons that were ever in a pod's condition."""
         self.late: Late = lambda path, body: 0.0
         self.service: SchedulerService
+        self.kinds: dict[type[Any], WatchedKind]
+        """The kinds that the service watches, by the type of their objects."""
 
     async def request(self, method: str, path: str, *, body: Any = None, **_more: Any) -> bytes:
         delay = self.late(path, body) if method != "GET" else 0.0
@@ -75,23 +76,24 @@ class PodStore:
             self._show(pod)
         return msgspec.json.encode(self.pods[key])
 
-    def _show(self, pod: Pod) -> None:
-        self.pods[pod.key] = pod
-        change = Change(pod.key, pod)
-        self.service.informer.take(PODS, change)
-        self.service.informer.tell(PODS, (change,))
+    def _show(self, thing: Any, is_gone: bool = False) -> None:
+        kind = self.kinds[type(thing)]
+        change = Change(kind.resource.key(thing.metadata), thing, is_gone=is_gone)
+        if isinstance(thing, Pod):
+            self.pods[change.key] = thing
+            if is_gone:
+                del self.pods[change.key]
+        self.service.informer.take(kind, change)
+        self.service.informer.tell(kind, (change,))
 
-    def add(self, *things: Node | Pod) -> None:
+    def add(self, *things: Any) -> None:
+        """Create objects, or change them."""
         for thing in things:
-            if isinstance(thing, Pod):
-                self._show(thing)
-            else:
-                self.service.informer.take(NODES, Change(thing.name, thing))
+            self._show(thing)
 
-    def remove(self, key: str) -> None:
-        change = Change(key, self.pods.pop(key), is_gone=True)
-        self.service.informer.take(PODS, change)
-        self.service.informer.tell(PODS, (change,))
+    def remove(self, thing: Any) -> None:
+        """Delete an object; a pod may be given by its key."""
+        self._show(self.pods[thing] if isinstance(thing, str) else thing, is_gone=True)
 
 
 def _with_condition(pod: Pod, status: str) -> Pod:
@@ -102,11 +104,13 @@ def _with_condition(pod: Pod, status: str) -> Pod:
 @asynccontextmanager
 async def scheduling(
     monkeypatch: pytest.MonkeyPatch,
-    *things: Node | Pod,
+    *things: Any,
     plugins: Sequence[Plugin] = (),
     actions: Sequence[str] = ("allocate", "preempt"),
+    name: str = "default-scheduler",
+    installed: Sequence[type[Any]] = (),
 ) -> AsyncIterator[tuple[PodStore, SchedulerService]]:
-    """A scheduler that leads, in virtual time."""
+    """A scheduler of that name that leads, in virtual time, where definitions of these types are installed."""
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: START + loop.time(), monotonic=loop.time))
     store = PodStore()
@@ -117,8 +121,11 @@ async def scheduling(
         make_actions(actions),
         Backoff(draw=lambda: 0.5),
         SchedulerMetrics(),
-        "default-scheduler",
+        name,
     )
+    store.kinds = {kind.resource.type: kind for kind in batch_kinds(service._triggers.is_ours)}
+    for reflector in service.informer.reflectors.values():
+        reflector.lists = int(reflector.resource.type in installed)
     service._patience._clock = loop.time
     store.add(*things)
     service.informer.synced.set()

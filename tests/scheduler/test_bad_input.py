@@ -25,7 +25,7 @@ from tonnage.kube.client import connect
 from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_QUEUES, WATCHED, WatchedKind
 from tonnage.kube.resource import read_page
 from tonnage.model.group import VolcanoPodGroup
-from tonnage.model.pod import Pod
+from tonnage.model.pod import DEFAULT_SCHEDULER, Pod
 from tonnage.model.problem import Problem
 from tonnage.observability.messages import LONGEST_MESSAGE
 from tonnage.plugins.defaults import default_plugins
@@ -36,7 +36,6 @@ from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.problems import MOST_LINES, Problems, Unreadable
 from tonnage.scheduler.service import SchedulerService
-from tonnage.scheduler.triggers import DEFAULT_SCHEDULER
 
 VOLCANO_GROUPS = WATCHED[VolcanoPodGroup]
 

@@ -91,8 +91,8 @@ def test_pods_are_retried_once_when_the_first_of_several_delays_is_over():
 def test_a_job_for_which_a_search_goes_on_is_looked_at_in_the_next_cycle(monkeypatch):
     run, looked_at = CycleRunner.run, []
 
-    def searching(runner, passed_over, now):
-        outcome = run(runner, passed_over, now)
+    def searching(runner, passed_over, now, cut_queues):
+        outcome = run(runner, passed_over, now, cut_queues)
         looked_at.append([decision.task.name for decision in outcome.waiting])
         reason = Reason("SearchNotFinished" if len(looked_at) < 4 else "NoRoomCanBeMade")
         return outcome._replace(waits={"default/searched": {"preempt": reason}})

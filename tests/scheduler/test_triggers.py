@@ -7,15 +7,18 @@ import msgspec
 import pytest
 
 from tests.groups import group, kai_group, queue
-from tests.scenario import node, pod
+from tests.scenario import ALLOCATED, container, node, pod
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import WatchedKind, batch_kinds
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff
+from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.model.quota import BudgetSpec, BudgetStatus, PodDisruptionBudget
+from tonnage.model.selection import LabelSelector
 from tonnage.scheduler.triggers import Triggers
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
@@ -106,12 +109,21 @@ def test_a_deleted_pod_is_a_reason() -> None:
     assert world.wakes_without(ours("p", on="a"))
 
 
+def test_an_init_container_that_gives_its_card_back_is_a_reason() -> None:
+    parts = {"init": [container("load", gpus=1, memory=7000)], "containers": [container(gpus=1, memory=1000)]}
+    notes = {ALLOCATED: "a/0,NVIDIA,7000,0:;a/0,NVIDIA,1000,0:;"}
+    world = World(node("a", gpus=1), ours("p", on="a", annotations=notes, **parts))
+    assert not world.wakes(ours("p", on="a", annotations=notes, started="2026-01-01T00:00:00Z", **parts))
+    assert world.wakes(ours("p", on="a", annotations=notes, ended=["load"], **parts))
+
+
 @pytest.mark.parametrize(
     ("change", "matters"),
     [
         ({"annotations": {"hami.io/node-handshake": "Reported 2026.01.02"}}, False),
         ({"annotations": {"hami.io/node-handshake": "Deleted_2026"}}, True),
         ({"annotations": {"hami.io/node-handshake": "Requesting", "hami.io/mutex.lock": "somebody"}}, False),
+        ({"annotations": {"hami.io/node-handshake": "Requesting", "cambricon.com/dsmlu.lock": "now"}}, False),
         ({"labels": {"zone": "b"}}, True),
         ({"unschedulable": True}, True),
         ({"cpu": "65"}, True),
@@ -144,6 +156,7 @@ def test_annotations_of_a_group_that_holds_nothing_retry_its_own_pods_only(on: s
 def test_what_schedulers_write_about_groups_and_queues_is_no_reason() -> None:
     world = World()
     assert world.wakes(group("g", 2, phase=""))
+    world.cluster.groups.let_in("default/g")
     assert not world.wakes(group("g", 2, phase="Inqueue"))
     assert world.cluster.groups.groups["default/g"].phase == "Inqueue", "but it is taken over"
     assert world.wakes(group("g", 3, phase="Inqueue"))
@@ -156,6 +169,28 @@ def test_what_schedulers_write_about_groups_and_queues_is_no_reason() -> None:
     held = msgspec.structs.replace(held, status=msgspec.structs.replace(held.status, allocated={"cpu": "1"}))
     assert not world.wakes(held)
     assert world.wakes(queue("q", state="Closed"))
+
+
+@pytest.mark.parametrize(("before", "after"), [("Pending", "Inqueue"), ("Inqueue", "Completed")])
+def test_a_group_that_somebody_else_lets_in_or_ends_is_a_reason(before: str, after: str) -> None:
+    world = World()
+    world.wakes(group("g", 2, phase=before))
+    assert world.wakes(group("g", 2, phase=after))
+    assert not world.wakes(group("g", 2, phase=after))
+
+
+def test_a_group_that_runs_as_it_was_let_in_is_no_reason() -> None:
+    world = World(
+        node("a"), *[ours(f"g-{n}", on="a", annotations={"scheduling.k8s.io/group-name": "g"}) for n in (0, 1)]
+    )
+    world.wakes(group("g", 2, phase="Inqueue"))
+    assert not world.wakes(group("g", 2, phase="Running"))
+
+
+def test_a_finished_pod_of_a_job_that_goes_is_a_reason() -> None:
+    notes = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    world = World(node("a"), ours("p", on="a", phase="Succeeded", **notes))
+    assert world.wakes_without(ours("p", on="a", phase="Succeeded", **notes))
 
 
 def test_groups_whose_pods_wait_for_another_scheduler_are_not_ours_to_let_in() -> None:
@@ -179,3 +214,17 @@ def test_a_list_without_a_foreign_pod_lets_it_be_forgotten() -> None:
     assert list(pods.handler.known(world.cluster)) == ["default/p"]
     world.informer.take(pods, Change("default/p", is_gone=True))
     assert list(pods.handler.known(world.cluster)) == []
+
+
+def test_a_budget_that_lets_pods_go_again_is_a_reason_and_other_changes_of_its_status_are_none() -> None:
+    def budget(allowed: int, **spec: int) -> PodDisruptionBudget:
+        selector = LabelSelector({"app": "web"})
+        status = BudgetStatus(disruptionsAllowed=allowed)
+        return PodDisruptionBudget(ObjectMeta("keep", "default"), BudgetSpec(selector, **spec), status)
+
+    world = World(node("a"))
+    assert world.wakes(budget(1))
+    assert not world.wakes(budget(0))
+    assert world.wakes(budget(1))
+    assert not world.wakes(budget(2))
+    assert world.wakes(budget(2, maxUnavailable=3))

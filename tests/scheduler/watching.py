@@ -20,10 +20,10 @@ from tonnage.kube.kinds import WatchedKind, batch_kinds
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff
 from tonnage.manifests.read import Manifests, read_bytes
-from tonnage.model.pod import Pod
+from tonnage.model.pod import DEFAULT_SCHEDULER, Pod
 from tonnage.scheduler.cyclerunner import CycleRunner
 from tonnage.scheduler.snapshot import collect, written
-from tonnage.scheduler.triggers import DEFAULT_SCHEDULER, Triggers
+from tonnage.scheduler.triggers import Triggers
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
 NOW = 1_800_000_000.0

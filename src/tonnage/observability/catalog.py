@@ -67,6 +67,7 @@ METRICS: dict[str, MetricSpec] = {
     "tonnage_bind_conflicts_total": _counter(
         "Bindings with a conflict or an unknown outcome, by the result.", "outcome"
     ),
+    "tonnage_kubelet_refusals_total": _counter("Bound pods that their kubelet did not admit, by its reason.", "reason"),
     "tonnage_node_locks_total": _counter("Node locks, by the result of the write.", "outcome"),
     "tonnage_nodes_device_plugin_silent": _gauge("Nodes whose device plugin has not answered a pod for 30 s."),
     "tonnage_device_plugin_failures_total": _counter("Pods whose device plugin could not hand out their devices."),
@@ -77,6 +78,8 @@ METRICS: dict[str, MetricSpec] = {
     "tonnage_pods_requeued_total": _counter("Pending pods that were requeued and then placed."),
     "tonnage_pods_unschedulable": _gauge("Pending pods that wait for a change before the next attempt."),
     "tonnage_pods_nominated": _gauge("Pods whose nominated place other pods still have to leave."),
+    "tonnage_pods_held_for_group": _gauge("Pending pods held because a controller is about to make their PodGroup."),
+    "tonnage_groups_late_total": _counter("Pods that were placed before the PodGroup that they belong to was made."),
     "tonnage_gangs_pending": _gauge("Gangs with pending pods that cannot start whole."),
     # The informer, and the cluster state that it keeps.
     "tonnage_informer_synced": _gauge("1 once every kind was listed."),

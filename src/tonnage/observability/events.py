@@ -31,7 +31,21 @@ PREEMPTED = "Preempted"
 """Kubernetes' own reasons, for `tonnage scheduler`, which takes kube-scheduler's place."""
 CONFIGURATION_REFUSED = "ConfigurationRefused"
 EVICTED = "Evicted"
-WARNINGS = frozenset((FILTERING_FAILED, BINDING_FAILED, DEVICE_OVERLAP, FAILED_SCHEDULING, CONFIGURATION_REFUSED))
+GROUP_CAME_LATE = "GroupCameLate"
+EVICT, UNSCHEDULABLE = "Evict", "Unschedulable"
+"""Volcano's and KAI's reasons, on stopped pods and on PodGroups."""
+WARNINGS = frozenset(
+    (
+        FILTERING_FAILED,
+        BINDING_FAILED,
+        DEVICE_OVERLAP,
+        FAILED_SCHEDULING,
+        CONFIGURATION_REFUSED,
+        GROUP_CAME_LATE,
+        EVICT,
+        UNSCHEDULABLE,
+    )
+)
 WRITTEN, REPEATED, DROPPED, REFUSED = "written", "repeated", "dropped", "refused"
 
 LONGEST_NAME = 253
@@ -45,12 +59,13 @@ _END_OF_LABEL = re.compile(r"[-.]+$")
 
 
 class ObjectRef(NamedTuple):
-    """The object of an Event: a pod, or an object of another core kind in a namespace."""
+    """The object of an Event: a pod, or another object in a namespace."""
 
     namespace: str
     name: str
     uid: str
     kind: str = "Pod"
+    api_version: str = "v1"
 
 
 class RecordedEvent:
@@ -188,7 +203,7 @@ class EventRecorder:
             "kind": "Event",
             "metadata": {"name": event.name, "namespace": namespace},
             "involvedObject": {
-                "apiVersion": "v1",
+                "apiVersion": about.api_version,
                 "kind": about.kind,
                 "namespace": namespace,
                 "name": about.name,

@@ -1,7 +1,7 @@
 """The log: one JSON object per line on standard error, for every module.
 
-It is the standard library's logging with another formatter: uvicorn and aiohttp log through it already, and a line
-costs no more than with a library made for JSON logs.
+It is the standard library's logging with another formatter: uvicorn logs through it already, and a line costs
+no more than with a library made for JSON logs.
 """
 
 import logging
@@ -41,8 +41,11 @@ class JsonLines(logging.Formatter):
 
 def log_to_stderr(debug: bool = False) -> None:
     """Log in JSON from now on."""
+    # Lines do not say in which line of code, thread or process they were made, so nobody has to find out.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.DEBUG if debug else logging.INFO, force=True)
-    for chatty in ("uvicorn", "asyncio", "aiohttp"):
+    for chatty in ("uvicorn", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

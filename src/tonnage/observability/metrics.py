@@ -1,4 +1,4 @@
-"""Metrics that the extender and the batch scheduler share, and the answer to a scrape.
+"""Metrics that the extender and the batch scheduler share, and their text.
 
 Counters count as things happen; the rest is read at the scrape. The scrape of a large cluster is sent while it is made,
 slice by slice, between other work.
@@ -6,11 +6,9 @@ slice by slice, between other work.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics, generate_latest
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import Response, StreamingResponse
 
 from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
@@ -20,12 +18,6 @@ from tonnage.observability.events import DROPPED, REFUSED, REPEATED, WRITTEN
 from tonnage.observability.podmetrics import pod_text
 from tonnage.observability.quotametrics import quota_text
 
-PATH = "/metrics"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PACKED = Middleware(GZipMiddleware, compresslevel=1)
-"""Level 1 is fast, and the text shrinks to a twentieth at any level."""
-MOST_SCRAPES = 16
-"""Scrapes that are answered at once."""
 MOST_REASONS = 100
 """Users' plugins may give reasons of any name; beyond this many, reasons count together as `Other`."""
 OTHER = "Other"
@@ -46,9 +38,9 @@ class ServerMetrics:
         self.registry = registry = CollectorRegistry()
         self.write_seconds = catalog.histogram("tonnage_api_write_duration_seconds", registry)
         self.rejections = catalog.counter("tonnage_unschedulable_reasons_total", registry)
+        self._written = cache(self.write_seconds.labels)
         self.events = catalog.counter("tonnage_events_total", registry)
-        for outcome in (WRITTEN, REPEATED, DROPPED, REFUSED):
-            self.events.labels(outcome)
+        self._events = {outcome: self.events.labels(outcome) for outcome in (WRITTEN, REPEATED, DROPPED, REFUSED)}
         self.overlaps = catalog.counter("tonnage_overlap_evictions_total", registry)
         self.events_queued = catalog.gauge("tonnage_events_queued", registry)
         build = catalog.METRICS["tonnage_build_info"]
@@ -70,17 +62,13 @@ class ServerMetrics:
 
     def event(self, outcome: str) -> None:
         """Count an Event."""
-        self.events.labels(outcome).inc()
+        self._events[outcome].inc()
 
     def wrote(self, method: str, path: str, seconds: float, outcome: str) -> None:
         """Record a write to the API server; the path becomes a resource without names, of a fixed set."""
         resource = resource_of(path)
         resource = resource if resource in WRITTEN_RESOURCES else OTHER_RESOURCE
-        self.write_seconds.labels(method, resource, outcome).observe(seconds)
-
-    def answer(self, cluster: Cluster, legacy: bool = False) -> Response:
-        """The answer to a scrape, with HAMi's old names too if `legacy` is set."""
-        return StreamingResponse(self.exposition(cluster, legacy), media_type=CONTENT_TYPE)
+        self._written(method, resource, outcome).observe(seconds)
 
     async def exposition(self, cluster: Cluster, legacy: bool) -> AsyncIterator[bytes]:
         """The text of a scrape; other work goes on between its parts."""

@@ -6,6 +6,7 @@ shows that pod bound. That is the whole way of an event, by one clock.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -42,7 +43,8 @@ class BindTimings:
         """Observe a running process."""
         self._cluster = parts.cluster
         parts.handovers.observer = self.bind_wait_seconds.observe
-        parts.informer.observer = lambda kind, seconds: self.apply_seconds.labels(kind).observe(seconds)
+        series = cache(self.apply_seconds.labels)
+        parts.informer.observer = lambda kind, seconds: series(kind).observe(seconds)
         parts.informer.add_listener([PODS], self._seen)
 
     def answered(self, pod: str) -> None:

@@ -6,13 +6,13 @@ from functools import partial
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 
 from tonnage import __version__
 from tonnage.model.names import SNAPSHOT
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
-from tonnage.observability.metrics import MOST_SCRAPES, PACKED, PATH
+from tonnage.observability.scrapes import MOST_SCRAPES, PACKED, PATH, scrape
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.reload.reloader import Reloader
 from tonnage.scheduler.service import SchedulerService
@@ -46,12 +46,12 @@ def app(
     scraped, debugged = (anybody, loopback_only) if authorizer is None else (partial(authorized, authorizer),) * 2
 
     async def show_metrics(_: Request) -> Response:
-        return metrics.answer(service.cluster)
+        return scrape(metrics, service.cluster)
 
     return Starlette(
         routes=[
             *health.routes(),
-            Route(PATH, InFlight(scraped(show_metrics), MOST_SCRAPES), methods=["GET"]),
+            Route(PATH, InFlight(request_response(scraped(show_metrics)), MOST_SCRAPES), methods=["GET"]),
             *_debug_routes(service, reloader, debugged),
         ],
         middleware=[PACKED],
@@ -76,7 +76,7 @@ def _debug_routes(service: SchedulerService, reloader: Reloader, guard: Guard) -
 
     return [
         # One at a time: a snapshot holds every object of the cluster.
-        Route("/debug/snapshot", InFlight(guard(snapshot), 1), methods=["GET"]),
+        Route("/debug/snapshot", InFlight(request_response(guard(snapshot)), 1), methods=["GET"]),
         Route("/debug/config", guard(config)),
         Route("/debug/problems", guard(problems)),
     ]

@@ -1,11 +1,12 @@
 """CycleLimit: which of very many pending pods a cycle decides about, so that cycles stay short.
 
-Half of them are the first in scheduling order, half the latest that this round has not tried; a round ends when every
-pod was tried. So free room goes to the first pods, new pods do not wait long, and no pod is left out however often the
-cluster changes.
+Half of them are the first of each queue in scheduling order, half the latest that this round has not tried; a round
+ends when every pod was tried. So free room goes to the first pods, new pods do not wait long, and no pod is left out
+however often the cluster changes. The turns of queues are those of all pods: a cycle ends with the turn of a queue
+whose pods in it all have places.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
@@ -16,6 +17,8 @@ AIM = 0.3
 """The seconds that a cycle should take if it cannot decide about all pods."""
 FEWEST, AT_FIRST, MOST = 100, 1000, 5000
 """Limits of pods per cycle, which adapts to how long the last one took. A job counts as a whole, whatever its size."""
+MOST_PARTS = 8
+"""A queue gets this part of the first pods at least: with more queues there are more pods in a cycle."""
 MOST_CYCLES = 100
 """A round takes at most so many cycles, because each costs something for every pending pod."""
 
@@ -23,24 +26,39 @@ MOST_CYCLES = 100
 class CycleLimit:
     """Spreads the pending pods over several cycles."""
 
-    def __init__(self, unschedulable: Container[str], at_first: int = AT_FIRST) -> None:
+    def __init__(
+        self,
+        unschedulable: Container[str],
+        at_first: int = AT_FIRST,
+        queue_of: Callable[[Task], str] = lambda task: "",
+    ) -> None:
         self._unschedulable = unschedulable
+        self._queue_of = queue_of
         self._most = at_first
         self._tried: set[str] = set()
         """Pods that this round has tried."""
         self.is_partial = False
         """Whether the last cycle left pods for another one."""
+        self.cut_queues: Container[str] = frozenset()
+        """The queues of such pods."""
 
     def next(self, waiting: Mapping[str, Task]) -> Container[str]:
         """The pods that the next cycle skips."""
         left = [task for key, task in waiting.items() if key not in self._unschedulable]
         self.is_partial = len(left) > self._most
+        self.cut_queues = frozenset()
         if not self.is_partial:
             self._tried.clear()
             return self._unschedulable
         most = max(self._most, len(waiting) // MOST_CYCLES)
         half = most // 2
-        chosen = {task.key for task in nsmallest(half, left, key=attrgetter("order"))}
+        queues: dict[str, list[Task]] = {}
+        for task in left:
+            queues.setdefault(self._queue_of(task), []).append(task)
+        each = max(half // min(len(queues), MOST_PARTS), 1)
+        firsts = [nsmallest(each, tasks, key=attrgetter("order")) for tasks in queues.values()]
+        chosen = {task.key for tasks in firsts for task in tasks}
+        self.cut_queues = {name for name, tasks in queues.items() if len(tasks) > each}
         others = (task.key for task in reversed(left) if task.key not in chosen)
         latest = list(islice((key for key in others if key not in self._tried), most - half))
         if len(latest) < most - half:

@@ -53,6 +53,8 @@ class CycleOutcome(NamedTuple):
     """Why an action evicted no pods for a job, by job and action."""
     enqueued: Sequence[str]
     """Groups that were admitted (Volcano's phase Inqueue)."""
+    refused: Mapping[str, Reason]
+    """Why groups without pods were not admitted."""
     next_change: float | None = None
     """The earliest time at which a refusal ends although nothing happens, if there is one."""
 
@@ -124,15 +126,17 @@ class CycleRunner:
         self._failed_cycles: Counter[str] = Counter()
         """How often a cycle failed, by action."""
         self._failed: list[JobFailure] = []
+        self._cut_queues: Container[str] = frozenset()
         self._enqueued: list[str] = []
         """Groups that were admitted and that no outcome names yet."""
 
-    def run(self, passed_over: Container[str], now: float) -> CycleOutcome:
+    def run(self, passed_over: Container[str], now: float, cut_queues: Container[str] = frozenset()) -> CycleOutcome:
         """Decide about all pending pods but the ones to skip; what makes a cycle fail is set aside, and it runs again.
 
         CycleFailedError if the cycle fails whatever is left out; nothing is reserved or evicted then.
         """
         self._cluster.now = now
+        self._cut_queues = cut_queues
         self.set_aside.bring_back(now)
         blamed: dict[str, list[Job]] = {}
         for _ in range(MOST_RUNS):
@@ -152,7 +156,12 @@ class CycleRunner:
             session = self._sessions.open()
             session.passed_over = Either(passed_over, self.set_aside) if self.set_aside else passed_over
             session.set_aside = self.set_aside.jobs
+            session.cut_queues = self._cut_queues
             session.must_stay = self.nominations.must_stay
+            truces = self.nominations.truces
+            session.spared_by = truces.spared_by
+            if truces:
+                truces.begin(session.waiting_jobs(), now)
             result = self._decide(session)
         except Exception as error:
             result = _Failure(error, session.acting if session else "", session.at_work if session else None)
@@ -183,8 +192,8 @@ class CycleRunner:
         ]
         stale = list(session.stale) if any(one.name == StaleGangEviction.name for one in actions) else None
         waits = {job: dict(reasons) for job, reasons in session.waits.items()}
-        self._enqueue(session)
-        return CycleOutcome(placed, waiting, plans, stale, waits, (), session.next_change)
+        refused = self._enqueue(session)
+        return CycleOutcome(placed, waiting, plans, stale, waits, (), refused, session.next_change)
 
     def _completed(self, outcome: CycleOutcome) -> CycleOutcome:
         self.set_aside.completed()
@@ -267,20 +276,27 @@ class CycleRunner:
         chosen = {key for job in jobs for key in job.tasks}
         return isinstance(self._run_once(self._cluster.waiting.keys() - chosen, now, keep=False), _Failure)
 
-    def _enqueue(self, session: Session) -> None:
-        """Admit groups: the ones that the enqueue action admitted, and the ones that need no admission."""
+    def _enqueue(self, session: Session) -> dict[str, Reason]:
+        """Admit groups: the ones that the enqueue action admitted, and the ones that need no admission.
+
+        The result says why groups without pods were not admitted; pods say that themselves.
+        """
         is_asked = any(one.name == Enqueue.name for one in self._actions)
-        enqueued = list(session.enqueued)
+        enqueued, refused = list(session.enqueued), dict[str, Reason]()
         for job in self._cluster.groups.new_jobs():
             session.at_work = job
             must_be_asked = is_asked and job.group is not None and job.group.min_resources
-            if not must_be_asked and job.key not in session.set_aside and why_held_back(session, job) is None:
+            why = why_held_back(session, job)
+            if why is not None and not job.tasks:
+                refused[job.key] = why
+            if why is None and not must_be_asked and job.key not in session.set_aside:
                 enqueued.append(job)
         for job in enqueued:
             session.at_work = job
             self._cluster.groups.let_in(job.key)
             self._enqueued.append(job.key)
         session.at_work = None
+        return refused
 
     def _timed(self, actions: Sequence[Action]) -> Sequence[Action]:
         return actions if self._watch is None else [self._watch.action(action) for action in actions]

@@ -9,7 +9,9 @@ instead of evicting more pods. After a restart, pods whose status names a nomina
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tonnage.actions.eviction.contested import why_contested
 from tonnage.actions.eviction.evictionaction import NEVER, EvictionAction, starting
+from tonnage.actions.eviction.truces import Truces
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.task import Task
@@ -24,6 +26,9 @@ from tonnage.scheduler.evictions.plans import LEAVES, SPARED, STAYS, EvictionPla
 STAY_SECONDS = 60.0
 """How long a pod that could not be evicted is not chosen as a victim again."""
 
+CONTESTED_SECONDS = 5.0
+"""How long a pod is not chosen as a victim whose room another scheduler's pod would take."""
+
 MOST_RIVALS = 8
 """How many jobs of higher priority are tried in a nominated place."""
 
@@ -37,19 +42,20 @@ class Nominations:
         self.plans: list[EvictionPlan] = []
         self.must_stay: dict[str, float] = {}
         """Pods that could not be evicted, and until when they are no victims, in seconds since 1970."""
+        self.truces = Truces()
         self._lost: list[Task] = []
         """Pods that have lost their nomination since the last `take_lost`."""
 
     def saved(self) -> Callable[[], None]:
         """A function that brings the nominations back to what they are now."""
         plans = [(plan, plan.saved()) for plan in self.plans]
-        must_stay, lost = dict(self.must_stay), list(self._lost)
+        must_stay, lost, truces = dict(self.must_stay), list(self._lost), self.truces.saved()
 
         def roll_back() -> None:
             for _, restore in plans:
                 restore()
             self.plans = [plan for plan, _ in plans]
-            self.must_stay, self._lost = must_stay, lost
+            self.must_stay, self._lost, self.truces = must_stay, lost, truces
 
         return roll_back
 
@@ -251,6 +257,7 @@ class Nominations:
                 session.unplace(successor(eviction.pod))
                 self._cluster.waiting.pop(successor(eviction.pod), None)
         waiting = _waiting(session) if victims else frozenset()
+        self._make_truces(session, victims)
         plans = [self._add(going, nominated.pop(job, ()), waiting) for job, going in victims.items()]
         for plan in plans:
             if plan.decisions and len(plan.spareable()) > 1:
@@ -258,11 +265,35 @@ class Nominations:
                 self._renew(session, plan, ())
                 plan.victims = [victim for victim in plan.victims if victim.state != SPARED]
         session.at_work = None
+        plans = [plan for plan in plans if not self._is_contested(session, plan)]
         for plan in plans:
             plan.seen = self._state(plan, [decision.task for decision in plan.decisions.values()])
         for decision in [decision for decisions in nominated.values() for decision in decisions]:
             session.unplace(decision.task.key)
         return plans
+
+    def _make_truces(self, session: Session, victims: Mapping[str, Sequence[Victim]]) -> None:
+        """Remember who is stopped for whom."""
+        by_key = {decision.job.key: decision.job for decision in session.decisions.values()}
+        for job, going in victims.items():
+            for victim in [victim for victim in going if job in by_key and victim.job != job]:
+                lineage = session.job_of(victim.task).lineage
+                self.truces.stopped(lineage, by_key[job].lineage, self._cluster.now or 0.0)
+
+    def _is_contested(self, session: Session, plan: EvictionPlan) -> bool:
+        """Whether another scheduler's pod would take the room that a plan frees; nobody is evicted then."""
+        reason = why_contested(session, list(plan.decisions.values()))
+        if reason is None:
+            return False
+        for decision in plan.decisions.values():
+            session.unplace(decision.task.key)
+            session.decisions[decision.task.key] = session.refuse(decision.task, "", reason)
+        now = self._cluster.now or 0.0
+        self.must_stay.update({victim.key: now + CONTESTED_SECONDS for victim in plan.victims})
+        session.changes_at(now + CONTESTED_SECONDS)
+        self._end(session, plan)
+        self.plans.remove(plan)
+        return True
 
     def _add(self, victims: list[Victim], decisions: Iterable[Decision], known: frozenset[str]) -> EvictionPlan:
         self._numbers += 1
@@ -324,7 +355,9 @@ def _rivals(session: Session, job: Job, jobs: Sequence[Job]) -> list[tuple[Job, 
             continue
         session.at_work = rival
         tasks = starting(session, rival)
-        may = tasks and all(task.pod.spec.preemptionPolicy != NEVER for task in tasks)
+        may = (
+            session.jobs.is_starving(rival) and tasks and all(task.pod.spec.preemptionPolicy != NEVER for task in tasks)
+        )
         if may and session.why_not_yet(rival) is None and find_places(session, rival, tasks, {}, keep=False) is None:
             found.append((rival, tasks))
     session.at_work = job

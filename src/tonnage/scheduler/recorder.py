@@ -1,19 +1,22 @@
 """SchedulerRecorder: the metrics, the Event with Kubernetes' own reason, the condition and the log line of each pod."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
+from tonnage.model.pod import Pod
 from tonnage.observability.events import (
+    EVICT,
     EVICTED,
     FAILED_SCHEDULING,
+    GROUP_CAME_LATE,
     PREEMPTED,
     SCHEDULED,
     EventRecorder,
     ObjectRef,
 )
-from tonnage.observability.recorder import PodRecorder, harmless
+from tonnage.observability.recorder import PodRecorder, harmless, pod_ref
 from tonnage.scheduler.conditions import SCHEDULER_ERROR, Conditions
 from tonnage.scheduler.evictions.evictor import EVICTED as WAS_EVICTED
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
@@ -22,16 +25,24 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 log = logging.getLogger(__name__)
 
 BOUND, NOT_BOUND, NODE_BUSY, WAITING, FAILED = "bound", "not_bound", "node_busy", "waiting", "failed"
-NOMINATION_DROPPED = "nomination_dropped"
+NOMINATION_DROPPED, LATE_GROUP = "nomination_dropped", "group_came_late"
 
 
 class SchedulerRecorder(PodRecorder):
     """Records what the scheduler did about each pod."""
 
-    def __init__(self, metrics: SchedulerMetrics, events: EventRecorder, conditions: Conditions) -> None:
+    def __init__(
+        self,
+        metrics: SchedulerMetrics,
+        events: EventRecorder,
+        conditions: Conditions,
+        group_ref: Callable[[str], ObjectRef | None],
+    ) -> None:
         super().__init__(log, metrics, events)
         self._metrics = metrics
         self._conditions = conditions
+        self._group_ref = group_ref
+        """The PodGroup of a job as the object of an Event, if there is one."""
 
     @harmless
     def bound(self, decision: Decision, seconds: float) -> None:
@@ -79,6 +90,14 @@ class SchedulerRecorder(PodRecorder):
             self.events.record(_ref(task), FAILED_SCHEDULING, why)
             self.line(logging.WARNING, FAILED, task.key, message=why)
 
+    @harmless
+    def group_came_late(self, pod: Pod, why: str) -> None:
+        """A pod was placed alone, and belongs to a group that was made later."""
+        self._metrics.groups_late.inc()
+        message = f"It was placed without its gang: {why}"
+        self.events.record(pod_ref(pod), GROUP_CAME_LATE, message)
+        self.line(logging.WARNING, LATE_GROUP, pod.key, message=message)
+
     # -- outcomes of evictions
 
     @harmless
@@ -93,6 +112,9 @@ class SchedulerRecorder(PodRecorder):
                 text = f"Preempted by {eviction.for_} on node {eviction.node}: {eviction.reason}"
                 text += f"; there is room on {eviction.to}" if eviction.to else ""
                 self.events.record(_ref(victim.task), PREEMPTED, text)
+            for about in (_ref(victim.task), self._group_ref(victim.job)):
+                if about is not None:
+                    self.events.record(about, EVICT, f"Pod is evicted, because of {eviction.reason}")
         fields = {"node": eviction.node, "for": eviction.for_, "action": eviction.action, "reason": eviction.reason}
         self.line(logging.INFO, outcome, victim.task.key, **fields)
 

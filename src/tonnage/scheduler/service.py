@@ -36,18 +36,23 @@ from tonnage.scheduler.binds import AT_ONCE, Binds
 from tonnage.scheduler.conditions import Conditions
 from tonnage.scheduler.cyclelimit import CycleLimit
 from tonnage.scheduler.cyclerunner import CycleOutcome, CycleRunner, Either
-from tonnage.scheduler.evictions.evictor import Evictor
+from tonnage.scheduler.evictions.evictor import EVICTED, Evictor
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
 from tonnage.scheduler.evictions.writer import EvictionWriter
+from tonnage.scheduler.groupwait import SECONDS as GROUP_WAIT_SECONDS
+from tonnage.scheduler.groupwait import GroupWait
 from tonnage.scheduler.messages import Messages
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.nominations import STAY_SECONDS
 from tonnage.scheduler.problems import Problems, Unreadable
 from tonnage.scheduler.recorder import SchedulerRecorder
+from tonnage.scheduler.settling import SECONDS as SETTLING_SECONDS
+from tonnage.scheduler.settling import Settling
 from tonnage.scheduler.snapshot import collect
+from tonnage.scheduler.status.defaultqueues import DefaultQueues
+from tonnage.scheduler.status.grouptimestamps import GroupTimestamps
 from tonnage.scheduler.status.podgroups import PodGroupStatuses
 from tonnage.scheduler.status.queues import QueueStatuses
-from tonnage.scheduler.status.stalegangs import StaleGangs
 from tonnage.scheduler.triggers import Triggers
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
@@ -78,11 +83,13 @@ class SchedulerService:
         scheduler_name: str,
         binds_at_once: int = AT_ONCE,
         elector: LeaderElector | None = None,
+        group_wait: float = GROUP_WAIT_SECONDS,
     ) -> None:
         self.cluster = Cluster(vendors)
         self.unschedulable = UnschedulablePods(time.monotonic)
         self._changed = asyncio.Event()
         self._triggers = Triggers(scheduler_name, self.unschedulable, self._changed.set)
+        self.cluster.is_ours = self._triggers.is_ours
         self.informer = ClusterInformer(client, self.cluster, backoff, batch_kinds(self._triggers.is_ours))
         self._triggers.listen(self.informer)
         self.problems = Problems(self.cluster, self.informer.problems)
@@ -97,14 +104,25 @@ class SchedulerService:
         self.events = EventRecorder(fenced, time.time, scheduler_name, metrics.event)
         self.conditions = Conditions(fenced, time.time)
         self.podgroup_statuses = PodGroupStatuses(
-            fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.leading
+            fenced, self.cluster, self._triggers.is_ours, time.time, self.leadership.leading, tell=self.events.record
         )
         self.queue_statuses = QueueStatuses(fenced, self.cluster, self.leadership.leading)
+        self._default_queues = DefaultQueues(fenced, self.cluster, self.informer.has_listed, self.leadership.leading)
         self.podgroup_statuses.listen(self.informer)
         self.queue_statuses.listen(self.informer)
-        self._recorder = SchedulerRecorder(metrics, self.events, self.conditions)
+        self._recorder = SchedulerRecorder(metrics, self.events, self.conditions, self.podgroup_statuses.ref)
+        self.group_wait = GroupWait(
+            self.cluster,
+            self._triggers.is_ours,
+            self.informer.has_listed,
+            self._recorder.group_came_late,
+            time.monotonic,
+            group_wait,
+        )
         self.cycle_runner = CycleRunner(self.cluster, plugins, actions, metrics.stopwatch)
-        self._cycle_limit = CycleLimit(Either(self.unschedulable, self.cycle_runner.set_aside))
+        self._cycle_limit = CycleLimit(
+            Either(self.unschedulable, self.cycle_runner.set_aside), queue_of=self.cluster.groups.queue_of
+        )
         self.handovers = HandoverQueue(time.monotonic, asks_plugin(self.cluster))
         self._overlaps = Overlaps(
             fenced, self.cluster, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
@@ -118,21 +136,24 @@ class SchedulerService:
         self.evictions = Evictor(
             evictor,
             self.cycle_runner.nominations,
-            self._recorder,
+            self,
             self._give_up,
             self._triggers.room_came_free,
             time.monotonic,
             look_again=lambda pod: self._mend([pod]),
         )
-        self._stale = StaleGangs(fenced, self.cluster, self._changed.set, self.leadership.fence)
+        self._settling = Settling(time.monotonic)
+        self._group_times = GroupTimestamps(fenced, self.cluster, self._changed.set, self.leadership.fence)
         self.ready = asyncio.Event()
         """Set once the informer has synced and the cluster's state has settled."""
         self.cycles = 0
         self._patience = Patience("cycles")
         self._alarm: asyncio.TimerHandle | None = None
+        """Set while something is set aside."""
+        self._settled: asyncio.TimerHandle | None = None
+        """Set while something is not told yet."""
         self._retry_at: float | None = None
         """When pods are retried because a delay or a minimum runtime is over, in seconds since 1970."""
-        """Set while something is set aside."""
 
     def configure(self, plugins: Sequence[Plugin], actions: Sequence[Action]) -> None:
         """Use these from the next cycle on; SessionError if they cannot be opened, and the old ones stay."""
@@ -153,8 +174,9 @@ class SchedulerService:
                     "conditions": self.conditions.run,
                     "podgroup status": self.podgroup_statuses.run,
                     "queue status": self.queue_statuses.run,
+                    "default queues": self._default_queues.run,
                     "overlaps": self._overlaps.run,
-                    "stale gangs": self._stale.run,
+                    "group times": self._group_times.run,
                     "problems": self.problems.run,
                     "device plugins": self._watch_device_plugins,
                 }.items():
@@ -173,6 +195,8 @@ class SchedulerService:
         """Run a cycle for each burst of changes, then leave other tasks as much time as it took, up to 0.25 s."""
         await self.informer.synced.wait()
         self.cluster.settle()
+        if self.group_wait.settle():
+            self._end_group_waits_later()
         gc.collect()
         gc.freeze()
         self.ready.set()
@@ -196,7 +220,8 @@ class SchedulerService:
         self._update_device_plugins()
         pause = 0.0
         try:
-            cycle = self.cycle_runner.run(self._cycle_limit.next(self.cluster.waiting), time.time())
+            passed_over = self._cycle_limit.next(self.cluster.waiting)
+            cycle = self.cycle_runner.run(passed_over, time.time(), self._cycle_limit.cut_queues)
             self._patience.succeeded()
         except Exception as error:
             failed("cycle", error)
@@ -268,19 +293,37 @@ class SchedulerService:
         for decision in cycle.placed:
             self.unschedulable.remove(decision.task.key)
             self.conditions.forget(decision.task.key)
+            self._settling.forget(decision.task.key)
             if self.unschedulable.retry_with_rules(decision.task):
                 self._changed.set()
         if self.cycle_runner.nominations.void():
             self._changed.set()
-        self._stale.update(cycle.stale, time.time())
+        self._group_times.update(cycle.stale, time.time())
         messages = Messages(cycle.waits, self._unreadable.about)
         waiting = [(decision, messages.why_not(decision)) for decision in cycle.waiting]
         for plan, decision in self.cycle_runner.nominations.nominated():
             self.unschedulable.remove(decision.task.key)
             waiting.append((decision, plan.why_not(decision)))
+        now = self._settling.sift(waiting)
+        self._tell_waiting(now)
+        self.podgroup_statuses.cycle(cycle.enqueued, cycle.placed, now, cycle.refused)
+        self._tell_settled_later()
+
+    def _tell_waiting(self, waiting: Iterable[tuple[Decision, str]]) -> None:
         for decision, why in waiting:
             self._recorder.unschedulable(decision, why)
-        self.podgroup_statuses.cycle(cycle.enqueued, cycle.placed, waiting)
+
+    def _tell_settled_later(self) -> None:
+        if self._settling and self._settled is None:
+            self._settled = asyncio.get_running_loop().call_later(SETTLING_SECONDS, self._tell_settled)
+
+    def _tell_settled(self) -> None:
+        """Tell what is still missing of jobs."""
+        self._settled = None
+        waiting = self._settling.due(self.unschedulable)
+        self._tell_waiting(waiting)
+        self.podgroup_statuses.waits(waiting)
+        self._tell_settled_later()
 
     # -- leading
 
@@ -314,6 +357,14 @@ class SchedulerService:
         return self.binds.is_idle and not self._fenced.unanswered
 
     # -- outcomes of binds and evictions
+
+    def evicted(self, victim: Victim, outcome: str) -> None:
+        self._recorder.evicted(victim, outcome)
+        if outcome == EVICTED:
+            self._group_times.evicted(victim.job, time.time())
+
+    def postponed(self, plan: EvictionPlan) -> None:
+        self._recorder.postponed(plan)
 
     def bound(self, decision: Decision, seconds: float) -> None:
         self._recorder.bound(decision, seconds)
@@ -350,6 +401,16 @@ class SchedulerService:
         if self.unschedulable.end_backoffs():
             self._changed.set()
 
+    # -- pods that are held until their group is there
+
+    def _end_group_waits_later(self) -> None:
+        asyncio.get_running_loop().call_later(self.group_wait.seconds + 0.01, self._end_group_waits)
+
+    def _end_group_waits(self) -> None:
+        for pod in self.group_wait.end():
+            self.unschedulable.retry_job(pod)
+            self._changed.set()
+
     # -- device plugins
 
     async def _watch_device_plugins(self) -> None:
@@ -373,12 +434,15 @@ class SchedulerService:
 
     # -- changes from the informer
 
-    def _seen(self, _pods: WatchedKind, changes: Sequence[Change]) -> None:
+    def _seen(self, pods: WatchedKind, changes: Sequence[Change]) -> None:
+        if self.group_wait.seen(pods, changes):
+            self._end_group_waits_later()
         for change in changes:
             self.handovers.seen(change.key, change.object, change.is_gone)
             if change.is_gone:
                 self.conditions.forget(change.key)
                 self.events.forget(change.key)
+                self._settling.forget(change.key)
         self._update_if_closed()
         self._mend([change.key for change in changes if not change.is_gone])
         self._overlaps.seen(changes)

@@ -10,22 +10,26 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.binder.nodelocks import LOCK
+from tonnage.cluster.closures.refusals import Refusal, is_refusal
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import Holding
-from tonnage.cluster.jobs.group import STALE_SINCE
+from tonnage.cluster.jobs.group import LAST_EVICTION, NEW, STALE_SINCE
+from tonnage.cluster.jobs.job import PodStatus, is_promised
 from tonnage.cluster.task import Task
 from tonnage.devices.base import GIVEN_UP, Vendor
 from tonnage.kube.informer import ChangeHook, ClusterInformer
 from tonnage.kube.kinds import BATCH_KINDS, NODES, PODS, WatchedKind
 from tonnage.kube.resource import Change
+from tonnage.model.annotations import LOCK
 from tonnage.model.group import KaiQueue, KaiQueueStatus, PodGroup, QueueStatus, VolcanoQueue
 from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
+from tonnage.model.quota import PodDisruptionBudget
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
-DEFAULT_SCHEDULER = "default-scheduler"
+_OURS = (STALE_SINCE, LAST_EVICTION)
+"""Annotations of PodGroups that this scheduler writes."""
 
 
 class _PodState(NamedTuple):
@@ -36,6 +40,8 @@ class _PodState(NamedTuple):
     waiting: Task | None
     running: Task | None
     held: Holding | None
+    counts_for: object
+    """What it counts for without holding anything."""
 
 
 class Triggers:
@@ -45,6 +51,8 @@ class Triggers:
         self._scheduler_name = scheduler_name
         self._unschedulable = unschedulable
         self._wake = wake
+        self._bound: set[str] = set()
+        """Running pods that got their place here."""
         self._seen: dict[tuple[str, str], Any] = {}
         """What was last heard of objects other than nodes and pods, by path and name."""
 
@@ -59,14 +67,14 @@ class Triggers:
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether the pod asks for this scheduler."""
-        return (pod.spec.schedulerName or DEFAULT_SCHEDULER) == self._scheduler_name
+        return pod.scheduler == self._scheduler_name
 
     def _hook(self, kind: WatchedKind) -> ChangeHook:
         if kind is PODS:
             return ChangeHook(_pod_before, self._pod_after)
         if kind is NODES:
             return ChangeHook(_node_before, self._node_after)
-        return ChangeHook(lambda _cluster, _change: None, partial(self._other_after, kind.resource.path))
+        return ChangeHook(_admission, partial(self._other_after, kind.resource.path))
 
     def room_came_free(self) -> None:
         """Retry all pods: any of them may find a place now."""
@@ -75,7 +83,7 @@ class Triggers:
 
     # -- groups, queues, quotas, storage
 
-    def _other_after(self, path: str, cluster: Cluster, change: Change, _before: None) -> None:
+    def _other_after(self, path: str, cluster: Cluster, change: Change, admission: object) -> None:
         name = path, change.key
         if change.is_gone:
             self._seen.pop(name, None)
@@ -83,8 +91,12 @@ class Triggers:
             return
         before = self._seen.get(name)
         self._seen[name] = change.object
-        if before is None:
+        if before is None or admission != _admission(cluster, change):
             self.room_came_free()
+        elif isinstance(change.object, PodDisruptionBudget) and before.spec == change.object.spec:
+            if change.object.allowed(0) and not before.allowed(0):
+                # Its pods can be victims now.
+                self.room_came_free()
         elif _without_status(before) != _without_status(change.object):
             if _concerns_others(cluster, change.key, before, change.object):
                 self.room_came_free()
@@ -98,6 +110,7 @@ class Triggers:
         # When a node goes, pods whose place was there are decided anew, and the pods that wait are told another number
         # of nodes.
         if change.is_gone or before != what_counts(change.object, cluster.vendors):
+            cluster.refusals.clear(change.key)
             self.room_came_free()
 
     # -- pods
@@ -114,9 +127,34 @@ class Triggers:
             self._runs(cluster.running[key], before.held, cluster.held(key), is_new=before.running is None)
         elif key not in cluster.reserved and (before.waiting is not None or before.held is not None):
             self._is_gone(key)
+        self._note_refusal(cluster, change, before)
+        if before.counts_for is not None and before.counts_for != _counts_for(cluster, key):
+            self.room_came_free()
+
+    def _note_refusal(self, cluster: Cluster, change: Change, before: _PodState) -> None:
+        """Take note if a kubelet has refused a pod that was placed here; any other change of a node ends that."""
+        key, pod, held = change.key, change.object, before.held
+        was_reserved = held is not None and before.running is None
+        if key in cluster.running:
+            if was_reserved:
+                self._bound.add(key)
+        elif was_reserved or key in self._bound:
+            self._bound.discard(key)
+            is_there = pod is not None and not change.is_gone
+            if held is not None and is_there and pod.node == held.node and is_refusal(pod.status.reason):
+                cluster.refusals.add(held.node, held.requests, Refusal(key, pod.status.reason))
+                return
+        now = cluster.held(key)
+        if cluster.refusals and held != now:
+            nodes = {holding.node for holding in (held, now) if holding is not None}
+            cleared = [cluster.refusals.clear(node) for node in nodes]
+            if any(cleared):
+                self.room_came_free()
 
     def _waits(self, before: Task | None, now: Task, cluster: Cluster, was_held: bool) -> None:
-        if was_held:
+        gates = now.pod.spec.schedulingGates
+        if was_held or (gates and (before is None or not before.pod.spec.schedulingGates)):
+            # For a gated pod no room is kept.
             self.room_came_free()
         elif before is None or _asked(before.pod) != _asked(now.pod):
             self._unschedulable.forget(now.key)
@@ -142,14 +180,30 @@ def _node_before(cluster: Cluster, change: Change) -> object:
 def _pod_before(cluster: Cluster, change: Change) -> _PodState:
     key = change.key
     is_known = key in cluster.waiting or key in cluster.holders
-    return _PodState(is_known, cluster.waiting.get(key), cluster.running.get(key), cluster.held(key))
+    return _PodState(
+        is_known, cluster.waiting.get(key), cluster.running.get(key), cluster.held(key), _counts_for(cluster, key)
+    )
+
+
+def _counts_for(cluster: Cluster, key: str) -> object:
+    """The job of a pod that has succeeded, or the group that another scheduler's pending pod names, and which it is."""
+    job = cluster.groups.of_pod.get(key)
+    if job is not None and key in job.finished:
+        return job.key, PodStatus.SUCCEEDED
+    return cluster.groups.unmanaged.get(key)
+
+
+def _admission(cluster: Cluster, change: Change) -> tuple[bool, bool] | None:
+    """Whether a PodGroup is still to be let into the queue, and whether room is kept for it."""
+    group = cluster.groups.groups.get(change.key) if isinstance(change.object, PodGroup) else None
+    return None if group is None else (group.phase in NEW, is_promised(group, cluster.groups.jobs.get(change.key)))
 
 
 def _without_status(thing: Any) -> Any:
-    """A PodGroup or Queue as its owner wrote it: what schedulers write about it lets nobody be placed."""
+    """A PodGroup or Queue as its owner wrote it: what else schedulers write about it lets nobody be placed."""
     if isinstance(thing, PodGroup):
         annotations = {
-            name: value for name, value in (thing.metadata.annotations or NOTHING).items() if name != STALE_SINCE
+            name: value for name, value in (thing.metadata.annotations or NOTHING).items() if name not in _OURS
         }
         metadata = msgspec.structs.replace(thing.metadata, annotations=annotations)
         return msgspec.structs.replace(thing, metadata=metadata, status=type(thing.status)())
@@ -176,9 +230,10 @@ def _asked(pod: Pod) -> object:
 def what_counts(node: Node, vendors: Sequence[Vendor]) -> object:
     """What decides which pods a node takes: no heartbeats, locks or images."""
     handshakes = {vendor.handshake_annotation for vendor in vendors}
+    locks = {LOCK, *(vendor.lock_annotation for vendor in vendors)}
     annotations = {
         key: (GIVEN_UP in value if key in handshakes else value)
         for key, value in node.annotations.items()
-        if key != LOCK
+        if key not in locks
     }
     return annotations, node.labels, node.spec, node.status.allocatable, node.status.capacity

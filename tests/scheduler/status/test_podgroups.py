@@ -1,23 +1,25 @@
 """PodGroups are written about when there is something new to say, and not more often than that."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests import virtualtime
-from tests.groups import add, group, kai_group, members
+from tests.groups import add, group, kai_group, members, queue
 from tests.scenario import node, scenario
 from tests.scheduler.watching import leads
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
+from tonnage.framework.plugin import Plugin
 from tonnage.kube.errors import ConnectionLostError, StatusError
 from tonnage.kube.kinds import PODS, WATCHED
 from tonnage.kube.resource import Change
 from tonnage.model.group import KaiPodGroup, PodGroup, VolcanoPodGroup
 from tonnage.model.pod import Pod
+from tonnage.observability.events import ObjectRef
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.queues.overcommit import Overcommit
 from tonnage.scheduler.cyclerunner import CycleRunner
@@ -41,14 +43,26 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class World:
     """A scheduler's picture and its statuses, with an API server that refuses as planned."""
 
-    def __init__(self, cluster: Cluster, *planned: Exception, actions: tuple[str, ...] = ("allocate",)) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *planned: Exception,
+        actions: tuple[str, ...] = ("allocate",),
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
         self.cluster = cluster
         self.planned = list(planned)
         self.written: list[tuple[str, Any]] = []
-        self.cycle_runner = CycleRunner(cluster, default_plugins(), make_actions(actions))
+        self.events: list[tuple[ObjectRef, str, str]] = []
+        self.cycle_runner = CycleRunner(cluster, [*default_plugins(), *plugins], make_actions(actions))
         self.podgroup_statuses = PodGroupStatuses(
-            self, cluster, lambda pod: not pod.labels.get("other"), lambda: 0.0, leads()
-        )  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            cluster,
+            lambda pod: not pod.labels.get("other"),
+            lambda: 0.0,
+            leads(),
+            tell=lambda about, reason, message, alike: self.events.append((about, reason, message)),
+        )
 
     async def request(self, method: str, path: str, *, body: Any, type_: str, timeout: float) -> bytes:
         self.written.append((path, body))
@@ -68,7 +82,7 @@ class World:
         found = self.cycle_runner.run((), 0.0)
         messages = Messages(found.waits)
         waiting = [(decision, messages.why_not(decision)) for decision in found.waiting]
-        self.podgroup_statuses.cycle(found.enqueued, found.placed, waiting)
+        self.podgroup_statuses.cycle(found.enqueued, found.placed, waiting, found.refused)
 
     def run(self, *steps: Callable[[], None]) -> None:
         """One step after another, each when all before it is written."""
@@ -195,6 +209,60 @@ def test_a_gang_that_changes_all_the_time_is_written_about_twice_and_then_once_i
     (waits, *_), numbers = world.cycle_runner.run((), 0.0).waiting, iter(range(6))
     world.run(*[lambda: world.podgroup_statuses.cycle((), (), [(waits, f"{next(numbers)} fit")])] * 6)
     assert least <= len(world.written) <= most
+
+
+# -- Events
+
+
+def test_a_gang_that_cannot_start_says_so_by_an_event_on_its_group_and_then_that_it_can() -> None:
+    world, thing = one()
+    world.run(
+        world.cycle,
+        world.cycle,
+        lambda: world.shows(thing, *members("g", 2, cpu=1, on="a")),
+    )
+    (about, reason, message), (_, then, ready) = world.events
+    assert about == ObjectRef("default", "g", "u1", "PodGroup", "scheduling.volcano.sh/v1beta1")
+    assert reason == "Unschedulable"
+    assert message.startswith("2/2 tasks in gang unschedulable: JobNotReady: default/g needs 2 of 2 pods placed, 1 fit")
+    assert (then, ready) == ("Scheduled", "tasks in gang are ready to be scheduled")
+
+
+def test_a_gang_of_kai_says_so_too() -> None:
+    world = World(scenario(node("a", cpu="1")))
+    world.shows(kai_group("g", 2), *members("g", 2, cpu=1))
+    world.run(world.cycle)
+    ((about, reason, _),) = world.events
+    assert (about.api_version, reason) == ("scheduling.run.ai/v2alpha2", "Unschedulable")
+
+
+def test_a_group_that_is_not_let_in_is_pending_and_says_why_though_it_has_no_pods() -> None:
+    world = World(scenario(node("a", cpu="1")), actions=("enqueue", "allocate"), plugins=[Overcommit()])
+    thing = group("g", 2, phase="", minResources={"cpu": "4"})
+    world.shows(thing)
+
+    def shown() -> None:
+        status = msgspec.structs.replace(thing.status, **world.told[0])
+        world.shows(msgspec.structs.replace(thing, status=status))
+        world.cluster.upsert_node(node("a", cpu="4"))
+
+    world.run(world.cycle, world.cycle, shown, world.cycle)
+    status = world.told[0]
+    assert world.phases == ["Pending", "Inqueue"]
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["reason"]) == ("Unschedulable", "NotEnoughResources")
+    why = "queue default does not let default/g in, which starts with cpu 4"
+    assert condition["message"] == why
+    assert [(reason, message) for _, reason, message in world.events] == [
+        ("Unschedulable", f"0/0 tasks in gang unschedulable: {why}")
+    ]
+
+
+def test_a_group_in_a_queue_that_is_closed_says_so_before_it_has_pods() -> None:
+    world = World(add(scenario(node("a")), queue("q", state="Closed")))
+    world.shows(group("g", 2, phase="", queue="q"))
+    world.run(world.cycle)
+    assert world.told[0]["conditions"][0]["message"] == "queue q is closed; no job of it starts"
 
 
 # -- what can go wrong

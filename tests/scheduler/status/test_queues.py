@@ -19,6 +19,8 @@ from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, NODES, PODS, VOLCANO_QUE
 from tonnage.kube.resource import Change
 from tonnage.kube.watch import Backoff
 from tonnage.model.group import KaiQueue, VolcanoPodGroup, VolcanoQueue
+from tonnage.model.pod import Container, ResourceRequirements
+from tonnage.model.wire import convert
 from tonnage.scheduler.status import queues
 from tonnage.scheduler.status.queues import QueueStatuses
 
@@ -77,9 +79,21 @@ def test_volcanos_queues_say_what_their_pods_hold_with_those_below() -> None:
     add(cluster, group("g", 2, queue="team"), group("w", 1, queue="team"))
     world = World(cluster)
     world.run(lambda: world.shows(queue("root"), queue("team", parent="root"), queue("idle")))
-    assert world.told("team") == [{"allocated": {"cpu": "4", "nvidia.com/gpu": "2"}}]
+    assert world.told("team") == [{"allocated": {"cpu": "4", "nvidia.com/gpu": "2", "pods": "2"}}]
     assert world.told("root") == world.told("team")
     assert world.told("idle") == [], "there is nothing to say"
+
+
+def test_memory_is_a_quantity_and_root_holds_what_all_hold_except_pods_of_other_schedulers() -> None:
+    memory = {"requests": {"memory": "1536Mi", "ephemeral-storage": "1000"}}
+    own = [Container("c", convert(memory, ResourceRequirements))]
+    cluster = scenario(node("a"), pod("mine", containers=own, on="a"), pod("theirs", cpu=1, on="a", scheduler="other"))
+    cluster.is_ours = lambda pod: pod.scheduler != "other"
+    world = World(cluster)
+    world.run(lambda: world.shows(queue("root"), queue("default")))
+    held = {"ephemeral-storage": "1000", "memory": "1536Mi", "pods": "1"}
+    assert world.told("default") == [{"allocated": held}]
+    assert world.told("root") == [{"allocated": held}]
 
 
 def test_kais_queues_say_what_is_asked_for_and_what_must_not_be_stopped_in_parts_of_cards() -> None:
@@ -107,21 +121,23 @@ def test_numbers_are_written_when_they_change_and_what_is_not_held_any_more_is_t
 
     def shown() -> None:
         world.shows(
-            msgspec.structs.replace(thing, status=msgspec.structs.replace(thing.status, allocated={"cpu": "2"}))
+            msgspec.structs.replace(
+                thing, status=msgspec.structs.replace(thing.status, allocated={"cpu": "2", "pods": "2"})
+            )
         )
         for name in ("g-0", "g-1"):
             cluster.remove_pod(f"default/{name}")
         world.changes()
 
     world.run(lambda: world.shows(thing), world.changes, shown)
-    assert world.told("team") == [{"allocated": {"cpu": "2"}}, {"allocated": {"cpu": None}}]
+    assert world.told("team") == [{"allocated": {"cpu": "2", "pods": "2"}}, {"allocated": {"cpu": None, "pods": None}}]
 
 
 def test_a_restart_writes_nothing_that_is_there_and_a_controller_that_knows_better_stays_right() -> None:
     cluster = add(scenario(node("a", cpu="4"), *members("g", 2, cpu=1, on="a")), group("g", 2, queue="team"))
     world, thing = World(cluster), queue("team")
-    status = msgspec.structs.replace(thing.status, allocated={"cpu": "2"})
-    theirs = msgspec.structs.replace(thing.status, allocated={"cpu": "2", "pods": "2"})
+    status = msgspec.structs.replace(thing.status, allocated={"cpu": "2", "pods": "2"})
+    theirs = msgspec.structs.replace(thing.status, allocated={"cpu": "2", "pods": "2", "memory": "0"})
     world.run(
         lambda: world.shows(msgspec.structs.replace(thing, status=status)),
         lambda: world.shows(msgspec.structs.replace(thing, status=theirs)),
@@ -139,7 +155,8 @@ def test_one_that_leads_again_corrects_what_another_replica_wrote_meanwhile() ->
         lambda: world.shows(msgspec.structs.replace(thing, status=theirs)),
         world.podgroup_statuses.forget_written,
     )
-    assert world.told("team") == [{"allocated": {"cpu": "2"}}, {"allocated": {"cpu": "2"}}]
+    held = {"cpu": "2", "pods": "2"}
+    assert world.told("team") == [{"allocated": held}, {"allocated": held}]
 
 
 def test_pods_are_counted_at_most_so_often_and_what_came_to_nothing_is_tried_again() -> None:

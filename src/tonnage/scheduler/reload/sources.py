@@ -40,7 +40,9 @@ class ConfigMap(msgspec.Struct, gc=False, frozen=True):
 
 def _one_config_map(namespace: str, name: str) -> Resource:
     """The resource of one ConfigMap, which need not exist."""
-    return Resource("ConfigMap", api_path("v1", "namespaces", namespace, "configmaps"), ConfigMap, only=name)
+    return Resource(
+        "ConfigMap", api_path("v1", "namespaces", namespace, "configmaps"), ConfigMap, fields=f"metadata.name={name}"
+    )
 
 
 class ConfigSource(Protocol):

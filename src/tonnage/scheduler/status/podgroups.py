@@ -6,15 +6,15 @@ differ are written. The same value is not written twice, so a controller that kn
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 from uuid import uuid4
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.jobs.group import link_of
+from tonnage.cluster.jobs.group import NEW, link_of
 from tonnage.cluster.jobs.job import PodStatus
-from tonnage.framework.decision import Decision, DecisionOutcome
+from tonnage.framework.decision import Decision, DecisionOutcome, Reason
 from tonnage.kube.client import Client
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import POD_GROUPS, PODS, WatchedKind
@@ -24,7 +24,16 @@ from tonnage.kube.supervision import failed
 from tonnage.model.group import PodGroup
 from tonnage.model.pod import Pod
 from tonnage.model.timestamp import rfc3339
-from tonnage.scheduler.status.podgroupstatus import Status, Why, seen_status, status_of, without_stamps
+from tonnage.observability.events import ObjectRef
+from tonnage.scheduler.status.podgroupstatus import (
+    UNSCHEDULABLE,
+    Status,
+    Why,
+    latest_condition,
+    seen_status,
+    status_of,
+    without_stamps,
+)
 from tonnage.scheduler.status.writer import StatusWriter
 
 log = logging.getLogger(__name__)
@@ -36,6 +45,7 @@ SETTLING = 0.1
 PAUSE = 1.0
 """Seconds between two writes to a group; after such a pause, two may follow each other at once."""
 _NOT_READY = "JobNotReady"
+NOTHING_REFUSED: Mapping[str, Reason] = {}
 _GROUPS = {kind.resource.path: kind.resource for kind in POD_GROUPS}
 
 
@@ -51,11 +61,14 @@ class PodGroupStatuses:
         led: asyncio.Event,
         per_second: float = PER_SECOND,
         burst: int = BURST,
+        tell: Callable[[ObjectRef, str, str, str], None] = lambda about, reason, message, alike: None,
     ) -> None:
         self._cluster = cluster
         self._is_ours = is_ours
         self._now = now
         self._led = led
+        self._tell = tell
+        """Records an Event: about what, its reason, its message, and what a repetition has in common with it."""
         self._allowance = RateLimit(per_second, burst)
         self._writer = StatusWriter(client)
         self._objects: dict[str, dict[str, PodGroup]] = {path: {} for path in _GROUPS}
@@ -79,15 +92,30 @@ class PodGroupStatuses:
     # -- what changed
 
     def cycle(
-        self, enqueued: Iterable[str], placed: Iterable[Decision], waiting: Iterable[tuple[Decision, str]]
+        self,
+        enqueued: Iterable[str],
+        placed: Iterable[Decision],
+        waiting: Iterable[tuple[Decision, str]],
+        refused: Mapping[str, Reason] = NOTHING_REFUSED,
     ) -> None:
-        """Take over what a cycle decided: admitted groups, placed pods, and pending pods with their messages."""
+        """Take over what a cycle decided.
+
+        Given admitted groups, placed pods, pending pods with their messages, and groups without pods that were refused.
+        """
         self._cycles += 1
         for key in enqueued:
+            self._why.pop(key, None)
+            self._enqueue(key)
+        for key, reason in refused.items():
+            self._why[key] = Why(reason.name, reason.message or reason.name, self._cycle)
             self._enqueue(key)
         for decision in placed:
             self._why.pop(decision.job.key, None)
             self._enqueue(decision.job.key)
+        self.waits(waiting)
+
+    def waits(self, waiting: Iterable[tuple[Decision, str]]) -> None:
+        """Take over why pods are pending."""
         found: dict[str, Why] = {}
         for decision, message in waiting:
             group, key = decision.job.group, decision.job.key
@@ -192,6 +220,7 @@ class PodGroupStatuses:
             return
         await self._allowance.take()
         self._remember(key, thing.metadata.uid, fields)
+        self._record(key, fields)
         again = await self._writer.status(resource, key, thing.metadata.uid, fields)
         now = asyncio.get_running_loop().time()
         usual = PAUSE if now - self._written_at.get(key, -PAUSE) < PAUSE else 0.0
@@ -200,6 +229,27 @@ class PodGroupStatuses:
         if again is not None:
             self._written.pop(key, None)
             self._changed[key] = None
+
+    def _record(self, key: str, fields: Status) -> None:
+        """Tell of a new condition by an Event on the group, as its own scheduler does."""
+        about, told = self.ref(key), latest_condition(fields)
+        if about is None or told is None:
+            return
+        kind, message = told
+        if kind == UNSCHEDULABLE:
+            job = self._cluster.groups.jobs.get(key)
+            waiting, pods = (0, 0) if job is None else (job.count(PodStatus.WAITING), len(job.tasks))
+            message = f"{waiting}/{pods} tasks in gang unschedulable: {message}"
+        self._tell(about, kind, message, kind)
+
+    def ref(self, key: str) -> ObjectRef | None:
+        """The PodGroup that is in use under that name, as the object of an Event."""
+        for path, resource in _GROUPS.items():
+            thing = self._objects[path].get(key)
+            if thing is not None:
+                namespace, _, name = key.partition("/")
+                return ObjectRef(namespace, name, thing.metadata.uid or "", resource.kind, resource.api_version)
+        return None
 
     def _object(self, key: str) -> tuple[Resource, PodGroup] | None:
         """The PodGroup that is in use under that name, if its pods are ours."""
@@ -216,7 +266,10 @@ class PodGroupStatuses:
             if any(map(self._is_ours, pods)):
                 return True
         return (
-            key in self._written or key in self._failed or self._phase(key) != (seen_status(thing).get("phase") or "")
+            key in self._why
+            or key in self._written
+            or key in self._failed
+            or self._phase(key) != (seen_status(thing).get("phase") or "")
         )
 
     def _phase(self, key: str) -> str:
@@ -227,7 +280,7 @@ class PodGroupStatuses:
     def _fields(self, key: str, thing: PodGroup) -> Status:
         """The fields of a group's status to write."""
         job = self._cluster.groups.jobs.get(key)
-        if job is None or not job.count(PodStatus.WAITING):
+        if not (job.count(PodStatus.WAITING) if job is not None else self._phase(key) in NEW):
             self._why.pop(key, None)
         wanted = status_of(
             thing,

@@ -86,13 +86,22 @@ def without_stamps(value: Any) -> Any:
     ]
 
 
+def latest_condition(fields: Status) -> tuple[str, str] | None:
+    """The type and message of the condition that was added last; nothing if no conditions are written."""
+    found = (fields.get("conditions") or fields.get("schedulingConditions") or [None])[-1]
+    if not isinstance(found, dict):
+        return None
+    kind = found["reason"] if found["type"] == ON_NODE_POOL else found["type"]
+    return kind, found.get("message") or found["reason"]
+
+
 # -- Volcano
 
 
 def _volcano(
     thing: VolcanoPodGroup, phase: str, members: Members, job: Job | None, why: Why | None, cycle: str, now: str
 ) -> Status:
-    lacks = job is not None and bool(job.lacking())
+    lacks = job is None or bool(job.lacking())
     waits = why if lacks else None
     conditions = _conditions(thing.status.conditions)
     if waits is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.group import link_of, queue_named
-from tonnage.cluster.jobs.queue import GPU
+from tonnage.cluster.jobs.queue import GPU, ROOT
 from tonnage.cluster.task import Task
 from tonnage.kube.client import Client
 from tonnage.kube.informer import ClusterInformer
@@ -22,8 +22,8 @@ from tonnage.kube.resource import Change, Resource
 from tonnage.kube.supervision import failed
 from tonnage.model.group import QueueObject
 from tonnage.model.pod import Pod
-from tonnage.model.quantity import format_milli
-from tonnage.model.resources import CPU, PODS
+from tonnage.model.quantity import format_binary, format_milli
+from tonnage.model.resources import CPU, IN_BYTES
 from tonnage.plugins.queues.queuecounts import QueueCounts
 from tonnage.scheduler.status.writer import StatusWriter
 
@@ -142,6 +142,7 @@ class QueueStatuses:
         of_task: Callable[[Task], Mapping[str, int]] = _kai_amounts(cluster) if by_kai else _plain_amounts
         own: dict[str, QueueHolding] = {}
         running = [task for key, task in cluster.running.items() if key not in cluster.leaving]
+        running = [task for task in running if cluster.is_ours(task.pod)]
         asking = list(cluster.waiting.values()) if by_kai else []
         for tasks, holds in (([*running, *cluster.reserved.values()], True), (asking, False)):
             for part in _slices(tasks):
@@ -151,7 +152,8 @@ class QueueStatuses:
         tree = cluster.groups.hierarchy()
         found: dict[str, QueueHolding] = {}
         for name, held in own.items():
-            for above in tree.upwards(name):
+            above_all = [ROOT] if not by_kai and name in cluster.queues else []
+            for above in dict.fromkeys([*tree.upwards(name), *above_all]):
                 sums = found.setdefault(above, QueueHolding(Counter(), Counter(), Counter()))
                 for total, amounts in zip(sums, held, strict=True):
                     total.update(amounts)
@@ -214,11 +216,13 @@ def _plus(sums: Amounts, amounts: Mapping[str, int]) -> None:
 
 def _shown(amounts: Amounts, in_thousandths: Sequence[str]) -> dict[str, str]:
     """Amounts as quantities, without zeros."""
-    return {
-        name: format_milli(amount) if name in in_thousandths else str(amount)
-        for name, amount in sorted(amounts.items())
-        if amount and name != PODS
-    }
+    return {name: _quantity(name, amount, in_thousandths) for name, amount in sorted(amounts.items()) if amount}
+
+
+def _quantity(name: str, amount: int, in_thousandths: Sequence[str]) -> str:
+    if name in in_thousandths:
+        return format_milli(amount)
+    return format_binary(amount) if name in IN_BYTES else str(amount)
 
 
 def _difference(seen: Any, wanted: dict[str, str]) -> dict[str, str | None]:
