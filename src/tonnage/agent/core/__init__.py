@@ -1,0 +1,1 @@
+"""The agent's decisions, without input or output: events in, instructions out."""

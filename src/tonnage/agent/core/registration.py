@@ -1,0 +1,27 @@
+"""The node's annotations about its cards.
+
+Cards are in the order of their indexes, so that a text changes only when a card does.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from tonnage.agent.core.cards import Card
+from tonnage.devices.codec import encode_node_json
+from tonnage.devices.nvidia import REGISTER
+from tonnage.model.annotations import AGENT
+
+
+class NodeRegistration:
+    """Makes the annotations of one process."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        """Version and boot, which tell schedulers that this node needs no lock."""
+
+    def annotations(self, cards: Sequence[Card], is_well: Callable[[str], bool]) -> dict[str, str | None]:
+        """What the node must say."""
+        ordered = sorted(cards, key=lambda card: card.device.index)
+        devices = [replace(card.device, healthy=is_well(card.uuid)) for card in ordered]
+        return {REGISTER: encode_node_json(devices), AGENT: self._agent}

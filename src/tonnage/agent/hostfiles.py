@@ -1,0 +1,110 @@
+"""Files of the node that containers get: HAMi-core's library, the preload file, the lock folder, a folder for each.
+
+A host path that is missing when a container starts is made a directory by the runtime, and limits silently do not hold.
+So everything is restored and checked before the agent registers.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tonnage.agent.core.answers import HostFiles
+from tonnage.agent.core.nodesettings import AnswerSettings
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+_OPEN = 0o777
+"""Containers of every user write into these folders."""
+
+
+class HostFilesError(Exception):
+    """The node lacks a file without which no limits hold; the message says which."""
+
+
+class NodeFiles:
+    """The folders and files under the hook path; `root` stands before every path of the node."""
+
+    def __init__(self, settings: AnswerSettings, root: Path = Path("/")) -> None:
+        self._settings = settings
+        self._root = root
+
+    def _path(self, path: str) -> Path:
+        return self._root / path.lstrip("/")
+
+    @property
+    def containers(self) -> Path:
+        """The folder with a folder for each container."""
+        return self._path(f"{self._settings.hook}/vgpu/containers")
+
+    def restore(self, folders: Iterable[str] = ()) -> HostFiles:
+        """Make everything that containers need, those that run included; HostFilesError without the library."""
+        vgpu = self._path(f"{self._settings.hook}/vgpu")
+        library = self._library(vgpu)
+        for folder in (self.containers, self._path(self._settings.lock_folder)):
+            _make_folder(folder)
+        for name in folders:
+            if _is_safe(name):
+                _make_folder(self.containers / name)
+        _write(vgpu / "ld.so.preload", f"{self._settings.hook}/vgpu/libvgpu.so\n")
+        return HostFiles(
+            library=f"{self._settings.hook}/vgpu/{library}",
+            has_license=(vgpu / "license").is_file(),
+            control_files=tuple(path for path in _CONTROL if self._path(path).exists()),
+        )
+
+    def _library(self, vgpu: Path) -> str:
+        """The name of the library: the newest with a version, else the one without."""
+        try:
+            names = [path.name for path in vgpu.iterdir() if path.name.startswith("libvgpu.so") and path.is_file()]
+        except OSError:
+            names = []
+        if not names:
+            raise HostFilesError(
+                f"{vgpu}/libvgpu.so is missing: install HAMi-core's library there, without it no limits hold"
+            )
+        return max(names, key=lambda name: (len(name) > len("libvgpu.so"), (vgpu / name).stat().st_mtime, name))
+
+    def prepare(self, name: str, *, keep: bool) -> None:
+        """Make a container's folder; a folder of that name is emptied unless its container runs."""
+        if not _is_safe(name):
+            raise HostFilesError(f"{name!r} is no name for a folder")
+        folder = self.containers / name
+        if not keep:
+            remove(folder)
+        _make_folder(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with everything in it; links are not followed."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_safe(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(_OPEN)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that containers have mounted: never in place, and only if it differs."""
+    if path.is_dir() and not path.is_symlink():
+        # The runtime made it for a container that started without the file.
+        shutil.rmtree(path)
+    try:
+        if path.read_text() == text:
+            return
+    except OSError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f".{path.name}.{os.getpid()}")
+    made.write_text(text)
+    made.chmod(0o644)
+    made.replace(path)

@@ -1,0 +1,1 @@
+"""The kubelet's side: its messages, its sockets and its checkpoint."""

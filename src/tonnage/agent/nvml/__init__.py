@@ -1,0 +1,1 @@
+"""The node's cards through NVML, or invented ones."""
