@@ -212,6 +212,7 @@ class Jobs(Plugin):
         session.add_job_valid(lambda job: None if job.tasks else Reason("NoPods", "the job has no pods"))
         session.add_job_ready(lambda job: job.started() >= job.minimum)
         session.add_job_pipelined(lambda job: None)
+        session.add_job_starving(lambda job: job.started() < job.minimum)
         session.add_job_enqueueable(lambda job: job.count(PodStatus.WAITING) < 1000)
         session.add_node_sets(self.sets)
 

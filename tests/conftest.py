@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.browser import system
-from tests.paths import KAI_CASES, OPENB
+from tests.paths import KAI_CASES, OPENB, PEERS
 from tonnage.lab import parts
 
 settings.register_profile("tonnage", derandomize="TONNAGE_EXAMPLES" not in os.environ, deadline=None)
@@ -37,6 +37,12 @@ def missing_traces() -> str | None:
     return None if OPENB.is_dir() else f"there is no folder {OPENB}"
 
 
+def missing_programs() -> str | None:
+    if not os.environ.get(PEERS):
+        return f"{PEERS} names no folder with volcano/ and kai/ in it; `python -m peers.build` fills those"
+    return missing_parts()
+
+
 @dataclass(frozen=True)
 class Need:
     """What the tests in a folder, or those with the marker of that name, cannot do without."""
@@ -57,6 +63,9 @@ NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),
     Need("kai_cases", missing_cases, "NOT TESTED ON PEERS' CASES", "tests on KAI's own cases"),
+    Need(
+        "peer_programs", missing_programs, "NOT TESTED WITH PEERS' PROGRAMS", "tests with the peers' own programs", True
+    ),
     Need("openb", missing_traces, "NOT TESTED ON RECORDED TRACES", "tests on the openb trace"),
 )
 

@@ -304,12 +304,13 @@ class ObjectScheduler:
         if not wish.requests:
             return 0.0
         score = np.float32(0)
-        for used, total in (
+        parts = (
             (sum(c.slots for c in host.cards) + sum(host.foreign.values()), sum(c.device.count for c in host.cards)),
             (sum(c.cores for c in host.cards), sum(c.device.cores for c in host.cards)),
             (sum(c.memory for c in host.cards), sum(c.device.memory for c in host.cards)),
-        ):
-            score += np.float32(used) / np.float32(total) if total else np.float32(0)
+        )
+        for used, total in parts if all(total for _, total in parts) else ():
+            score += np.float32(used) / np.float32(total)
         policy = wish.pod.annotations.get("hami.io/node-scheduler-policy", self.node_policy)
         return float(np.float32(10) * score) * (-1 if policy == "spread" else 1)
 
@@ -362,8 +363,13 @@ class ObjectScheduler:
             raise Obstacle(max(objection for objection in objections if objection is not None)[1])
         return fitting
 
-    def _objection(self, card: Card, wish: Wish, request: DeviceRequest) -> tuple[int, str] | None:
-        """The first rule that keeps a request off a card, with its place in the chain of rules."""
+    def _objection(
+        self, card: Card, wish: Wish, request: DeviceRequest, goes_on: bool = False
+    ) -> tuple[int, str] | None:
+        """The first rule that keeps a request off a card, with its place in the chain of rules.
+
+        `goes_on` means that the request has got an instance of the card already.
+        """
         device = card.device
         if not device.healthy:
             return 1, "CardNotHealth"
@@ -380,7 +386,7 @@ class ObjectScheduler:
             return 4, "CardUuidMismatch"
         if card.slots >= device.count:
             return 5, "CardTimeSlicingExhausted"
-        if "mutex" in wish.policy and card.slots > 0:
+        if "mutex" in wish.policy and card.slots > 0 and not goes_on:
             return 6, "ExclusiveDeviceAllocateConflict"
         if device.memory - card.memory < request.memory_on(device.memory):
             return 7, "CardInsufficientMemory"
@@ -431,16 +437,22 @@ class ObjectScheduler:
             if not positions:
                 raise Obstacle("CardSetInfeasible")
             usable = [usable[position] for position in positions]
-        elif "topology-aware" in wish.policy and len(usable) >= request.count:
-            return self._best_linked(host, usable, request)
+        elif "topology-aware" in wish.policy:
+            places = self._served(usable, wish, request, len(usable) * 100)
+            return self._best_linked(host, places, request)
         return self._served(usable, wish, request)
 
-    def _served(self, cards: list[Card], wish: Wish, request: DeviceRequest) -> list[Card]:
-        """The cards that serve the request if taken in this order, as many as it asks for or there are."""
+    def _served(self, cards: list[Card], wish: Wish, request: DeviceRequest, most: int = 0) -> list[Card]:
+        """The cards that serve the request if taken in this order, as many as it asks for or there are.
+
+        A card that must be idle is so before the request, and may serve several instances then.
+        """
         result: list[Card] = []
         for card in cards:
             trial = card.copy()
-            while len(result) < request.count and self._objection(trial, wish, request) is None:
+            while len(result) < (most or request.count):
+                if self._objection(trial, wish, request, goes_on=trial.slots > card.slots) is not None:
+                    break
                 use = self._instance(trial, request)
                 if use is None:
                     break
@@ -477,10 +489,8 @@ class ObjectScheduler:
                         value: Fraction | int = card_score(card, request, weights)
                     case "numa":
                         value = card.device.numa
-                    case "index":
-                        value = card.device.index
                     case _:
-                        value = int(card.slots == 0)
+                        value = card.device.index
                 values.append(-value if key.startswith("-") else value)
             return values
 
@@ -488,7 +498,7 @@ class ObjectScheduler:
 
     def _sort_keys(self, policy: tuple[str, ...], one_numa: bool) -> list[str]:
         if policy == ("mutex",):
-            return ["idle"]
+            return ["numa"]
         if len(policy) == 1 and policy != ("numa",):
             numa_first = one_numa or self.numa_order == "first"
             if policy == ("binpack",):
@@ -503,14 +513,17 @@ class ObjectScheduler:
         links = host.links.get(request.vendor, {})
 
         def strength(group: Sequence[Card]) -> int:
-            return sum(links.get(a.device.uuid, {}).get(b.device.uuid, 0) for a, b in permutations(group, 2))
+            pairs = [(a.device.uuid, b.device.uuid) for a, b in permutations(group, 2)]
+            return sum(links.get(a, {}).get(b, 0) for a, b in pairs if a != b)
 
         if request.count == 1:
             return [
                 min(
                     cards,
                     key=lambda card: sum(
-                        links.get(card.device.uuid, {}).get(o.device.uuid, 0) for o in cards if o is not card
+                        links.get(card.device.uuid, {}).get(o.device.uuid, 0)
+                        for o in cards
+                        if o.device.uuid != card.device.uuid
                     ),
                 )
             ]
@@ -525,7 +538,9 @@ def card_score(card: Card, request: DeviceRequest, weights: tuple[int, int, int]
         (weights[1], card.memory + request.memory_on(device.memory), device.memory),
         (weights[2], card.cores + request.cores, device.cores),
     )
-    return sum((Fraction(10 * weight * used, total) for weight, used, total in parts if total), Fraction(0))
+    if not all(total for _, _, total in parts):
+        return Fraction(0)
+    return sum((Fraction(10 * weight * used, total) for weight, used, total in parts), Fraction(0))
 
 
 def required_terms(pod: Pod) -> list | None:  # type: ignore[type-arg]

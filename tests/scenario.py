@@ -16,7 +16,16 @@ from tonnage.framework.decision import Decision
 from tonnage.framework.session import Session
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeSpec, NodeStatus
-from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
+from tonnage.model.pod import (
+    Container,
+    ContainerEnd,
+    ContainerState,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    ReportedPodStatus,
+    ResourceRequirements,
+)
 from tonnage.model.selection import Affinity, Taint, Toleration
 from tonnage.plugins.defaults import default_plugins
 
@@ -140,9 +149,14 @@ def pod(
     namespace: str = "default",
     nominated: str | None = None,
     started: str | None = None,
+    scheduler: str | None = None,
+    ended: Sequence[str] = (),
     **wants: int | str | None,
 ) -> Pod:
-    """A pod of one container that asks for what `limits` takes, unless its containers are given."""
+    """A pod of one container that asks for what `limits` takes, unless its containers are given.
+
+    `ended` names the init containers that have ended with success.
+    """
     return Pod(
         ObjectMeta(
             name=name,
@@ -160,9 +174,13 @@ def pod(
             affinity=affinity,
             tolerations=tolerations,
             priority=priority,
+            schedulerName=scheduler,
         ),
         ReportedPodStatus(
-            phase=phase or ("Running" if on else "Pending"), nominatedNodeName=nominated, startTime=started
+            phase=phase or ("Running" if on else "Pending"),
+            nominatedNodeName=nominated,
+            startTime=started,
+            initContainerStatuses=[ContainerStatus(one, ContainerState(ContainerEnd())) for one in ended] or None,
         ),
     )
 

@@ -1,44 +1,32 @@
-"""What the documentation says is so: reasons, vendors' names, shown output, links."""
+"""What the documentation says is so: reasons, vendors' names, links."""
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import tonnage
 from tests.generated_docs import PARTS, shown
+from tests.pages import DOCS, PAGES, named
 from tests.paths import ROOT
 from tests.reasons import reasons_in_code
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.observability.catalog import COUNTER, HISTOGRAM, METRICS
 
-DOCS = ROOT / "docs"
-PAGES = sorted(
-    page
-    for folder, pattern in ((ROOT, "*.md"), (DOCS, "**/*.md"), (ROOT / "examples", "*.md"))
-    for page in folder.glob(pattern)
-)
-_CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-ANYTHING = "..."
-RUN_HERE = ("tonnage schedule", "tonnage check", "tonnage plugins")
-"""Commands that are run as they are shown, if they need nothing but the examples."""
 PART_OF = {
     "_scarcity": "resource-strategy-fit",
     **dict.fromkeys(("_hypernodesets", "networktopologyaware"), "network-topology-aware"),
     **dict.fromkeys(("_queueusage", "_waterfill", "_kaireclaim"), "proportion"),
     "_capacityqueues": "capacity",
-    **dict.fromkeys(("_hostports", "_interpodaffinity", "_topologyspread", "_claims", "_volumes"), "predicates"),
+    **dict.fromkeys(
+        ("_hostports", "_interpodaffinity", "_topologyspread", "_claims", "_volumes", "_mignodes"), "predicates"
+    ),
 }
 """Modules that are not called as the plugin whose reasons they give."""
-
-
-def named(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 # -- reasons
@@ -90,43 +78,6 @@ def test_every_name_of_every_vendor_is_on_the_page() -> None:
         # Vendors that come one per chip share a table in which the chip's name is left open.
         missing += [n for n in names if f"`{n}`" not in page and f"`{n.replace(vendor.name, '<chip>')}`" not in page]
     assert missing == []
-
-
-# -- shown output
-
-
-def shown_commands(page: Path) -> list[tuple[str, list[str]]]:
-    """Commands of a page's console blocks on files that exist, with the output shown for each."""
-    commands: list[tuple[str, list[str]]] = []
-    for block in _CONSOLE.findall(page.read_text()):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                # As `make install` leaves it.
-                commands.append((line[2:].removeprefix(".venv/bin/"), []))
-            else:
-                commands[-1][1].append(line)
-    return [(c, output) for c, output in commands if c.startswith(RUN_HERE) and ("examples/" in c or "--defaults" in c)]
-
-
-SHOWN = [(named(page), command, output) for page in PAGES for command, output in shown_commands(page)]
-
-
-def test_the_pages_show_output() -> None:
-    assert {page for page, _, output in SHOWN if output} >= {"docs/schedule.md", "docs/input.md"}
-
-
-def as_pattern(output: list[str]) -> str:
-    """The output as an expression, in which a line of three dots stands for any lines."""
-    return "".join(r"(?:.*\n)*?" if line == ANYTHING else re.escape(line) + r"\n" for line in output)
-
-
-@pytest.mark.parametrize(("page", "command", "output"), SHOWN, ids=[f"{page}: {command}" for page, command, _ in SHOWN])
-def test_shown_commands_print_what_is_shown(page: str, command: str, output: list[str]) -> None:
-    assert "|" not in command, "a command that is shown on an example is run without a shell"
-    done = tonnage(*shlex.split(command)[1:])
-    assert done.returncode == 0, done.stderr
-    if output:
-        assert re.fullmatch(as_pattern(output), done.stdout), done.stdout
 
 
 # -- links

@@ -23,4 +23,4 @@ def test_a_server_that_does_not_answer_is_a_failure_at_work(tmp_path: Path) -> N
     )
     done = tonnage("debug", "compare", "--kubeconfig", config)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "Cannot connect to host 127.0.0.1:9" in done.stderr
+    assert "Cannot connect to 127.0.0.1:9" in done.stderr

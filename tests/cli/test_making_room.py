@@ -1,5 +1,9 @@
 """`tonnage schedule` where a team takes back its share: who goes, for whom, where to, and who waits for what."""
 
+from pathlib import Path
+
+import pytest
+
 from tests.cli.command import EXAMPLES, cycle, schedule
 
 ARGUMENTS = ("-f", EXAMPLES / "reclaim.yaml", "--config", EXAMPLES / "reclaim-config.yaml")
@@ -53,11 +57,45 @@ def test_the_document_says_the_same() -> None:
     ]
     told = {one["pod"]: (one["outcome"], one.get("message", "")) for one in document["decisions"]}
     gone = "research/sweep-2, research/sweep-3, research/sweep-5 left"
-    assert told["serving/rank-0"] == ("waiting", f"goes to gpu-2 once {gone}")
-    assert told["serving/rank-1"] == ("waiting", f"goes to gpu-1 once {gone}")
+    assert told["serving/rank-0"] == ("waiting", f"goes to gpu-1 once {gone}")
+    assert told["serving/rank-1"] == ("waiting", f"goes to gpu-2 once {gone}")
     shares = {one["name"]: one["resources"]["gpu"]["allocated"] for one in document["queues"]}
     assert shares == {"research": "4", "serving": "6", "default": "0"}
 
 
 def test_the_same_again_gives_the_same() -> None:
     assert schedule(*ARGUMENTS) == schedule(*ARGUMENTS, stdin="not read")
+
+
+MIXED = """
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {allocatable: {cpu: 2, memory: 8Gi, pods: 10}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: theirs}
+spec: {nodeName: a, schedulerName: other, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ours}
+spec: {nodeName: a, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: high}
+spec: {priority: 50, schedulerName: SCHEDULER, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+PREEMPT = "actions: allocate, preempt\ntiers:\n- plugins:\n  - name: priority\n"
+
+
+@pytest.mark.parametrize(("scheduler", "gone"), [("default-scheduler", "default/ours"), ("other", "default/theirs")])
+def test_only_pods_of_schedulers_that_pending_pods_name_are_stopped(scheduler: str, gone: str, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(MIXED.replace("SCHEDULER", scheduler))
+    (tmp_path / "config.yaml").write_text(PREEMPT)
+    document = cycle("-f", tmp_path / "cluster.yaml", "--config", tmp_path / "config.yaml")
+    assert [eviction["pod"] for eviction in document["evictions"]] == [gone]

@@ -7,6 +7,8 @@ import click
 from tonnage.cli.group import group
 
 SERVERS = ("tonnage extender", "tonnage scheduler")
+ON_NODES = ("tonnage agent",)
+"""Servers that run on each node, of which none leads."""
 
 
 def commands(command: click.Command = group, name: str = "tonnage") -> Iterator[tuple[str, click.Command]]:

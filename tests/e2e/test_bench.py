@@ -33,13 +33,15 @@ def test_the_extenders_benchmark_reports_every_figure_and_hamis(tmp_path: Path) 
 def test_the_schedulers_benchmark_reports_every_figure() -> None:
     singles, gangs = "N single pods, N nodes", "N gangs of N, N nodes"
     throughput = ("first bind after its start", "from its start", "from the first bind", "nodes used")
+
+    def compared(pods: str) -> list[str]:
+        schedulers = (("kube-scheduler", ()), ("tonnage", ("memory", "CPU time")))
+        return [f"{pods}, {name}: {figure}" for name, more in schedulers for figure in (*throughput, *more)]
+
     assert figures("bench.scheduler") == [
-        *(
-            f"{pods}, {scheduler}: {figure}"
-            for pods in (singles, gangs)
-            for scheduler, more in (("kube-scheduler", ()), ("tonnage", ("memory", "CPU time")))
-            for figure in (*throughput, *more)
-        ),
+        *compared(singles),
+        f"{singles}, transport alone",
+        *compared(gangs),
         "urgent gang: pending pods before it",
         "urgent gang: until bound",
         "unschedulable gang of N × N GPUs, N full nodes: until reasons on pods and PodGroup",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.extender.recording import parsed, values
 from tests.scenario import plain
 from tests.waiting import until
 from tonnage.lab import definitions
-from tonnage.lab.api import pods_path
+from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
 
 CONFIG = """\
@@ -41,7 +42,8 @@ def world(control_plane: ControlPlane, tmp_path: Path) -> Iterator[World]:
     plane.api.create_nodes([plain("a", 8)])
     plane.api.create_pods([wanted("held", 8, on="a")])
     user = plane.kubeconfig_of("tonnage", "tonnage-scheduler")
-    with scheduling(plane, "--config", str(config), *leader_flags(), user=user, quick=True) as made:
+    flags = ("--config", str(config), "--group-wait", "10m", *leader_flags())
+    with scheduling(plane, *flags, user=user, quick=True) as made:
         yield made
         assert "Forbidden" not in made.scheduler.log.read_text()
     for path in (pods_path(), "/api/v1/nodes"):
@@ -59,6 +61,12 @@ def status(world: World, path: str) -> dict[str, Any]:
 
 def types(world: World, path: str) -> list[str]:
     return [one["type"] for one in status(world, path).get("conditions", ())]
+
+
+def events(world: World, group: str) -> set[tuple[str, str]]:
+    """The reasons and types of the Events on a PodGroup."""
+    found = world.api.get("/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name={group}")["items"]
+    return {(one["reason"], one["type"]) for one in found if one["involvedObject"]["kind"] == "PodGroup"}
 
 
 def metric(world: World, name: str, *labels: str) -> dict[tuple[str, ...], float]:
@@ -101,13 +109,16 @@ def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) 
     )
     assert condition["transitionID"]
     assert status(world, path)["phase"] == "Inqueue"
+    until(lambda: ("Unschedulable", "Warning") in events(world, "train"), "no Event", lambda: events(world, "train"))
+    for name in ("root", "default"):
+        assert world.api.get(f"{definitions.VOLCANO}/queues/{name}")["spec"]["reclaimable"] == (name == "default")
     until(lambda: metric(world, "tonnage_gangs_pending") == {(): 1}, "the gang is not counted as waiting")
     world.api.create_nodes([plain("b", 8)])
     world.until_bound(*names)
     until(lambda: status(world, path).get("phase") == "Running", "train does not run", lambda: status(world, path))
     until(lambda: status(world, path).get("running") == 2, "its pods do not run", lambda: status(world, path))
     until(lambda: types(world, path) == ["Scheduled"], "it still says why it waited", lambda: status(world, path))
-    queue, held = f"{definitions.VOLCANO}/queues/research", {"cpu": "2", "nvidia.com/gpu": "8"}
+    queue, held = f"{definitions.VOLCANO}/queues/research", {"cpu": "2", "nvidia.com/gpu": "8", "pods": "2"}
     until(lambda: status(world, queue).get("allocated") == held, "the queue does not say what it holds")
     for name in ("tonnage_queue_allocated", "tonnage_queue_requested"):
         until(lambda: metric(world, name, "queue", "resource").get(("research", "nvidia.com/gpu")) == 8, name)  # noqa: B023
@@ -124,6 +135,27 @@ def test_a_gang_of_volcano_waits_runs_and_is_counted_in_its_queue(world: World) 
     writes = values(found["tonnage_api_write_duration_seconds_count"], "verb", "resource", "outcome")
     assert writes["PATCH", "queues/status", "success"] >= 1
     assert values(found["hami_gpu_shared_count"], "node", "device_index")["b", "0"] == 1
+
+
+def test_pods_whose_group_comes_after_them_wait_for_it_and_start_whole(world: World) -> None:
+    """Three pods of a ReplicaSet, of which two would fit; Volcano's controller makes the group and annotates them."""
+    world.api.create_nodes([plain("b", 8)])
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": str(uuid4()), "controller": True}
+    names = ["w0", "w1", "w2"]
+    for name in names:
+        made = pod_manifest(wanted(name, 4, annotations={"scheduling.volcano.sh/group-min-member": "3"}))
+        made["metadata"]["ownerReferences"] = [owner]
+        world.api.create(pods_path(), made)
+    world.until_said("w0", "GroupExpected: Volcano's controllers make a PodGroup for ReplicaSet web")
+    version = definitions.VOLCANO.removeprefix("/apis/")
+    world.api.create(VOLCANO, thing("PodGroup", version, "podgroup-web", minMember=3))
+    notes = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "podgroup-web"}}}
+    for name in names:
+        world.api.patch(f"{pods_path('default')}/{name}", notes)
+    world.until_said("w0", "needs 3 of 3 pods placed")
+    assert not world.nodes().keys() & set(names), "it started in pieces"
+    world.api.create_nodes([plain("c", 8)])
+    world.until_bound(*names)
 
 
 def test_a_gang_of_kai_says_why_it_waits_and_stops_saying_so(world: World) -> None:

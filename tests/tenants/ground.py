@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.chaos.arena import HASTE, HOOKS, Stage
-from tests.chaos.scheduler.history import Follower
+from tests.chaos.scheduler.history import follow
 from tests.chaos.scheduler.jobs import PRIORITIES, QUEUES
 from tests.chaos.vigil import Vigil
 from tests.config.texts import KAI_DEFAULT
@@ -150,7 +150,7 @@ class Scene:
     def __init__(self, ground: Ground, command: Command) -> None:
         self.ledger = Ledger(ground.api)
         self.kubelets = Kubelets(ground.plane, self.ledger)
-        self.follower = Follower(ground.plane, self.ledger)
+        self.follower = follow(ground.plane, self.ledger)
         self.watch(command)
 
     def watch(self, command: Command) -> None:

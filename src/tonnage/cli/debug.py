@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.group import SuggestingGroup
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
-from tonnage.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from tonnage.kube.client import Client

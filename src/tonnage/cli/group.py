@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -12,7 +13,6 @@ import click
 
 from tonnage import __version__
 from tonnage.cli.main import INTERRUPTED
-from tonnage.cli.suggestions import SuggestingGroup
 
 _COMPLETING = "_TONNAGE_COMPLETE"
 """The variable by which a shell asks for the completion of a command line."""
@@ -24,10 +24,30 @@ _COMMANDS = {
     "simulate": "Compare policies on a recorded or invented workload, over virtual time.",
     "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
     "scheduler": "Schedule the pods of a cluster that name it: gangs, queues and GPU shares.",
+    "agent": "Serve the cards of a GPU node to its kubelet, in place of HAMi's device plugin.",
     "manifests": "Print the manifests that depend on the configuration: admission policies, the webhook's.",
     "debug": "Look into how Tonnage sees a live cluster.",
     "lab": "Start a practice cluster: a real API server with invented GPU nodes.",
 }
+
+
+class SuggestingGroup(click.Group):
+    """A group that answers a mistyped name with the nearest ones, as click does for flags."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}.{_nearest(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = [repr(one) for one in get_close_matches(name, known)]
+    return f" Did you mean {' or '.join(near)}?" if near else f" There are {', '.join(known)}."
 
 
 class LazyGroup(SuggestingGroup):
@@ -86,7 +106,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) ->
 def group(**_: Any) -> None:
     """Pack GPU pods onto the nodes and GPUs of a Kubernetes cluster, and say why.
 
-    Every command but the two servers, extender and scheduler, takes -o json and -o yaml for machines. Errors go to
+    Every command but the servers, extender, scheduler and agent, takes -o json and -o yaml for machines. Errors go to
     standard error; the exit status is 2 for bad input or usage and 1 for a failure at work.
     """
     for stream in (sys.stdout, sys.stderr):

@@ -127,11 +127,12 @@ def _start(
     """Start everything that was asked for; `running` ends it."""
     from tonnage.lab import definitions
     from tonnage.lab.control_plane import ControlPlane
-    from tonnage.lab.heartbeats import Heartbeats
+    from tonnage.lab.heartbeats import Heartbeats, ready
     from tonnage.lab.parts import build
     from tonnage.lab.player import playing
     from tonnage.lab.samples import SAMPLES, create_sample
-    from tonnage.lab.schedulers import BATCH_SCHEDULER, DEFAULT_SCHEDULER, start_extender, start_scheduler
+    from tonnage.lab.schedulers import BATCH_SCHEDULER, start_extender, start_scheduler
+    from tonnage.model.pod import DEFAULT_SCHEDULER
 
     scheduler, extender, kube_scheduler = schedulers
     programs = build(tell) if bin_dir is None else _checked(bin_dir, kube_scheduler)
@@ -140,7 +141,7 @@ def _start(
     tell("installing the definitions of PodGroups, Queues and topologies")
     definitions.install(plane.api)
     tell(f"creating {len(nodes)} nodes")
-    plane.api.create_nodes(nodes)
+    plane.api.create_nodes(nodes, [ready()])
     running.callback(Heartbeats(plane).stop)
     running.enter_context(playing(plane, longest_grace=_GRACE))
     pods = 0

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from tonnage.cli.group import SuggestingGroup
 from tonnage.cli.inputs import device_config_file, device_vendors
 from tonnage.cli.output import JSON, YAML, document, output_option
-from tonnage.cli.suggestions import SuggestingGroup
 from tonnage.policies.catalog import FILES
 
 _ABOUT_WEBHOOK = """\

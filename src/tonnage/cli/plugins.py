@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli.group import SuggestingGroup
 from tonnage.cli.inputs import BadInput, find_plugins, plugin_files
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
-from tonnage.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin

@@ -81,6 +81,14 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     help="How many Bindings are on their way to the API server at once.",
 )
 @click.option(
+    "--group-wait",
+    default="5s",
+    show_default=True,
+    callback=parsed("duration"),
+    metavar="DURATION",
+    help="How long a pod is held for which Volcano's or KAI's controllers are about to make a PodGroup; 0 for not.",
+)
+@click.option(
     "--http-bind",
     default=":8080",
     show_default=True,
@@ -118,6 +126,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     bind_workers: int,
+    group_wait: float,
     http_bind: "Address",
     cert_file: str,
     key_file: str,
@@ -167,6 +176,7 @@ def command(
                 scheduler_name,
                 partial(connect, kubeconfig, context),
                 bind_workers,
+                group_wait,
                 place,
                 authorize_metrics,
                 limit,
@@ -231,6 +241,7 @@ async def _serve(
     scheduler_name: str,
     connect: "Callable[..., Awaitable[Client]]",
     bind_workers: int,
+    group_wait: float,
     place: "Endpoint",
     authorize_metrics: bool,
     limit: "RateLimit | None",
@@ -265,7 +276,16 @@ async def _serve(
     if election is not None:
         elector = LeaderElector(connect, election, since_boot, time.time)
     service = SchedulerService(
-        client, vendors, first.plugins, first.actions, backoff, metrics, scheduler_name, bind_workers, elector
+        client,
+        vendors,
+        first.plugins,
+        first.actions,
+        backoff,
+        metrics,
+        scheduler_name,
+        bind_workers,
+        elector,
+        group_wait,
     )
     namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
     pod = f"{namespace}/{name}" if namespace and name else ""

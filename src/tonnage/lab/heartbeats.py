@@ -1,7 +1,7 @@
 """Heartbeats: plays what kubelets and HAMi's device plugins say about nodes: that they are ready, and that they run.
 
-A node gets the condition Ready as soon as it is seen. A plugin whose node has a handshake annotation reports every 30
-seconds, whatever a scheduler has asked meanwhile, as HAMi's plugins do.
+A node without the condition Ready gets it as soon as it is seen. A plugin whose node has a handshake annotation reports
+every 30 seconds, whatever a scheduler has asked meanwhile, as HAMi's plugins do.
 """
 
 import threading
@@ -56,7 +56,7 @@ class Heartbeats:
                 self._asked[name] = asked
         conditions = node["status"].get("conditions", ())
         if event["type"] != "DELETED" and not any(one["type"] == "Ready" for one in conditions):
-            self._write(f"{_NODES}/{name}/status", {"status": {"conditions": [_ready()]}})
+            self._write(f"{_NODES}/{name}/status", {"status": {"conditions": [ready()]}})
 
     def _report(self) -> None:
         with self._guard:
@@ -73,7 +73,8 @@ class Heartbeats:
                 self._api.patch(path, body, STRATEGIC)
 
 
-def _ready() -> dict[str, str]:
+def ready() -> dict[str, str]:
+    """The condition of a node whose kubelet works."""
     now = timestamp()
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
     return {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "the lab plays a kubelet", **times}

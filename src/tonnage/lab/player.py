@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPException
 from typing import Any
 
@@ -33,7 +34,13 @@ class Player:
     """Answers for every node."""
 
     def __init__(
-        self, access: ApiAccess, delay: float = 0.0, quick: bool = False, longest_grace: float | None = None
+        self,
+        access: ApiAccess,
+        delay: float = 0.0,
+        quick: bool = False,
+        longest_grace: float | None = None,
+        ends: Callable[[dict[str, Any]], PodEnd | None] = end_of,
+        starting: float = 0.0,
     ) -> None:
         self._api = Api(access.server, access.token, str(access.authority))
         self._delay = delay
@@ -41,6 +48,9 @@ class Player:
         """Whether to answer with a single write and to look at nothing else, so that it costs no time."""
         self._longest_grace = longest_grace
         """How many seconds of its grace period a deleted pod takes at most; all of them if it is not given."""
+        self._ends = ends
+        self._starting = starting
+        """Seconds from a pod's admission until its containers run."""
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(8)
         self._timers = Timers()
@@ -90,12 +100,11 @@ class Player:
         grace = meta["deletionGracePeriodSeconds"]
         if self._longest_grace is not None:
             grace = min(grace, self._longest_grace)
-        self._timers.after(grace, lambda: self._delete(_path(pod)))
+        self._timers.after(grace, partial(self._submit, self._delete, pod))
 
-    def _delete(self, path: str) -> None:
-        with suppress(ApiError, OSError, HTTPException):
-            if not self._stopped.is_set():
-                self._api.delete(path)
+    def _delete(self, pod: dict[str, Any]) -> None:
+        """The pod is gone; a server that closes the connection meanwhile is asked again."""
+        self._insist(lambda: self._api.delete(_path(pod)))
 
     def _admit(self, waiting: deque[dict[str, Any]]) -> None:
         """Admit the pods of one node, one after another."""
@@ -103,7 +112,7 @@ class Player:
         while is_busy and not self._stopped.is_set():
             pod = waiting[0]
             if self._allocate(pod) and not self._stopped.is_set():
-                self._pool.submit(self._start, pod)
+                self._timers.after(self._starting, partial(self._submit, self._start, pod))
             with self._guard:
                 waiting.popleft()
                 is_busy = bool(waiting)
@@ -128,6 +137,12 @@ class Player:
             self.mixed_up.append(f"{name} on {node} is taken for {guesses[-1]}")
         return self._insist(lambda: self._release(node, name))
 
+    def _submit(self, step: Callable[[dict[str, Any]], None], pod: dict[str, Any]) -> None:
+        """Do something that may take a while, beside the timers."""
+        with suppress(RuntimeError):
+            # Refused once the player is stopped.
+            self._pool.submit(step, pod)
+
     def _start(self, pod: dict[str, Any]) -> None:
         """Its containers run, until they end by themselves."""
         started: dict[str, Any] = {"metadata": {"uid": pod["metadata"]["uid"]}}
@@ -140,7 +155,7 @@ class Player:
         if not self._insist(lambda: self._api.patch(f"{_path(pod)}/status", started, STRATEGIC)):
             return
         self.started.append(pod["metadata"]["name"])
-        end = end_of(pod)
+        end = self._ends(pod)
         if end is not None:
             self._timers.after(end.seconds, lambda: self._finish(pod, end))
 

@@ -21,6 +21,8 @@ class PodEnd(NamedTuple):
     phase: str
     reason: str = ""
     message: str = ""
+    exit_code: int | None = None
+    """What its containers exit with; by the phase if it is not given."""
 
 
 def end_of(pod: dict[str, Any]) -> PodEnd | None:
@@ -62,6 +64,7 @@ def ended_status(pod: dict[str, Any], end: PodEnd) -> dict[str, Any]:
     now = timestamp()
     conditions = [_condition(name, False, now) for name in ("ContainersReady", "Ready")]
     code, reason = (0, "Completed") if end.phase == SUCCEEDED else (137, "Error")
+    code = code if end.exit_code is None else end.exit_code
     state = {"running": None, "terminated": {"exitCode": code, "reason": reason, "finishedAt": now}}
     containers = [_container(one, state, is_ready=False) for one in pod["spec"]["containers"]]
     status: dict[str, Any] = {"phase": end.phase, "conditions": conditions, "containerStatuses": containers}

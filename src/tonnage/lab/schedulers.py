@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from tonnage.devices.catalog import default_vendors
 from tonnage.lab.control_plane import PATIENCE, ControlPlane
 from tonnage.lab.program import HOST, Program, answers, free_ports
+from tonnage.model.pod import DEFAULT_SCHEDULER
 
-DEFAULT_SCHEDULER = "default-scheduler"
 HAMI_SCHEDULER = "hami-scheduler"
 BATCH_SCHEDULER = "tonnage"
 

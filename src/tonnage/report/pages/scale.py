@@ -8,6 +8,8 @@ from tonnage.report.pages import text
 
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _MOST_DECIMALS = 6
+_UNITS = (("d", 86400.0), ("h", 3600.0), ("m", 60.0))
+"""Units of time in seconds, the largest first; all ticks of an axis have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ def time_axis(label: str, low: float, high: float, ticks: int = 6) -> Axis:
     wanted = (high - low) / ticks
     step = next((float(time) for time in _TIMES if time >= wanted), 0.0) or 86400 * _round_step(wanted / 86400)
     places = tuple(number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1))
-    unit, length = next(((unit, length) for unit, length in text.UNITS if step % length == 0), ("s", 1.0))
-    return Axis(label, low, high, places, tuple(f"{place / length:g}{text.NARROW}{unit}" for place in places))
+    unit, length = next(((unit, length) for unit, length in _UNITS if step % length == 0), ("s", 1.0))
+    return Axis(label, low, high, places, tuple(f"{place / length:g}{unit}" for place in places))
 
 
 def _apart(low: float, high: float) -> tuple[float, float]:

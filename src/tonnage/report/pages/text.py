@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from tonnage.model.duration import format_seconds
 
 MINUS, NARROW = "−", "\N{NARROW NO-BREAK SPACE}"
-UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
-"""Units of time in seconds, the largest first."""
 
 
 def number(value: float, digits: int = 0) -> str:
