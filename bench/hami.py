@@ -27,22 +27,24 @@ _TAIL = 20
 
 
 class HamiScheduler:
-    """A running HAMi scheduler with its log."""
+    """A running HAMi scheduler with its log, or another program that takes HAMi's flags."""
 
-    def __init__(self, plane: ControlPlane, binary: Path) -> None:
+    def __init__(
+        self, plane: ControlPlane, start: Sequence[str], name: str = "hami", flags: Sequence[str] = ()
+    ) -> None:
         self.port, metrics = free_ports(2)
-        self._binary = binary
-        self._log = plane.folder / "hami.log"
+        self._binary = start[0]
+        self._log = plane.folder / f"{name}.log"
         command: Sequence[str] = [
-            *(str(binary), f"--http_bind=127.0.0.1:{self.port}", f"--metrics-bind-address=127.0.0.1:{metrics}"),
-            *(f"--scheduler-name={_SCHEDULER}", "--kube-qps=1000", "--kube-burst=1000"),
+            *(*start, f"--http_bind=127.0.0.1:{self.port}", f"--metrics-bind-address=127.0.0.1:{metrics}"),
+            *(f"--scheduler-name={_SCHEDULER}", "--kube-qps=1000", "--kube-burst=1000", *flags),
         ]
         environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
         with self._log.open("wb") as log:
             try:
                 self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
             except OSError as error:
-                raise BenchmarkError(f"{binary} cannot be started: {error.strerror}") from error
+                raise BenchmarkError(f"{self._binary} cannot be started: {error.strerror}") from error
 
     def wait_until_ready(self, plane: ControlPlane, nodes: Sequence[str], within: float) -> None:
         """Ask /filter about a pod until it names a node; BenchmarkError if the program ends or takes too long."""
@@ -97,7 +99,7 @@ def hami_scheduler(
     plane: ControlPlane, binary: Path, nodes: Sequence[str], within: float = READY_WITHIN
 ) -> Iterator[HamiScheduler]:
     """HAMi's scheduler, ready to place pods on these nodes."""
-    hami = HamiScheduler(plane, binary)
+    hami = HamiScheduler(plane, [str(binary)])
     try:
         hami.wait_until_ready(plane, nodes, within)
         yield hami

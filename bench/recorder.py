@@ -31,7 +31,7 @@ from tonnage.kube.watch import Backoff
 from tonnage.model.pod import Pod
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.logs import JsonLines
-from tonnage.observability.metrics import PATH
+from tonnage.observability.scrapes import PATH
 from tonnage.plugins.defaults import default_plugins
 
 _NO_CLIENT = cast("Client", None)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from bench.binds import BindWatch
 from bench.control_planes import ControlPlanes, control_planes
 from bench.report import BenchmarkError, Report, argument_parser, publish
+from bench.transport import bind_all
 from tests.e2e.batching import Scheduler, create, gang, wanted
 from tests.scenario import plain
 from tonnage.lab import definitions
@@ -82,7 +83,12 @@ class Benchmark:
         def make(scheduler: str) -> list[dict[str, Any]]:
             return [pod_manifest(wanted(f"p{number:04}", 1, scheduler=scheduler)) for number in range(count)]
 
-        self._compare(f"{count:,} single pods, {nodes:,} nodes", nodes, make)
+        name = f"{count:,} single pods, {nodes:,} nodes"
+        self._compare(name, nodes, make)
+        with self._cluster(nodes) as plane:
+            create(plane.api, make("nobody"))
+            seconds = bind_all(plane, [(f"p{number:04}", f"n{number % nodes:04}") for number in range(count)])
+            self._report.add(f"{name}, transport alone", count / seconds, "pods/s")
 
     def gangs(self) -> None:
         """Gangs of four pods, which kube-scheduler binds one by one."""
