@@ -84,6 +84,25 @@ def test_the_next_such_pod_waits_or_goes_elsewhere_and_others_do_not(monkeypatch
     play(monkeypatch, scene)
 
 
+@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", "NodeAffinity", "NodePorts"])
+def test_a_refusal_that_the_pod_itself_may_have_caused_keeps_no_other_pod_off_the_node(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """Else a tenant whose pods are refused on every node would keep all others of that size off them."""
+
+    async def main() -> None:
+        async with scheduling(monkeypatch, node("n", cpu="4"), actions=("allocate",)) as (store, service):
+            store.add(named("first"))
+            await asyncio.sleep(1)
+            refuse(store, "first", reason)
+            store.add(named("second"))
+            await asyncio.sleep(1)
+            assert where(store) == {"second": "n"}
+            assert service.cluster.refusals.counts == {reason: 1}
+
+    virtualtime.run(main())
+
+
 @pytest.mark.parametrize(
     "change",
     [

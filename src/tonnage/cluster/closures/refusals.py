@@ -2,7 +2,8 @@
 
 A kubelet that refuses a pod knows of something on its node that the watch has not shown: mostly a pod that another
 scheduler has bound there at the same moment. Pods with the same requests are not placed there until something on the
-node changes.
+node changes. Only what says that the node has not enough counts here: other refusals come from the pod itself, its
+annotations for instance, and its tenant must not keep others off a node by them.
 """
 
 from collections import Counter
@@ -16,7 +17,8 @@ from tonnage.model.problem import Problem
 MOST_PER_NODE = 64
 """Different requests that are remembered for a node; the first ones are forgotten beyond that."""
 _OUT_OF = "OutOf"
-_REASONS = frozenset(("UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "NodePorts", "NodeName"))
+_TOPOLOGY = "TopologyAffinityError"
+_ABOUT_THE_POD = frozenset(("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "NodeName"))
 
 
 class Refusal(NamedTuple):
@@ -28,7 +30,12 @@ class Refusal(NamedTuple):
 
 def is_refusal(reason: str | None) -> bool:
     """Whether a failed pod's reason is that its kubelet did not admit it."""
-    return reason is not None and (reason.startswith(_OUT_OF) or reason in _REASONS)
+    return reason is not None and (_is_about_the_node(reason) or reason in _ABOUT_THE_POD)
+
+
+def _is_about_the_node(reason: str) -> bool:
+    """Whether another pod with the same requests would be refused as well, whoever created it."""
+    return reason.startswith(_OUT_OF) or reason == _TOPOLOGY
 
 
 class Refusals:
@@ -46,6 +53,8 @@ class Refusals:
     def add(self, node: str, requests: Requests, refusal: Refusal) -> None:
         """A kubelet has refused a pod."""
         self.counts[refusal.reason] += 1
+        if not _is_about_the_node(refusal.reason):
+            return
         known = self._by_node.setdefault(node, {})
         known[requests] = refusal
         if len(known) > MOST_PER_NODE:
