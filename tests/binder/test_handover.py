@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.scenario import node, plain, pod, scenario
-from tonnage.binder.handover import HandoverQueue, asks_plugin
+from tonnage.binder.handover import GuessingPlugins, HandoverQueue
 
 
 class Clock:
@@ -61,13 +61,28 @@ def test_on_the_node_of_an_agent_nobody_waits(annotations, offered, waits):
         made = node("a", gpus=1, annotations=annotations)
         status = msgspec.structs.replace(made.status, allocatable={"nvidia.com/gpu": str(offered)})
         cluster = scenario(msgspec.structs.replace(made, status=status))
-        handovers = HandoverQueue(Clock(), asks_plugin(cluster))
+        handovers = HandoverQueue(Clock(), GuessingPlugins(cluster))
         await bound(handovers, "a", pod("p", 1))
         second = asyncio.create_task(handovers.acquire("a", pod("q", 1), 5))
         await settled()
         assert second.done() is not waits
         assert handovers.silent() == set()
         second.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_pod_with_a_part_of_a_card_takes_its_turn_although_the_kubelet_asks_nobody_for_it():
+    """Its annotations say that it waits for cards, so a plugin that is asked for another pod could take it for that."""
+
+    async def main():
+        handovers = HandoverQueue(Clock(), GuessingPlugins(scenario(node("a", gpus=1))))
+        await bound(handovers, "a", pod("p", 1))
+        part = asyncio.create_task(handovers.acquire("a", pod("q", annotations={"gpu-fraction": "0.5"}), 5))
+        await settled()
+        assert not part.done()
+        handovers.seen("default/p", phased("p", "success"), is_gone=False)
+        assert await part
 
     asyncio.run(main())
 
@@ -257,7 +272,7 @@ def test_a_pod_takes_part_once_whatever_is_written_after_the_answer(answer):
 )
 def test_a_pod_for_which_the_kubelet_asks_no_plugin_keeps_nobody_waiting(author):
     async def main():
-        handovers = HandoverQueue(Clock(), asks_plugin(scenario(node("a", gpus=1))))
+        handovers = HandoverQueue(Clock(), GuessingPlugins(scenario(node("a", gpus=1))))
         handovers.seen("default/p", author, is_gone=False)
         assert handovers.holder("a") is None
         # If it was bound by this process, its hand-over ends as soon as it is seen bound.
@@ -269,13 +284,13 @@ def test_a_pod_for_which_the_kubelet_asks_no_plugin_keeps_nobody_waiting(author)
 
 
 def test_a_pod_with_a_device_request_takes_part_whatever_its_scheduler_is_called():
-    handovers = HandoverQueue(Clock(), asks_plugin(scenario(node("a", gpus=1))))
+    handovers = HandoverQueue(Clock(), GuessingPlugins(scenario(node("a", gpus=1))))
     handovers.seen("default/p", owned("p", "allocating"), is_gone=False)
     assert handovers.holder("a") == "default/p"
 
 
 def test_the_kubelet_gives_out_plain_cards_without_a_plugin_that_answers():
-    handovers = HandoverQueue(Clock(), asks_plugin(scenario(plain("a", 1))))
+    handovers = HandoverQueue(Clock(), GuessingPlugins(scenario(plain("a", 1))))
     handovers.seen("default/p", owned("p", "allocating"), is_gone=False)
     assert handovers.holder("a") is None
 

@@ -166,6 +166,15 @@ def test_a_pod_that_asks_for_no_device_is_bound_plainly_and_waits_for_nobody():
     assert world.kept is ReservationState.BOUND
 
 
+def test_what_its_author_wrote_about_a_hand_over_is_blanked_with_the_binding():
+    """Else a device plugin that is asked about another pod of the node could take this one for it."""
+    forged = {"hami.io/bind-phase": "allocating", "hami.io/vgpu-node": "a", "hami.io/bind-time": "1", "mine": "kept"}
+    world = World(wanted=named("p", cpu="1", annotations=forged))
+    world.bind()
+    ((_, _, body),) = world.api.written
+    assert body["metadata"]["annotations"] == {"hami.io/bind-phase": "", "hami.io/vgpu-node": ""}
+
+
 def test_a_pod_that_asks_for_no_device_is_checked_like_any_other():
     theirs = of("default-scheduler", gpus=0, memory=0)
     world = World(wanted=theirs, scheduler_name=OURS, api=Api(pods={"p": encode(theirs)}))

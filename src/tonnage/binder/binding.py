@@ -139,7 +139,8 @@ class BindingWriter:
     def _binding(self, decision: Decision, node: str, handed_over: bool) -> dict[str, Any]:
         task = decision.task
         seconds = int(self._now())
-        annotations: dict[str, str] = {}
+        # Words of a hand-over that a pod's author wrote would have a device plugin take it for another pod.
+        annotations = {key: "" for key in (NODE_ANNOTATION, BIND_PHASE) if key in task.annotations}
         if handed_over:
             annotations = {
                 NODE_ANNOTATION: node,

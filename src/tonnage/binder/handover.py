@@ -35,41 +35,43 @@ def is_allocating(pod: Pod) -> bool:
     return pod.node is not None and pending and pod.annotations.get(BIND_PHASE) == ALLOCATING
 
 
-def asks_plugin(cluster: Cluster) -> Callable[[Pod, str], bool]:
-    """Whether the kubelet of a node asks a device plugin that guesses for the cards that it counts for a pod."""
-    numbers = {vendor.count_resource: number for number, vendor in enumerate(cluster.vendors)}
-
-    def asks(pod: Pod, node: str) -> bool:
-        state = cluster.nodes.get(node)
-        for container, _ in containers_of(pod):
-            for name in {*(container.resources.limits or ()), *(container.resources.requests or ())} & numbers.keys():
-                try:
-                    count = whole_number(container, name)
-                except RequestError:
-                    count = 1
-                if count and (state is None or _guesses(state, numbers[name], cluster.vendors[numbers[name]])):
-                    return True
-        return False
-
-    return asks
-
-
 def has_agent(node: Node, vendor: Vendor) -> bool:
     """Whether the node's agent serves the vendor's cards: the kubelet offers none once the agent is gone."""
     return vendor.is_served_by_agent and AGENT in node.annotations and vendor.is_offered(node)
 
 
-def _guesses(state: NodeState, number: int, vendor: Vendor) -> bool:
-    """Whether a device plugin that guesses registers cards of the vendor on the node."""
-    if has_agent(state.node, vendor):
+class GuessingPlugins:
+    """The device plugins of a cluster that guess which pod the kubelet asks about; on unknown nodes there is one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._vendors = {vendor.count_resource: number for number, vendor in enumerate(cluster.vendors)}
+
+    def serve(self, node: str) -> bool:
+        """Whether there is one on a node: it may take any pending pod that was bound there with cards for another."""
+        state = self._cluster.nodes.get(node)
+        return state is None or any(self._guesses(state, number) for number in set(state.vendors))
+
+    def are_asked(self, pod: Pod, node: str) -> bool:
+        """Whether the kubelet of a node asks one for the cards that it counts for a pod."""
+        state = self._cluster.nodes.get(node)
+        for container, _ in containers_of(pod):
+            requested = {*(container.resources.limits or ()), *(container.resources.requests or ())}
+            for name in requested & self._vendors.keys():
+                try:
+                    count = whole_number(container, name)
+                except RequestError:
+                    count = 1
+                if count and (state is None or self._guesses(state, self._vendors[name])):
+                    return True
         return False
-    pairs = zip(state.vendors, state.devices, strict=True)
-    return any(owner == number and device.mode != PLAIN_MODE for owner, device in pairs)
 
-
-def every_pod(pod: Pod, node: str) -> bool:
-    """The answer for pods of which nothing is known but that they are bound."""
-    return True
+    def _guesses(self, state: NodeState, number: int) -> bool:
+        """Whether one registers cards of a vendor on the node."""
+        if has_agent(state.node, self._cluster.vendors[number]):
+            return False
+        pairs = zip(state.vendors, state.devices, strict=True)
+        return any(owner == number and device.mode != PLAIN_MODE for owner, device in pairs)
 
 
 class PodHandover:
@@ -110,10 +112,10 @@ class PodHandover:
 class HandoverQueue:
     """The hand-overs in progress on each node, and the binds that wait for them."""
 
-    def __init__(self, clock: Callable[[], float], asks: Callable[[Pod, str], bool] = every_pod) -> None:
+    def __init__(self, clock: Callable[[], float], plugins: GuessingPlugins | None = None) -> None:
         self._clock = clock
-        self._asks = asks
-        """Whether the kubelet asks a device plugin for a pod's cards."""
+        self._plugins = plugins
+        """Without them every node has one, which is asked for every pod."""
         self._answered: dict[str, str] = {}
         """The UIDs of pending pods that have nothing more to wait for."""
         self._by_node: dict[str, list[PodHandover]] = {}
@@ -129,8 +131,8 @@ class HandoverQueue:
         """Called with the seconds that each bind waited, whether its turn came or not."""
 
     async def acquire(self, node: str, pod: Pod, timeout: float) -> bool:
-        """Wait for the pod's turn on the node; whether it came in time. Where nobody guesses, it is now."""
-        if not self._asks(pod, node):
+        """Wait for the turn of a pod with cards; whether it came in time. Where nobody guesses, it is now."""
+        if self._plugins is not None and not self._plugins.serve(node):
             return True
         begun = self._clock()
         try:
@@ -186,7 +188,8 @@ class HandoverQueue:
         """Whether a pod still waits for its device plugin's first answer."""
         uid = pod.metadata.uid
         is_answered = uid is not None and self._answered.get(pod.key) == uid
-        return not is_answered and is_allocating(pod) and self._asks(pod, pod.node or "")
+        is_asked = self._plugins is None or self._plugins.are_asked(pod, pod.node or "")
+        return is_asked and not is_answered and is_allocating(pod)
 
     def silent(self) -> set[str]:
         """Nodes whose device plugin has not answered for 30 seconds about a pod that this process bound."""

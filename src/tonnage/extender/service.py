@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from tonnage.binder.binder import TURN_SECONDS
-from tonnage.binder.handover import HandoverQueue, asks_plugin
+from tonnage.binder.handover import GuessingPlugins, HandoverQueue
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
@@ -84,7 +84,7 @@ class ExtenderService:
         """Plugins whose failure was logged."""
         self.cluster = Cluster(vendors)
         self.informer = ClusterInformer(client, self.cluster, backoff)
-        self.handovers = HandoverQueue(time.monotonic, asks_plugin(self.cluster))
+        self.handovers = HandoverQueue(time.monotonic, GuessingPlugins(self.cluster))
         kept = without_kube_schedulers_own(plugins)
         self.session = Session(self.cluster, kept)
         self.reservations = Reservations(self.session, kept, reservation_seconds, scheduler_name)

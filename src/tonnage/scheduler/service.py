@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from tonnage.binder.binding import BindingWriter
-from tonnage.binder.handover import HandoverQueue, asks_plugin
+from tonnage.binder.handover import GuessingPlugins, HandoverQueue
 from tonnage.binder.overlaps import Overlaps
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import PodStatus
@@ -123,7 +123,7 @@ class SchedulerService:
         self._cycle_limit = CycleLimit(
             Either(self.unschedulable, self.cycle_runner.set_aside), queue_of=self.cluster.groups.queue_of
         )
-        self.handovers = HandoverQueue(time.monotonic, asks_plugin(self.cluster))
+        self.handovers = HandoverQueue(time.monotonic, GuessingPlugins(self.cluster))
         self._overlaps = Overlaps(
             fenced, self.cluster, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
         )
