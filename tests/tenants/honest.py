@@ -14,6 +14,8 @@ PAUSE = 0.5
 """Seconds between arrivals."""
 RUNS = 12
 """How many jobs come before one goes."""
+PATIENCE = 60.0
+"""Seconds after which a pod that still waits waits for ever."""
 
 
 class Job(NamedTuple):
@@ -24,6 +26,10 @@ class Job(NamedTuple):
     cards: int
     memory: int
     """Of each card; 0 for whole cards."""
+
+    @property
+    def pods(self) -> list[str]:
+        return [f"{self.name}-{number}" for number in range(self.count)]
 
 
 def sequence(seed: int, jobs: int, has_gangs: bool) -> list[Job]:
@@ -53,13 +59,24 @@ class Honest:
             started = time.monotonic()
             self._arrive(job._replace(name=f"{job.name}-{self._round}"))
             while len(self._there) > RUNS:
+                self._started(self._there[0])
                 self._leave(self._there.pop(0))
             time.sleep(max(0.0, PAUSE - (time.monotonic() - started)))
+
+    def started(self) -> None:
+        """Wait until everything has started, or as long as the tenant is patient."""
+        for job in self._there:
+            self._started(job)
 
     def leave(self) -> None:
         """Everything goes."""
         while self._there:
             self._leave(self._there.pop())
+
+    def _started(self, job: Job) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._ledger.has_placed(job.pods) and time.monotonic() < deadline:
+            time.sleep(0.1)
 
     def _arrive(self, job: Job) -> None:
         notes = {}
@@ -69,14 +86,14 @@ class Honest:
             meta = {"name": job.name}
             group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": meta, "spec": spec}
             self._api.create(GROUPS, group)
-        for number in range(job.count):
-            self._api.create(pods_path(HONEST), self._pod(job, number, notes))
+        for name in job.pods:
+            self._api.create(pods_path(HONEST), self._pod(job, name, notes))
         self._there.append(job)
 
-    def _pod(self, job: Job, number: int, notes: dict[str, str]) -> dict[str, Any]:
+    def _pod(self, job: Job, name: str, notes: dict[str, str]) -> dict[str, Any]:
         asks: dict[str, Any] = {"memory": job.memory, "cores": 10} if job.memory else {}
         wanted = pod(
-            f"{job.name}-{number}",
+            name,
             job.cards,
             namespace=HONEST,
             labels={JOB: job.name},
@@ -92,8 +109,7 @@ class Honest:
         return made
 
     def _leave(self, job: Job) -> None:
-        for number in range(job.count):
-            name = f"{job.name}-{number}"
+        for name in job.pods:
             self._ledger.leaving(name)
             _delete(self._api, f"{pods_path(HONEST)}/{name}")
         if job.count > 1:

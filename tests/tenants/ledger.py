@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tests.scenario import ALLOCATED, REGISTER
@@ -206,6 +207,11 @@ class Ledger:
         for held in honest:
             came[held.job] = max(came.get(held.job, 0.0), held.came)
         return {held.name: max(0.0, held.bound - came[held.job]) for held in honest if held.bound}
+
+    def has_placed(self, names: Iterable[str]) -> bool:
+        """Whether honest pods of these names all have a node, or have ended without one."""
+        placed = {held.name for held in list(self._pods.values()) if held.is_honest and (held.bound or held.is_over)}
+        return placed.issuperset(names)
 
     def unbound(self) -> list[str]:
         """Honest pods that are there and have no node."""

@@ -1,14 +1,13 @@
 """The run of both tenants on one server: the honest one alone, then the same beside the adversary, and the verdict."""
 
 import sys
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.e2e.extending import Command
 from tests.tenants.adversary import Adversary, Plan, Tally
 from tests.tenants.ground import Ground, Scene, cleared, ground
-from tests.tenants.honest import Honest, sequence
+from tests.tenants.honest import PATIENCE, Honest, sequence
 from tests.tenants.ledger import HONEST, HOSTILE
 from tonnage.lab.api import Api, pods_path
 
@@ -16,8 +15,6 @@ MARGIN = 1.0
 """Seconds that an honest pod may wait longer beside the adversary than the slowest did alone."""
 MEMORY = 300.0
 """MB of resident memory that a server may take."""
-PATIENCE = 60.0
-"""Seconds after which a pod that still waits waits for ever."""
 
 
 class Settings(NamedTuple):
@@ -97,7 +94,7 @@ def _play(
         while adversary is not None and not adversary.has_done_its_part:
             tell(f"{settings.server}: the adversary is not through; the sequence is played again")
             honest.play()
-        _until_bound(scene)
+        honest.started()
         if adversary is not None:
             tally = adversary.stop()
             tell(f"{settings.server}: {tally.done.total()} operations in {tally.seconds:.0f} s")
@@ -121,12 +118,6 @@ def _said(made: Ground, name: str) -> str:
     """Why a pod waits."""
     conditions = made.api.get(f"{pods_path(HONEST)}/{name}")["status"].get("conditions", ())
     return " ".join(f"{one.get('reason')}: {one.get('message')}" for one in conditions)
-
-
-def _until_bound(scene: Scene) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while scene.ledger.unbound() and time.monotonic() < deadline:
-        time.sleep(0.1)
 
 
 def verdict(settings: Settings, alone: Side, beside: Side, tally: Tally) -> list[str]:
