@@ -29,6 +29,12 @@ STAY_SECONDS = 60.0
 CONTESTED_SECONDS = 5.0
 """How long a pod is not chosen as a victim whose room another scheduler's pod would take."""
 
+MOST_CONTESTED_SECONDS, FORGET_CONTESTED_SECONDS = 60.0, 600.0
+"""How long a job waits in all because its room is contested, and when that begins anew.
+
+Else a tenant could keep all others from preempting, by pods that it creates for a scheduler that does not exist.
+"""
+
 MOST_RIVALS = 8
 """How many jobs of higher priority are tried in a nominated place."""
 
@@ -43,6 +49,8 @@ class Nominations:
         self.must_stay: dict[str, float] = {}
         """Pods that could not be evicted, and until when they are no victims, in seconds since 1970."""
         self.truces = Truces()
+        self._contested: dict[str, float] = {}
+        """When the room for each job was first contested, in seconds since 1970."""
         self._lost: list[Task] = []
         """Pods that have lost their nomination since the last `take_lost`."""
 
@@ -99,6 +107,8 @@ class Nominations:
     def mark(self, now: float) -> None:
         """Mark victims as leaving, also those that the API server does not show as terminating yet."""
         self.must_stay = {key: until for key, until in self.must_stay.items() if until > now}
+        forgotten = now - FORGET_CONTESTED_SECONDS
+        self._contested = {job: since for job, since in self._contested.items() if since > forgotten}
         for plan in self.plans:
             for victim in plan.victims:
                 if victim.state == STAYS and not self.is_running(victim):
@@ -282,13 +292,18 @@ class Nominations:
 
     def _is_contested(self, session: Session, plan: EvictionPlan) -> bool:
         """Whether another scheduler's pod would take the room that a plan frees; nobody is evicted then."""
+        now = self._cluster.now or 0.0
+        jobs = {decision.job.key for decision in plan.decisions.values()}
+        if any(now - self._contested.get(job, now) >= MOST_CONTESTED_SECONDS for job in jobs):
+            return False
         reason = why_contested(session, list(plan.decisions.values()))
         if reason is None:
             return False
+        for job in jobs:
+            self._contested.setdefault(job, now)
         for decision in plan.decisions.values():
             session.unplace(decision.task.key)
             session.decisions[decision.task.key] = session.refuse(decision.task, "", reason)
-        now = self._cluster.now or 0.0
         self.must_stay.update({victim.key: now + CONTESTED_SECONDS for victim in plan.victims})
         session.changes_at(now + CONTESTED_SECONDS)
         self._end(session, plan)

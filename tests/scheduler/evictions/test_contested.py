@@ -85,6 +85,24 @@ def test_once_the_pod_has_its_place_or_is_too_old_room_is_made(monkeypatch: pyte
     virtualtime.run(main())
 
 
+def test_a_tenant_that_goes_on_creating_such_pods_delays_others_for_a_minute_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        low = [pod(f"low{number}", cpu=2, on="n") for number in range(2)]
+        async with scheduling(monkeypatch, node("n", cpu="4"), *low) as (store, _):
+            store.add(pod("theirs", cpu=1, scheduler=OTHER, created=rfc3339(START)))
+            store.add(pod("high", cpu=2, priority=10))
+            for second in range(1, 50):
+                await asyncio.sleep(1)
+                store.add(pod(f"theirs{second}", cpu=1, scheduler=OTHER, created=rfc3339(START + second)))
+            assert stopped(store) == set()
+            await asyncio.sleep(20)
+            assert len(stopped(store)) == 1
+
+    virtualtime.run(main())
+
+
 def test_a_gang_finds_other_victims_where_the_room_is_not_contested(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         things = [
