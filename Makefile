@@ -18,9 +18,9 @@ $(BIN)/python:
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Tonnage into $(VENV): about 30 MB to fetch, 120 MB on disk ..."
-	@# pip would compile every module of every package, and most are never imported; Python compiles those that are.
+	@# pip would compile every module of every package, and most are never imported.
 	@$(PIP) install --no-compile -c constraints.txt -e .
-	@$(BIN)/python -m compileall -q src/tonnage
+	@$(BIN)/python -m tonnage.cli.startup
 	@touch $@
 
 $(VENV)/.development: $(VENV)/.runtime

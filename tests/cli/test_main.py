@@ -58,7 +58,7 @@ def test_asking_for_help_does_not_import_the_engine(arguments: list[str]) -> Non
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "click" in imported
-    heavy = {"numpy", "rich", "msgspec", "yaml", "httptools", "lightkube", "tonnage.cluster", "tonnage.framework"}
+    heavy = {"numpy", "rich", "msgspec", "yaml", "httptools", "tonnage.cluster", "tonnage.framework"}
     assert not heavy & imported
 
 

@@ -225,7 +225,7 @@ def test_a_pods_service_account(plane: PlaneWithUsers, tmp_path: Path, monkeypat
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(place.hostname))
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(place.port))
-    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", str(tmp_path))
+    monkeypatch.setattr(kubeconfigs, "SERVICE_ACCOUNT", tmp_path)
     (tmp_path / "ca.crt").write_bytes(plane.authority.read_bytes())
     (tmp_path / "namespace").write_text("default")
     (tmp_path / "token").write_text(plane.token_of("pod"))
@@ -245,6 +245,8 @@ def test_the_servers_certificate_is_checked(plane: PlaneWithUsers, tmp_path: Pat
         with pytest.raises(ConnectionLostError, match="certificate verify failed"):
             is_user(unknown, ADMIN)
     is_user(served(**{"insecure-skip-tls-verify": True}), ADMIN)
+    data = b64encode(plane.authority.read_bytes()).decode()
+    is_user(served(**{"certificate-authority": "/absent", "certificate-authority-data": data}), ADMIN)
     is_user(served(**{"certificate-authority": authority, "tls-server-name": "kubernetes.default.svc"}), ADMIN)
     with pytest.raises(ConnectionLostError, match="certificate verify failed: Hostname mismatch"):
         is_user(served(**{"certificate-authority": authority, "tls-server-name": "elsewhere"}), ADMIN)

@@ -24,7 +24,7 @@ def fetched(spec: UserExec, cluster: ClusterEntry = CLUSTER) -> tuple[User, floa
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_token_and_when_it_expires(tmp_path: Path, version: str) -> None:
     line = printing(version, token="t", expirationTimestamp="2026-01-31T12:00:00Z")
-    spec = UserExec(apiVersion=f"client.authentication.k8s.io/{version}", command=program(tmp_path / "login", line))
+    spec = UserExec(api_version=f"client.authentication.k8s.io/{version}", command=program(tmp_path / "login", line))
     user, until = fetched(spec)
     assert user.token == "t"
     assert until == 1769860800
@@ -32,8 +32,8 @@ def test_a_token_and_when_it_expires(tmp_path: Path, version: str) -> None:
 
 def test_a_client_certificate(tmp_path: Path) -> None:
     line = printing("v1", clientCertificateData="CERTIFICATE", clientKeyData="KEY")
-    user, until = fetched(UserExec(apiVersion=V1, command=program(tmp_path / "login", line)))
-    assert user.client_cert_data == base64.b64encode(b"CERTIFICATE").decode()
+    user, until = fetched(UserExec(api_version=V1, command=program(tmp_path / "login", line)))
+    assert user.client_certificate_data == base64.b64encode(b"CERTIFICATE").decode()
     assert user.client_key_data == base64.b64encode(b"KEY").decode()
     assert until is None
 
@@ -45,8 +45,8 @@ def test_the_program_is_told_arguments_variables_and_the_cluster_if_it_asks(tmp_
     (tmp_path / "ca.crt").write_text("authority")
     cluster = ClusterEntry(
         server="https://10.0.0.1",
-        certificate_auth=str(tmp_path / "ca.crt"),
-        server_name="kubernetes",
+        certificate_authority=str(tmp_path / "ca.crt"),
+        tls_server_name="kubernetes",
         extensions=(Extension("client.authentication.k8s.io/exec", {"audience": "here"}), Extension("other", 1)),
     )
     spec = {"apiVersion": V1, "command": command, "args": ["get"], "env": [{"name": "REGION", "value": "north"}]}
@@ -77,22 +77,22 @@ def test_the_program_is_told_arguments_variables_and_the_cluster_if_it_asks(tmp_
 )
 def test_what_a_program_did_wrong_is_said(tmp_path: Path, lines: str, said: str) -> None:
     with pytest.raises(AccessError, match=said):
-        fetched(UserExec(apiVersion=V1, command=program(tmp_path / "login", lines)))
+        fetched(UserExec(api_version=V1, command=program(tmp_path / "login", lines)))
 
 
 def test_a_program_that_is_not_installed() -> None:
     with pytest.raises(AccessError, match="not-there cannot be run: No such file or directory; install it with apt"):
-        fetched(UserExec(apiVersion=V1, command="not-there", installHint="install it with apt\n"))
+        fetched(UserExec(api_version=V1, command="not-there", install_hint="install it with apt\n"))
 
 
 def test_a_program_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execcredential, "_SECONDS", 0.05)
     with pytest.raises(AccessError, match="has not ended"):
-        fetched(UserExec(apiVersion=V1, command=program(tmp_path / "login", "exec sleep 60")))
+        fetched(UserExec(api_version=V1, command=program(tmp_path / "login", "exec sleep 60")))
 
 
 def test_an_old_version_and_a_program_that_asks_somebody() -> None:
     with pytest.raises(AccessError, match=r"is of the version client\.authentication\.k8s\.io/v1alpha1; known are"):
-        fetched(UserExec(apiVersion="client.authentication.k8s.io/v1alpha1", command="login"))
+        fetched(UserExec(api_version="client.authentication.k8s.io/v1alpha1", command="login"))
     with pytest.raises(AccessError, match="interactiveMode: Always"):
-        fetched(UserExec(apiVersion=V1, command="login", interactive_mode="Always"))
+        fetched(UserExec(api_version=V1, command="login", interactive_mode="Always"))

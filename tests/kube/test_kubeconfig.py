@@ -26,8 +26,8 @@ def test_relative_paths_begin_at_the_folder_of_their_file(tmp_path: Path) -> Non
     cluster = {**SERVER, "certificate-authority": "pki/ca.crt"}
     files = {"client-certificate": "pki/user.crt", "client-key": "/keys/user.key", "tokenFile": "token"}
     found = from_files(kubeconfig(tmp_path / "config", cluster, files), None)
-    assert found.cluster.certificate_auth == str(tmp_path / "pki" / "ca.crt")
-    assert found.user.client_cert == str(tmp_path / "pki" / "user.crt")
+    assert found.cluster.certificate_authority == str(tmp_path / "pki" / "ca.crt")
+    assert found.user.client_certificate == str(tmp_path / "pki" / "user.crt")
     assert found.user.client_key == "/keys/user.key"
     assert found.user.token_file == str(tmp_path / "token")
 
@@ -44,8 +44,8 @@ def test_empty_texts_and_missing_users_are_no_credentials(tmp_path: Path) -> Non
     cluster = {**SERVER, "certificate-authority-data": "", "tls-server-name": ""}
     found = from_files(kubeconfig(tmp_path / "config", cluster, {"token": "", "client-certificate": None}), None)
     assert found.user.token is None
-    assert found.user.client_cert is None
-    assert found.cluster.certificate_auth_data is None
+    assert found.user.client_certificate is None
+    assert found.cluster.certificate_authority_data is None
     (tmp_path / "config").write_text(
         '{"current-context": "c", "clusters": [{"name": "c", "cluster": {"server": "http://c"}}],'
         ' "contexts": [{"name": "c", "context": {"cluster": "c"}}]}'

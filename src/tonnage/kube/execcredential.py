@@ -1,6 +1,5 @@
 """Credentials from a program that the kubeconfig file names, such as a cloud's (`client.authentication.k8s.io`).
 
-lightkube runs such programs only by the older versions of the protocol, for tokens only, and until they are refused.
 This is the protocol in full: v1 and v1beta1, tokens and client certificates, when they expire, and what the program is
 told about the cluster.
 """
@@ -40,9 +39,9 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 
 async def fetch(program: UserExec, cluster: ClusterEntry) -> tuple[User, float | None]:
     """The credentials that a program gives, and until when they are valid, in seconds since 1970, if it says so."""
-    if program.apiVersion not in _VERSIONS:
+    if program.api_version not in _VERSIONS:
         known = " and ".join(_VERSIONS)
-        raise AccessError(f"{program.command} is of the version {program.apiVersion}; known are {known}")
+        raise AccessError(f"{program.command} is of the version {program.api_version}; known are {known}")
     if program.interactive_mode == "Always":
         raise AccessError(f"{program.command} must ask somebody (interactiveMode: Always), and nobody is there")
     output = await _run(program, _environment(program, cluster))
@@ -52,16 +51,16 @@ async def fetch(program: UserExec, cluster: ClusterEntry) -> tuple[User, float |
         until = timestamp(said.expiration_timestamp) if said.expiration_timestamp else None
     except ValueError as error:
         raise AccessError(f"{program.command} did not print an ExecCredential: {error}") from error
-    if answer.api_version != program.apiVersion or answer.kind != "ExecCredential":
+    if answer.api_version != program.api_version or answer.kind != "ExecCredential":
         raise AccessError(
             f"{program.command} printed {answer.kind} of {answer.api_version} instead of an ExecCredential of "
-            f"{program.apiVersion}"
+            f"{program.api_version}"
         )
     if bool(said.client_certificate_data) != bool(said.client_key_data) or not (said.token or said.client_key_data):
         raise AccessError(f"{program.command} gave neither a token nor a client certificate with its key")
     return User(
         token=said.token or None,
-        client_cert_data=_encoded(said.client_certificate_data),
+        client_certificate_data=_encoded(said.client_certificate_data),
         client_key_data=_encoded(said.client_key_data),
     ), until
 
@@ -74,20 +73,20 @@ def _environment(program: UserExec, cluster: ClusterEntry) -> dict[str, str]:
     spec: dict[str, Any] = {"interactive": False}
     if program.provide_cluster_info:
         spec["cluster"] = _described(cluster)
-    told = {"apiVersion": program.apiVersion, "kind": "ExecCredential", "spec": spec}
+    told = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
     given = {variable.name: variable.value for variable in program.env or ()}
     return {**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(told)}
 
 
 def _described(cluster: ClusterEntry) -> dict[str, Any]:
-    authority = cluster.certificate_auth_data
-    if cluster.certificate_auth:
-        authority = b64encode(Path(cluster.certificate_auth).read_bytes()).decode()
+    authority = cluster.certificate_authority_data
+    if cluster.certificate_authority and not authority:
+        authority = b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
     config = next((one.extension for one in cluster.extensions if one.name == f"{GROUP}/exec"), None)
     found = {
         "server": cluster.server,
-        "tls-server-name": cluster.server_name,
-        "insecure-skip-tls-verify": cluster.insecure or None,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify or None,
         "certificate-authority-data": authority,
         "proxy-url": cluster.proxy_url,
         "config": config,
@@ -104,7 +103,7 @@ async def _run(program: UserExec, environment: dict[str, str]) -> bytes:
             *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
         )
     except OSError as error:
-        hint = f"; {program.installHint.strip()}" if program.installHint else ""
+        hint = f"; {program.install_hint.strip()}" if program.install_hint else ""
         raise AccessError(f"{program.command} cannot be run: {error.strerror}{hint}") from error
     try:
         async with asyncio.timeout(_SECONDS):

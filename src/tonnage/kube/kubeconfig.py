@@ -1,7 +1,6 @@
 """Kubeconfig files and service accounts: which cluster, and as which user.
 
-lightkube reads them. Tonnage adds what its models leave out (proxy, TLS server name, the newer fields of credential
-programs) and several files in KUBECONFIG, of which the first that defines a name counts, as for kubectl.
+Of several files in KUBECONFIG the first that defines a name counts, as for kubectl.
 """
 
 import os
@@ -9,14 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
-from lightkube.config import models
-from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, to_mapping
-from lightkube.core.exceptions import ConfigError
 
 from tonnage.kube.errors import AccessError
 
 DEFAULT_FILE = "~/.kube/config"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
 
@@ -28,25 +24,66 @@ class Extension(msgspec.Struct, frozen=True):
     extension: Any = None
 
 
-class ClusterEntry(models.Cluster):
+class ClusterEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """How to reach an API server."""
 
-    proxy_url: str | None = msgspec.field(name="proxy-url", default=None)
-    server_name: str | None = msgspec.field(name="tls-server-name", default=None)
+    server: str = "http://localhost:8080"
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool = False
+    proxy_url: str | None = None
+    tls_server_name: str | None = None
     extensions: tuple[Extension, ...] = ()
 
 
-class UserExec(models.UserExec):
+class ExecVariable(msgspec.Struct, frozen=True):
+    """A variable in a program's environment."""
+
+    name: str
+    value: str
+
+
+class UserExec(msgspec.Struct, frozen=True, rename="camel"):
     """A program that fetches credentials."""
 
-    interactive_mode: str | None = msgspec.field(name="interactiveMode", default=None)
-    provide_cluster_info: bool = msgspec.field(name="provideClusterInfo", default=False)
+    api_version: str
+    command: str
+    env: tuple[ExecVariable, ...] | None = None
+    args: tuple[str, ...] | None = None
+    install_hint: str | None = None
+    interactive_mode: str | None = None
+    provide_cluster_info: bool = False
 
 
-class User(models.User):
+class User(msgspec.Struct, frozen=True, rename="kebab"):
     """A user's credentials."""
 
     exec: UserExec | None = None
+    username: str | None = None
+    password: str | None = None
+    token: str | None = None
+    token_file: str | None = msgspec.field(name="tokenFile", default=None)
+    auth_provider: dict[str, Any] | None = None
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+
+
+class Context(msgspec.Struct, frozen=True):
+    """A cluster and a user by their names."""
+
+    cluster: str
+    user: str | None = None
+
+
+class KubeConfig(NamedTuple):
+    """The entries of a file, or of several, by name."""
+
+    clusters: dict[str, ClusterEntry]
+    users: dict[str, User]
+    contexts: dict[str, Context]
+    current_context: str | None
 
 
 class Chosen(NamedTuple):
@@ -60,16 +97,17 @@ class Chosen(NamedTuple):
 def from_service_account() -> Chosen:
     """The cluster around this process's pod, as the pod's service account."""
     name = "the pod's service account"
+    token = SERVICE_ACCOUNT / "token"
     try:
-        found = KubeConfig.from_service_account(SERVICE_ACCOUNT).get()
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+        token.read_bytes()
     except KeyError as error:
         raise AccessError(f"{name} cannot be used: the variable {error.args[0]} is not set") from error
-    except (ConfigError, OSError, ValueError) as error:
+    except OSError as error:
         raise AccessError(f"{name} cannot be used: {error}") from error
-    assert found is not None
-    assert found.user is not None
-    cluster = ClusterEntry(server=found.cluster.server, certificate_auth=found.cluster.certificate_auth)
-    return Chosen(found.context_name, cluster, User(token_file=found.user.token_file))
+    address = f"[{host}]" if ":" in host else host
+    cluster = ClusterEntry(f"https://{address}:{port}", certificate_authority=str(SERVICE_ACCOUNT / "ca.crt"))
+    return Chosen("default", cluster, User(token_file=str(token)))
 
 
 def from_files(files: str, context: str | None) -> Chosen:
@@ -77,7 +115,7 @@ def from_files(files: str, context: str | None) -> Chosen:
     try:
         read = [_read(Path(file).expanduser()) for file in files.split(os.pathsep) if _is_file(file)]
         return _choose(_merged(read), context)
-    except (ConfigError, OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         raise AccessError(f"{files} cannot be used: {error}") from error
 
 
@@ -86,27 +124,30 @@ def _is_file(path: str) -> bool:
 
 
 def _read(path: Path) -> KubeConfig:
-    content = yaml.safe_load(path.read_text())
+    """The entries of a file; ValueError if it is no kubeconfig file."""
+    # Imported here: in a pod nobody reads such files.
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
     if not isinstance(content, dict):
-        raise ConfigError("it is no kubeconfig file")
+        raise ValueError("it is no kubeconfig file")
     found: dict[str, dict[str, Any]] = {}
     for section, kind in _SECTIONS.items():
-        entries = content.get(section) or []
         try:
             # An empty text is as good as none.
-            named = [{"name": one["name"], kind: _filled(one.get(kind) or {})} for one in entries]
+            named = {one["name"]: _filled(one.get(kind) or {}) for one in content.get(section) or []}
         except (AttributeError, KeyError, TypeError) as error:
-            raise ConfigError(f"{section} is not a list of entries with a name and a {kind}") from error
-        for one in named:
-            _make_absolute(kind, one[kind], path.parent)
-        found[section] = to_mapping(named, kind, _FACTORIES[kind])
-    current = content.get("current-context") or None
-    return KubeConfig(
-        clusters=found["clusters"], contexts=found["contexts"], users=found["users"], current_context=current
-    )
+            raise ValueError(f"{section} is not a list of entries with a name and a {kind}") from error
+        for entry in named.values():
+            _make_absolute(kind, entry, path.parent)
+        found[section] = {name: msgspec.convert(entry, _TYPES[kind]) for name, entry in named.items()}
+    return KubeConfig(**found, current_context=content.get("current-context") or None)
 
 
-_FACTORIES: dict[str, type] = {"cluster": ClusterEntry, "user": User, "context": models.Context}
+_TYPES: dict[str, type[Any]] = {"cluster": ClusterEntry, "user": User, "context": Context}
 
 
 def _filled(entry: dict[str, Any]) -> dict[str, Any]:
@@ -124,28 +165,30 @@ def _make_absolute(kind: str, entry: dict[str, Any], folder: Path) -> None:
 
 
 def _merged(files: list[KubeConfig]) -> KubeConfig:
-    whole = KubeConfig(clusters={}, contexts={}, users={})
-    for one in files:
-        whole.clusters = {**one.clusters, **whole.clusters}
-        whole.contexts = {**one.contexts, **whole.contexts}
-        whole.users = {**one.users, **whole.users}
-        whole.current_context = whole.current_context or one.current_context
-    return whole
+    clusters: dict[str, ClusterEntry] = {}
+    users: dict[str, User] = {}
+    contexts: dict[str, Context] = {}
+    for one in reversed(files):
+        clusters |= one.clusters
+        users |= one.users
+        contexts |= one.contexts
+    return KubeConfig(
+        clusters, users, contexts, next((one.current_context for one in files if one.current_context), None)
+    )
 
 
 def _choose(config: KubeConfig, context: str | None) -> Chosen:
     name = context or config.current_context
     if name is None:
-        raise ConfigError(f"it has no current context; choose one with --context{_known(config.contexts)}")
+        raise ValueError(f"it has no current context; choose one with --context{_known(config.contexts)}")
     if name not in config.contexts:
-        raise ConfigError(f"there is no context {name}{_known(config.contexts)}")
+        raise ValueError(f"there is no context {name}{_known(config.contexts)}")
     chosen = config.contexts[name]
     for kind, wanted, known in (("cluster", chosen.cluster, config.clusters), ("user", chosen.user, config.users)):
         if wanted is not None and wanted not in known:
-            raise ConfigError(f"context {name} names the {kind} {wanted}, which is not there{_known(known)}")
-    found = config.get(name)
-    assert found is not None
-    return Chosen(name, found.cluster, found.user or User())  # type: ignore[arg-type]
+            raise ValueError(f"context {name} names the {kind} {wanted}, which is not there{_known(known)}")
+    user = User() if chosen.user is None else config.users[chosen.user]
+    return Chosen(name, config.clusters[chosen.cluster], user)
 
 
 def _known(names: dict[str, Any]) -> str:

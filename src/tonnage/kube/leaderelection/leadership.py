@@ -51,9 +51,10 @@ class Leadership:
 
     async def until_leading(self) -> None:
         """Wait until this process leads; also while the renewal of its Lease is late."""
+        await self.leading.wait()
         while not self.leads:
-            await self.leading.wait()
             await asyncio.sleep(_POLL_SECONDS)
+            await self.leading.wait()
 
     def fence(self) -> tuple[float, float]:
         """For how many seconds this process may still write, and the least for which a write is begun."""
