@@ -26,6 +26,7 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.development: $(VENV)/.runtime
 	@echo "Installing the development tools into $(VENV): about 110 MB to fetch, 350 MB on disk ..."
 	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m tonnage.cli.startup
 	@touch $@
 
 install: $(VENV)/.runtime  ## install into .venv, so that .venv/bin/tonnage works
