@@ -1,8 +1,8 @@
 """Statement: placements and evictions that belong together, committed as a whole or undone exactly.
 
 Each step changes the session at once, so that the next step sees it, and the plugins' event handlers hear of it and of
-its undoing. Leaving the statement without `commit` undoes all steps. The eviction of a pod that waits with a place takes
-a promise back: nobody is stopped, and the pod waits without a place or gets another promise.
+its undoing. Leaving the statement without `commit` undoes all steps. Evicting a pod that waits with a place takes a
+promise back: nobody is stopped, and the pod waits without a place or gets another promise.
 """
 
 from types import TracebackType

@@ -12,8 +12,8 @@ import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.eviction.disruptions import Disruptions
-from tonnage.actions.eviction.noderoom import HelpfulNodes
 from tonnage.actions.eviction.inheritance import inherit
+from tonnage.actions.eviction.noderoom import HelpfulNodes
 from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
 from tonnage.actions.eviction.searchlimit import SearchLimit

@@ -16,7 +16,7 @@ from tonnage.framework.statement import successor
 
 
 def inherit(session: Session, heir: Job, plan: VictimPlan, reason: str) -> None:
-    """Hand the evictions for jobs that have lost promises by a plan to the heir, and spare those not needed any more."""
+    """Hand the evictions for jobs that lost promises by a plan to the heir, and let victims stay that nobody needs."""
     running = session.cluster.running
     losers = {
         batch.job.key: batch.job
