@@ -132,7 +132,7 @@ class Victims:
             if not leaving.isdisjoint([task.key for task in batch.tasks]):
                 tasks = tuple([task for task in batch.tasks if task.key not in leaving])
                 batch = batch._replace(tasks=tasks)
-            if self._promised:
+            if self._promised and any(task.key not in holders for task in batch.tasks):
                 # A promise that was taken back for another job is none any more.
                 batch = batch._replace(tasks=tuple([task for task in batch.tasks if task.key in holders]))
             if batch.tasks and (below is None or batch.job.priority < below):
