@@ -276,8 +276,10 @@ class Cluster:
 
     def status(self, key: str) -> PodStatus:
         """The status of a pod; one that is not known waits."""
+        if key in self.leaving:
+            return PodStatus.LEAVING
         if key in self.running:
-            return PodStatus.LEAVING if key in self.leaving else PodStatus.RUNNING
+            return PodStatus.RUNNING
         if key in self.reserved:
             return PodStatus.PIPELINED if key in self.pipelined else PodStatus.PLACED
         return PodStatus.WAITING
@@ -360,6 +362,7 @@ class Cluster:
         if task is not None:
             self._drop_holding(key)
             self.waiting[key] = task
+            self.leaving.discard(key)
             self.pipelined.discard(key)
             self._status_changed(key)
 
@@ -371,8 +374,8 @@ class Cluster:
         return self.holdings.is_ahead
 
     def evict(self, key: str) -> bool:
-        """Mark a running pod as leaving; whether it was not before."""
-        if key not in self.running or key in self.leaving:
+        """Mark a running pod, or one that waits with a place, as leaving; whether it was not before."""
+        if key in self.leaving or (key not in self.running and key not in self.pipelined):
             return False
         self._count_leaving(key, -1)
         self.leaving.add(key)
@@ -402,7 +405,7 @@ class Cluster:
         self.holdings.count_leaving(key, sign)
         if not self.holdings.is_ahead:
             return
-        task = self.running[key]
+        task = self.running.get(key) or self.reserved[key]
         if sign < 0:
             self.placed.drop(key)
         elif task.rules is not None or self.placed.indexes_labels:

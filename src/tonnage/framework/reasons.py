@@ -120,6 +120,7 @@ _JOB = {
     "NoRoomCanBeMade": KnownReason("Evicting all permitted victims would not make enough room.", _ROOM),
     "RoomContested": KnownReason("A pod that another scheduler is about to place would take the freed room.", _TIME),
     "SearchNotFinished": KnownReason("The search for victims reached its limit and goes on in the next cycle.", _TIME),
+    "PromiseTakenBack": KnownReason("Another job took a place that was only promised to the pod.", _ROOM),
     "NotEnoughInAll": KnownReason("All nodes together have less free than the job asks for.", _ROOM),
     "MustNotBeMoved": KnownReason("Nobody is moved for a job that must not be moved itself.", _CHANGE),
 }

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array
+from tonnage.cluster.holding import Holding
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Shares
 from tonnage.cluster.task import Task
@@ -70,6 +71,8 @@ class Session:
         """Jobs that had no turn in this cycle because of that."""
         self.must_stay: Container[str] = frozenset()
         """Running pods that actions do not evict, because their eviction was refused a short while ago."""
+        self.nominated: Container[str] = frozenset()
+        """Pods whose places were promised before this cycle's actions; no action takes such a promise back."""
         self.spared_by: Callable[[Job], frozenset[str]] = lambda job: frozenset()
         """The lineages of jobs that are not evicted for a job, because it was evicted for them a while ago."""
         self.next_change: float | None = None
@@ -200,6 +203,14 @@ class Session:
         """Whether a running pod can be evicted at all: it is placed here, and was not refused a short while ago."""
         return task.key not in self.must_stay and self.cluster.is_ours(task.pod)
 
+    def promises(self) -> list[Task]:
+        """Pods to which actions of this cycle have promised places that others have to leave first."""
+        cluster = self.cluster
+        if not cluster.pipelined:
+            return []
+        keys = [key for key in self.decisions if key in cluster.pipelined and key not in self.nominated]
+        return [cluster.reserved[key] for key in keys]
+
     def place(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Decide about a pod and reserve the place found; an earlier place of the pod is released first."""
         self.unplace(task.key)
@@ -214,6 +225,11 @@ class Session:
         self.cluster.reserve(decision.task, decision.node, decision.grant)
         self._tell(self._on_allocate, decision.task, decision.job)
 
+    def put_back(self, task: Task, holding: Holding) -> None:
+        """Reserve a place again that a pod had before."""
+        self.cluster.reserve_holding(task, holding)
+        self._tell(self._on_allocate, task, self.job_of(task))
+
     def unplace(self, key: str) -> None:
         """Release a place that is reserved."""
         task = self.cluster.reserved.get(key)
@@ -222,7 +238,7 @@ class Session:
             self._tell(self._on_deallocate, task, self.job_of(task))
 
     def evict(self, task: Task) -> None:
-        """Mark a running pod as leaving: when the session looks ahead, what it holds is free."""
+        """Mark a running pod, or one that waits with a place, as leaving: looking ahead, what it holds is free."""
         if self.cluster.evict(task.key):
             self._tell(self._on_deallocate, task, self.job_of(task))
 

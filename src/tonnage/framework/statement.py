@@ -1,7 +1,8 @@
 """Statement: placements and evictions that belong together, committed as a whole or undone exactly.
 
 Each step changes the session at once, so that the next step sees it, and the plugins' event handlers hear of it and of
-its undoing. Leaving the statement without `commit` undoes all steps.
+its undoing. Leaving the statement without `commit` undoes all steps. Evicting a pod that waits with a place takes a
+promise back: nobody is stopped, and the pod waits without a place or gets another promise.
 """
 
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import Decision, Eviction
+from tonnage.framework.decision import Decision, Eviction, Reason
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.session import Session
 
@@ -33,6 +34,7 @@ class _Step(NamedTuple):
     task: Task
     waited: bool = False
     """Whether the pod was among the waiting ones before it was placed."""
+    decision: Decision | None = None
     eviction: Eviction | None = None
 
 
@@ -63,7 +65,7 @@ class Statement:
         waited = task.key in self._session.cluster.waiting
         decision = self._session.place(task, among)
         if decision.node is not None:
-            self._steps.append(_Step(task, waited))
+            self._steps.append(_Step(task, waited, decision))
         return decision
 
     def take(self, decision: Decision) -> None:
@@ -71,10 +73,10 @@ class Statement:
         self._check(decision.task)
         waited = decision.task.key in self._session.cluster.waiting
         self._session.take(decision)
-        self._steps.append(_Step(decision.task, waited))
+        self._steps.append(_Step(decision.task, waited, decision))
 
     def move(self, task: Task) -> Decision:
-        """Place the pod that will replace a victim."""
+        """Place the pod that will replace a victim, or find another place for one whose promise is taken back."""
         return self.place(msgspec.structs.replace(task, key=successor(task.key)))
 
     def pipeline(self, task: Task, among: NodeSet | None = None) -> Decision:
@@ -83,18 +85,20 @@ class Statement:
             return self.place(task, among)
 
     def evict(self, task: Task, beneficiary: str, reason: str) -> None:
-        """Evict a running pod for the job of that name."""
-        self._check(task)
+        """Evict a running pod for the job of that name, or take back the place that was promised to a waiting one."""
         cluster = self._session.cluster
-        if task.key not in cluster.running or task.key in cluster.leaving:
+        if task.key in cluster.pipelined:
+            self._check_open()
+        else:
+            self._check(task)
+        if task.key in cluster.leaving or (task.key not in cluster.running and task.key not in cluster.pipelined):
             raise StatementError(f"{task.key} cannot be evicted: it does not run, or is leaving already")
         self._session.evict(task)
         self._steps.append(_Step(task, eviction=Eviction(task.key, cluster.holders[task.key], beneficiary, reason)))
 
     def undo(self, mark: int = 0) -> None:
         """Undo all steps after the mark, the last one first."""
-        if self._committed:
-            raise StatementError("the statement is committed")
+        self._check_open()
         session = self._session
         while len(self._steps) > mark:
             step = self._steps.pop()
@@ -105,8 +109,7 @@ class Statement:
 
     def undo_places(self) -> None:
         """Undo all placements, the last one first; the evictions stay."""
-        if self._committed:
-            raise StatementError("the statement is committed")
+        self._check_open()
         for step in reversed(self._steps):
             if step.eviction is None:
                 self._unplace(step)
@@ -119,17 +122,42 @@ class Statement:
 
     def commit(self) -> None:
         """Keep all steps."""
-        if self._committed:
-            raise StatementError("the statement is committed")
+        self._check_open()
         self._committed = True
-        holders = self._session.cluster.holders
+        session = self._session
+        places = {step.task.key: step.decision for step in self._steps if step.decision is not None}
         for step in self._steps:
-            if step.eviction is not None:
-                to = holders.get(successor(step.task.key), "")
-                self._session.evictions.append(msgspec.structs.replace(step.eviction, to=to))
+            eviction, again = step.eviction, successor(step.task.key)
+            if eviction is None:
+                continue
+            if step.task.key in session.cluster.running:
+                to = session.cluster.holders.get(again, "")
+                session.evictions.append(msgspec.structs.replace(eviction, to=to))
+            else:
+                self._take_back(step.task, eviction, places.get(again))
+
+    def _take_back(self, task: Task, eviction: Eviction, other: Decision | None) -> None:
+        """Release a promised place, and promise the other one that was found for its successor, if there is one."""
+        session, known = self._session, self._session.decisions.get(task.key)
+        # The event handlers have heard of it.
+        session.cluster.release(task.key)
+        if other is None:
+            told = f"its place on {eviction.node} was only promised, and went to {eviction.for_}: {eviction.reason}"
+            reason = Reason("PromiseTakenBack", told)
+            session.decisions[task.key] = session.refuse(task, session.acting, reason)
+            return
+        session.unplace(other.task.key)
+        session.cluster.waiting.pop(other.task.key, None)
+        other.task, other.job = task, session.job_of(task) if known is None else known.job
+        with session.looking_ahead():
+            session.take(other)
+        session.decisions[task.key] = other
 
     def _check(self, task: Task) -> None:
-        if self._committed:
-            raise StatementError("the statement is committed")
+        self._check_open()
         if task.key in self._session.cluster.reserved:
             raise StatementError(f"{task.key} has a place already; undo that first")
+
+    def _check_open(self) -> None:
+        if self._committed:
+            raise StatementError("the statement is committed")

@@ -125,6 +125,7 @@ class Nominations:
 
     def renew(self, session: Session, actions: Sequence[Action]) -> None:
         """Renew all nominations, by priority."""
+        session.nominated = frozenset()
         plans = sorted([plan for plan in self.plans if plan.decisions], key=lambda plan: (-plan.priority, plan.number))
         named = [
             task
@@ -148,6 +149,7 @@ class Nominations:
         # Jobs that fit go first, so that no other job takes the room that was made for them.
         for job in [job for job in jobs if not self._restore(session, job)]:
             self._evict_again(session, job, actions)
+        session.nominated = frozenset(self._cluster.pipelined)
         session.at_work = None
 
     def _renew(self, session: Session, plan: EvictionPlan, newcomers: Sequence[Job]) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.eviction.disruptions import Disruptions
+from tonnage.actions.eviction.inheritance import inherit
 from tonnage.actions.eviction.noderoom import HelpfulNodes
 from tonnage.actions.eviction.outlook import Prospects
 from tonnage.actions.eviction.search import Allows, Search
@@ -190,10 +191,11 @@ class _Attempts:
                     disruptions,
                 )
                 if search.run(tasks) and session.jobs.is_pipelined(preemptor):
+                    self._prospects.leave(search.plan.evicted)
                     statement.commit()
                     self._limit.ended(preemptor, progress, room_was_made=True)
-                    self._prospects.leave(search.plan.evicted)
                     self._record(search.plan.placed)
+                    inherit(session, preemptor, search.plan, why)
                     return None
             if progress.is_over:
                 break

@@ -1,10 +1,11 @@
-"""Candidate victims: the running pods that could be evicted, in batches and in order.
+"""Candidate victims in batches and in order: running pods that could be evicted, promises that could be taken back.
 
 A job gives up its surplus beyond the minimum pod by pod, and then all the rest at once, because it cannot run with
 fewer pods than its minimum. A pod that must not be evicted stays, and with it the pods that its job needs to run.
 Queues give up batches in the order that the plugins give, which takes into account what each has given up so far.
-Within a queue the lowest priority goes first. Of jobs of one priority the surplus goes before whole jobs, the last job
-in the order of jobs goes first, and of its pods the last in the order of tasks: so of equals the youngest.
+Within a queue the lowest priority goes first. Of jobs of one priority promises go first, which stops nobody, then the
+surplus, then whole jobs; of each the last job in the order of jobs goes first, and of its pods the last in the order of
+tasks: so of equals the youngest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,10 @@ class Victims:
             for key, task in cluster.running.items()
             if key not in leaving and key in cluster.holders and session.may_stop(task)
         ]
+        promises = session.promises()
+        self._promised = frozenset([task.key for task in promises])
+        """Pods that wait with a place which an action before this one has promised to them."""
+        tasks += promises
         self._by_queue: dict[str, list[Job]] = {}
         preemptor = session.at_work
         for job in dict.fromkeys([session.job_of(task) for task in tasks]):
@@ -64,7 +69,11 @@ class Victims:
         key = cmp_to_key(self._compare)
         # Plugins mostly order by priority and age, and a list that is nearly in order sorts quickly.
         jobs = sorted(sorted(jobs, key=lambda job: (job.created, job.key), reverse=True), key=lambda job: job.priority)
-        batches = [batch for job in jobs for batch in _batches(self._session, job)]
+        batches = [batch for job in jobs for batch in _batches(self._session, job, self._promised)]
+        promises: list[VictimBatch] = []
+        if self._promised:
+            promises = sorted([batch for batch in batches if self._is_promised(batch)], key=key)
+            batches = [batch for batch in batches if not self._is_promised(batch)]
         spare = sorted([batch for batch in batches if not batch.is_rest], key=key)
         # By the time whole jobs are evicted, none of them has a surplus any more.
         for batch in spare:
@@ -72,7 +81,10 @@ class Victims:
         rest = sorted([batch for batch in batches if batch.is_rest], key=key)
         for batch in spare:
             batch.job.move(batch.tasks[0].key, PodStatus.RUNNING)
-        return sorted([*spare, *rest], key=lambda batch: batch.job.priority)
+        return sorted([*promises, *spare, *rest], key=lambda batch: batch.job.priority)
+
+    def _is_promised(self, batch: VictimBatch) -> bool:
+        return all(task.key in self._promised for task in batch.tasks)
 
     def _compare(self, one: VictimBatch, other: VictimBatch) -> int:
         """Below 0 if the first batch is evicted before the second."""
@@ -115,11 +127,14 @@ class Victims:
 
     def present(self, queue: str, below: int | None = None) -> Iterator[VictimBatch]:
         """The batches of a queue without pods that leave already; with `below` only of jobs below that priority."""
-        leaving = self._session.cluster.leaving
+        leaving, holders = self._session.cluster.leaving, self._session.cluster.holders
         for batch in self.of_queue(queue):
             if not leaving.isdisjoint([task.key for task in batch.tasks]):
                 tasks = tuple([task for task in batch.tasks if task.key not in leaving])
                 batch = batch._replace(tasks=tasks)
+            if self._promised and any(task.key not in holders for task in batch.tasks):
+                # A promise that was taken back for another job is none any more.
+                batch = batch._replace(tasks=tuple([task for task in batch.tasks if task.key in holders]))
             if batch.tasks and (below is None or batch.job.priority < below):
                 yield batch
 
@@ -128,9 +143,11 @@ def _without(batches: Iterator[VictimBatch], spared: frozenset[str]) -> Iterator
     return (batch for batch in batches if batch.job.lineage not in spared)
 
 
-def _batches(session: Session, job: Job) -> list[VictimBatch]:
+def _batches(session: Session, job: Job, promised: frozenset[str]) -> list[VictimBatch]:
     """What a job gives up, step by step."""
     tasks = job.tasks_that(PodStatus.RUNNING)
+    if promised:
+        tasks += [task for task in job.tasks_that(PodStatus.PIPELINED) if task.key in promised]
     if len(tasks) == 1 and job.preemptible and session.may_stop(tasks[0]):
         return [VictimBatch(job, tuple(tasks), job.started() <= job.minimum)]
     tasks = session.jobs.ordered_tasks(tasks)

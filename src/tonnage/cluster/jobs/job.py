@@ -226,6 +226,11 @@ class Job:
         current = self._statuses
         return [task for key, task in self.tasks.items() if current[key] in statuses]
 
+    def is_promised(self, task: Task) -> bool:
+        """Whether one of its pods waits with a place that others have to leave first."""
+        status = self._plain_status() if self._statuses is None else self._statuses.get(task.key)
+        return status == PodStatus.PIPELINED
+
     def lacking(self) -> dict[str | None, int]:
         """The number of pods that lack a place before it can start, in all and by role; empty if it can."""
         missing = self.minimum - self.with_place()

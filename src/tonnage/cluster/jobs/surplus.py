@@ -8,23 +8,27 @@ class Surplus:
     """The number of pods that jobs can lose and still run, while pods are taken one by one."""
 
     def __init__(self) -> None:
-        self._left: dict[tuple[str, str | None], int] = {}
-        """The surplus left by job, in all and of each role."""
+        self._left: dict[tuple[str, str | None, bool], int] = {}
+        """The surplus left by job, in all and of each role, without the places that are only promised and with them."""
 
     def take(self, job: Job, task: Task) -> bool:
-        """Take a running pod of a job if the job keeps its minimum without it, in all and of the pod's role."""
-        group = job.group
+        """Take a pod with a place if the job keeps its minimum without it, in all and of the pod's role.
+
+        Pods with promised places do not make up for running ones that go.
+        """
+        group, promised = job.group, job.is_promised(task)
         role = group.role(task.pod) if group is not None and group.roles else None
-        if self._of(job, None) <= 0 or (role is not None and self._of(job, role) <= 0):
+        if self._of(job, None, promised) <= 0 or (role is not None and self._of(job, role, promised) <= 0):
             return False
-        self._left[job.key, None] -= 1
+        self._left[job.key, None, promised] -= 1
         if role is not None:
-            self._left[job.key, role] -= 1
+            self._left[job.key, role, promised] -= 1
         return True
 
-    def _of(self, job: Job, role: str | None) -> int:
-        left = self._left.get((job.key, role))
+    def _of(self, job: Job, role: str | None, promised: bool) -> int:
+        left = self._left.get((job.key, role, promised))
         if left is None:
             least = job.minimum if role is None else job.roles.get(role, 0)
-            left = self._left[job.key, role] = job.started(role) - least
+            there = job.with_place(role) if promised else job.started(role)
+            left = self._left[job.key, role, promised] = there - least
         return left

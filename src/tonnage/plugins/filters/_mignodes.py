@@ -32,10 +32,18 @@ class MigNodes:
     @staticmethod
     def key(task: Task) -> tuple[str, ...]:
         """The strategies whose nodes do not take the pod."""
-        cards = [request for demand in task.demands for request in demand.requests if request.vendor == _VENDOR]
-        if any(name.startswith(MIG_RESOURCES) and amount for name, amount in task.requests):
-            return (_SINGLE,)
-        return (_SINGLE, _MIXED) if any(request.shares for request in cards) else (_MIXED,) if cards else ()
+        # Plain loops, because every look at a pod's class asks for this.
+        for name, amount in task.requests:
+            if amount and name.startswith(MIG_RESOURCES):
+                return (_SINGLE,)
+        refusing: tuple[str, ...] = ()
+        for demand in task.demands:
+            for request in demand.requests:
+                if request.vendor == _VENDOR:
+                    if request.shares:
+                        return _SINGLE, _MIXED
+                    refusing = (_MIXED,)
+        return refusing
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
         """1 for each node that does not take the pod; nothing if all do."""

@@ -79,13 +79,16 @@ class Gang(Plugin, trusted=True):
         return (one.started() >= one.minimum) - (other.started() >= other.minimum)
 
     def beyond_minimum(self, job: Job, victims: Sequence[Task]) -> list[Task]:
-        """The victims, evicted in this order, without which their groups still have their minimum."""
+        """The victims, evicted in this order, without which their groups still have their minimum.
+
+        A pod that only has a promise may lose it: nothing of its group runs in vain for that.
+        """
         surplus = Surplus()
         return [task for task in victims if self._is_spare(task, surplus)]
 
     def beyond_minimum_or_whole(self, job: Job, victims: Sequence[Task]) -> list[Task]:
         """The same, and all pods of groups that lose every pod; Volcano asks the next tier if gang spares all."""
-        lost = Counter([self._session.job_of(task).key for task in victims])
+        lost = Counter([job.key for task in victims if not (job := self._session.job_of(task)).is_promised(task)])
         spare = {task.key for task in self.beyond_minimum(job, victims)}
         return [task for task in victims if task.key in spare or self._is_stopped(task, lost)]
 
@@ -95,4 +98,4 @@ class Gang(Plugin, trusted=True):
 
     def _is_spare(self, task: Task, surplus: Surplus) -> bool:
         job = self._session.job_of(task)
-        return job.group is None or surplus.take(job, task)
+        return job.group is None or job.is_promised(task) or surplus.take(job, task)
