@@ -5,15 +5,13 @@ Both are worked out once and kept until storage objects, nodes or labels change,
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.model.podselector import meets, requirements
 from tonnage.model.selection import SelectionError
 from tonnage.model.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.plugins.filters._claims import storage
-from tonnage.plugins.helpers.nodeterms import meeting_any
+from tonnage.plugins.helpers.nodeterms import reaching_nodes
 
 _FILESYSTEM = "Filesystem"
 _FREE_PHASES = (None, "Pending", "Available")
@@ -63,7 +61,7 @@ class FreeVolumes:
         name = volume.metadata.name
         known = self._reached.get(name)
         if known is None:
-            known = self._reached[name] = reached(self._cluster, volume, Nodes(self._cluster.columns))
+            known = self._reached[name] = reaching_nodes(self._cluster, volume, Nodes(self._cluster.columns))
         return nodes.pick(known)
 
     def _refresh(self) -> None:
@@ -81,11 +79,3 @@ class FreeVolumes:
                 self._by_class.setdefault(volume.spec.storageClassName or "", []).append(volume)
         for volumes in self._by_class.values():
             volumes.sort(key=lambda volume: (storage(volume.spec.capacity), volume.metadata.name))
-
-
-def reached(cluster: Cluster, volume: PersistentVolume, nodes: Nodes) -> Array:
-    """True for nodes that meet a volume's node affinity."""
-    affinity = volume.spec.nodeAffinity
-    if affinity is None or affinity.required is None:
-        return np.ones(len(nodes), np.bool_)
-    return meeting_any(cluster, affinity.required.nodeSelectorTerms or (), nodes)

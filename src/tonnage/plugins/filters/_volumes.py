@@ -13,8 +13,7 @@ from tonnage.cluster.task import Task
 from tonnage.model.selection import Expression
 from tonnage.model.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.plugins.filters._claims import Claims
-from tonnage.plugins.filters._freevolumes import reached
-from tonnage.plugins.helpers.nodeterms import meeting_all
+from tonnage.plugins.helpers.nodeterms import meeting_all, reaching_nodes
 
 REASONS = ("VolumeNodeAffinityConflict", "VolumeZoneConflict", "VolumeLimitExceeded")
 _UNREACHED, _OTHER_ZONE, _FULL = 1, 2, 3
@@ -54,7 +53,7 @@ class Volumes:
                 if self._zones:
                     codes[~self._same_zone(volume, nodes)] = _OTHER_ZONE
                 if self._binding:
-                    codes[~reached(self._cluster, volume, nodes)] = _UNREACHED
+                    codes[~reaching_nodes(self._cluster, volume, nodes)] = _UNREACHED
         return codes
 
     def _drivers(self, claims: list[PersistentVolumeClaim]) -> list[str]:
@@ -95,7 +94,7 @@ class Volumes:
         claims = list(self._claims.of(task))
         for claim in claims:
             volume = self._claims.volume(claim)
-            if code == _UNREACHED and volume is not None and not reached(self._cluster, volume, here)[0]:
+            if code == _UNREACHED and volume is not None and not reaching_nodes(self._cluster, volume, here)[0]:
                 yield f"the volume {volume.metadata.name} of claim {claim.key} cannot be reached from there"
             if code == _OTHER_ZONE and volume is not None and not self._same_zone(volume, here)[0]:
                 zones = {key: value for key, value in (volume.metadata.labels or {}).items() if key in _ZONE_LABELS}
