@@ -35,6 +35,7 @@ from tonnage.api import (
     Statement,
     Task,
     VictimQueues,
+    VolumeReservation,
     register_plugin,
 )
 
@@ -271,6 +272,18 @@ class Listener(Plugin):
         self.counts[namespace] = self.counts.get(namespace, 0) + change
 
 
+class ChoosesVolumes(Plugin):
+    """Has a volume made for every claim."""
+
+    name = "api-chooses-volumes"
+
+    def on_session_open(self, session: Session) -> None:
+        session.set_volume_choice(self.choose)
+
+    def choose(self, task: Task, row: int) -> tuple[VolumeReservation, ...]:
+        return tuple(VolumeReservation(claim) for claim in task.rules.claims) if task.rules is not None else ()
+
+
 def make_room(session: Session, task: Task, victim: Task) -> Decision:
     """Where a pod would go if another were evicted; changes nothing."""
     with Statement(session) as statement:
@@ -278,7 +291,7 @@ def make_room(session: Session, task: Task, victim: Task) -> Decision:
         return statement.pipeline(task)
 
 
-PLUGINS = (Orders, OneNode, AllNodes, ChoosesCards, HandsOutCards, Jobs, Shares, Listener)
+PLUGINS = (Orders, OneNode, AllNodes, ChoosesCards, HandsOutCards, Jobs, Shares, Listener, ChoosesVolumes)
 
 
 def register() -> None:

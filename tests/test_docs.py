@@ -23,7 +23,8 @@ PART_OF = {
     **dict.fromkeys(("_queueusage", "_waterfill", "_kaireclaim"), "proportion"),
     "_capacityqueues": "capacity",
     **dict.fromkeys(
-        ("_hostports", "_interpodaffinity", "_topologyspread", "_claims", "_volumes", "_mignodes"), "predicates"
+        ("_hostports", "_interpodaffinity", "_topologyspread", "_claims", "_volumes", "_volumebinding", "_mignodes"),
+        "predicates",
     ),
 }
 """Modules that are not called as the plugin whose reasons they give."""

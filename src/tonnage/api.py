@@ -6,6 +6,7 @@ change at any time; a plugin that needs something which is not here should ask f
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Cards, Nodes
+from tonnage.cluster.holding import VolumeReservation
 from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.nodestate import NodeState
@@ -53,5 +54,6 @@ __all__ = [
     "Statement",
     "Task",
     "VictimQueues",
+    "VolumeReservation",
     "register_plugin",
 ]

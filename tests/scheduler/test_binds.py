@@ -9,6 +9,7 @@ from tests.scenario import node, pod, scenario
 from tonnage.actions.catalog import make_actions
 from tonnage.binder.binding import BindError, BindUnknownError
 from tonnage.binder.handover import HandoverQueue
+from tonnage.binder.volumes import VolumeBinder
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.decision import Decision
 from tonnage.plugins.defaults import default_plugins
@@ -46,6 +47,7 @@ class World:
         self.released: list[list[str]] = []
         self.missed: list[list[str]] = []
         self.handovers = HandoverQueue(lambda: 0.0)
+        self.volume_writer: object = None
 
     def bound(self, decision: Decision, seconds: float) -> None:
         self.were_bound.append(decision.task.name)
@@ -56,11 +58,15 @@ class World:
     def node_busy(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         self.missed.append([key.partition("/")[2] for key in released])
 
+    def waits_for_volume(self, decision: Decision, why: str) -> None:
+        pass
+
     def binds(self, cycle_runner: CycleRunner) -> Binds:
         return Binds(
             self.writer,  # type: ignore[arg-type]
             self.cluster,
             self.handovers,
+            VolumeBinder(self.volume_writer, self.cluster),  # type: ignore[arg-type]
             cycle_runner.release,
             self,
             lambda: 0.0,

@@ -89,6 +89,14 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     help="How long a pod is held for which Volcano's or KAI's controllers are about to make a PodGroup; 0 for not.",
 )
 @click.option(
+    "--volume-timeout",
+    default="10m",
+    show_default=True,
+    callback=parsed("duration"),
+    metavar="DURATION",
+    help="How long a pod keeps its place while the volumes of its claims are being bound.",
+)
+@click.option(
     "--http-bind",
     default=":8080",
     show_default=True,
@@ -127,6 +135,7 @@ def command(
     context: str | None,
     bind_workers: int,
     group_wait: float,
+    volume_timeout: float,
     http_bind: "Address",
     cert_file: str,
     key_file: str,
@@ -177,6 +186,7 @@ def command(
                 partial(connect, kubeconfig, context),
                 bind_workers,
                 group_wait,
+                volume_timeout,
                 place,
                 authorize_metrics,
                 limit,
@@ -242,6 +252,7 @@ async def _serve(
     connect: "Callable[..., Awaitable[Client]]",
     bind_workers: int,
     group_wait: float,
+    volume_timeout: float,
     place: "Endpoint",
     authorize_metrics: bool,
     limit: "RateLimit | None",
@@ -286,6 +297,7 @@ async def _serve(
         bind_workers,
         elector,
         group_wait,
+        volume_timeout,
     )
     namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
     pod = f"{namespace}/{name}" if namespace and name else ""

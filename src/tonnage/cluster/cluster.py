@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tonnage.cluster.claims import ClaimReading, PodClaims
 from tonnage.cluster.closures.deviceplugins import DevicePlugins
 from tonnage.cluster.closures.refusals import Refusals
-from tonnage.cluster.holding import Holding, VendorUse, card_uses
+from tonnage.cluster.holding import Holding, VendorUse, VolumeReservation, card_uses
 from tonnage.cluster.holdings import Holdings
 from tonnage.cluster.jobs.group import Link, link_of
 from tonnage.cluster.jobs.index import JobIndex
@@ -69,6 +69,8 @@ class Cluster:
         self.holders = self.holdings.holders
         self.leaving = self.holdings.leaving
         self.held = self.holdings.get
+        self.volumes = self.holdings.volumes
+        """Volumes that are reserved for claims."""
         self.waiting: dict[str, Task] = {}
         """Pods without a node, which nothing was reserved for."""
         self.reserved: dict[str, Task] = {}
@@ -312,15 +314,15 @@ class Cluster:
 
     # -- placements
 
-    def reserve(self, task: Task, node: str, grant: Grant) -> None:
-        """Hold a decided placement; an earlier one of the same pod is released first."""
+    def reserve(self, task: Task, node: str, grant: Grant, volumes: tuple[VolumeReservation, ...] = ()) -> None:
+        """Hold a decided placement, with volumes for its claims; an earlier one of the same pod is released first."""
         vendors = tuple(
             [
                 VendorUse(number, card_uses(task.kinds, uses, self.vendors[number], task.annotations))
                 for number, uses in grant
             ]
         )
-        self.reserve_holding(task, Holding(node, task.requests, vendors, task.unstated))
+        self.reserve_holding(task, Holding(node, task.requests, vendors, task.unstated, volumes))
 
     def reserve_holding(self, task: Task, holding: Holding) -> None:
         """Hold for a pod what its reservation holds in another cluster state."""

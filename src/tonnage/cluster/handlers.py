@@ -16,7 +16,15 @@ from tonnage.cluster.recovery import drop_node, drop_pod, recovering, recovery, 
 from tonnage.model.group import PriorityClass
 from tonnage.model.kinds import KINDS, KindRole, ObjectKind
 from tonnage.model.pod import Pod
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 
 MOST_FOREIGN = 1000
 """How many pending pods of other schedulers are kept."""
@@ -139,6 +147,8 @@ _SURROUNDINGS: dict[type[Any], Callable[[Cluster], Collection[str]]] = {
     PersistentVolume: lambda cluster: cluster.surroundings.volumes,
     StorageClass: lambda cluster: cluster.surroundings.classes,
     CSINode: lambda cluster: cluster.surroundings.limits,
+    CSIDriver: lambda cluster: cluster.surroundings.drivers,
+    CSIStorageCapacity: lambda cluster: cluster.surroundings.capacities,
 }
 
 

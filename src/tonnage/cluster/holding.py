@@ -64,6 +64,18 @@ class VendorUse(msgspec.Struct, gc=False, frozen=True):
     groups: tuple[GroupUse, ...] = ()
 
 
+class VolumeReservation(msgspec.Struct, gc=False, frozen=True):
+    """What a claim of a pod that waits for its first consumer is to get."""
+
+    claim: str
+    """Namespace and name."""
+    volume: str = ""
+    """A volume that is free; empty if one is to be provisioned."""
+    storage_class: str = ""
+    size: int = 0
+    """How many bytes the claim asks for."""
+
+
 class Holding(msgspec.Struct, gc=False, frozen=True):
     """Everything a pod holds on a node."""
 
@@ -72,6 +84,8 @@ class Holding(msgspec.Struct, gc=False, frozen=True):
     vendors: tuple[VendorUse, ...] = ()
     unstated: Additions = (0, 0)
     """What Kubernetes' scores count beyond the requests."""
+    volumes: tuple[VolumeReservation, ...] = ()
+    """What is reserved for its claims until they are bound."""
 
     @property
     def cards(self) -> frozenset[tuple[int, str]]:

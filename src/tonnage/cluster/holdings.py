@@ -11,6 +11,7 @@ from tonnage.cluster.implicitdevices import assign, displace, drop_stale, drop_u
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.quotas import Quotas
 from tonnage.cluster.rows import Rows
+from tonnage.cluster.volumereservations import VolumeReservations
 from tonnage.model.problem import Problem, annotation_field
 
 
@@ -34,6 +35,7 @@ class Holdings:
         """Whether the columns show the cluster as it will be once the leaving pods are gone."""
         self._orphans: dict[str, dict[str, Holding]] = {}
         """Holdings on nodes that are not known, by node and pod."""
+        self.volumes = VolumeReservations()
 
     def get(self, key: str) -> Holding | None:
         """What a pod holds, on a known node or not."""
@@ -53,6 +55,8 @@ class Holdings:
         """Hold a decided placement, which names all its cards, for a pod that holds nothing."""
         self.holders[key] = holding.node
         self.since[key] = self._next()
+        if holding.volumes:
+            self.volumes.put(key, holding)
         counts = not (self.is_ahead and key in self.leaving)
         if counts:
             self._quotas.hold(key, holding.vendors)
@@ -77,11 +81,13 @@ class Holdings:
             if state is None:
                 self._orphans[held.node][key] = holding
                 self.since[key] = since
+                self.volumes.put(key, holding)
                 self._count_quota(key, holding.vendors)
                 return
             before = [card.uuid for use in state.uses(key) for card in use.cards]
         left = self.drop(key, fill_up=False)
         self.holders[key], self.since[key] = holding.node, since
+        self.volumes.put(key, holding)
         state = self._nodes.get(holding.node)
         if state is None:
             self._orphans.setdefault(holding.node, {})[key] = holding
@@ -99,6 +105,8 @@ class Holdings:
             return None
         del self.since[key]
         self._quotas.hold(key, ())
+        if self.volumes:
+            self.volumes.drop(key)
         state = self._nodes.get(node)
         if state is None:
             orphans = self._orphans[node]
@@ -235,6 +243,7 @@ class Holdings:
         known, self.since = self.since, {}
         self.holders.clear()
         self._orphans.clear()
+        self.volumes.clear()
         self._quotas.forget_usage()
         for state in self._nodes.values():
             state.holdings, state.implicit_uses = {}, {}
@@ -244,6 +253,7 @@ class Holdings:
             there = self._nodes.get(holding.node)
             holdings = there.holdings if there is not None else self._orphans.setdefault(holding.node, {})
             holdings[key] = holding
+            self.volumes.put(key, holding)
             if there is not None and holding.has_implicit_devices:
                 there.implicit_uses[key] = ()
             else:

@@ -3,7 +3,16 @@
 from typing import TypeVar
 
 from tonnage.model.meta import NOTHING
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass, Surrounding
+from tonnage.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Surrounding,
+)
 
 T = TypeVar("T")
 
@@ -20,6 +29,10 @@ class Surroundings:
         self.classes: dict[str, StorageClass] = {}
         self.limits: dict[str, dict[str, int]] = {}
         """The volume limits of each node by CSI driver, where the driver states one."""
+        self.drivers: dict[str, bool] = {}
+        """Whether each CSI driver reports how much storage is left."""
+        self.capacities: dict[str, CSIStorageCapacity] = {}
+        """By namespace and name."""
 
     def upsert(self, thing: Surrounding) -> bool:
         """Add an object or change it; whether that is news."""
@@ -37,6 +50,10 @@ class Surroundings:
                 counts = {d.name: d.allocatable.count for d in thing.spec.drivers if d.allocatable is not None}
                 limits = {driver: count for driver, count in counts.items() if count is not None}
                 return _put(self.limits, name, limits)
+            case CSIDriver():
+                return _put(self.drivers, name, bool(thing.spec.storageCapacity))
+            case CSIStorageCapacity():
+                return _put(self.capacities, thing.metadata.key, thing)
 
     def remove(self, thing: Surrounding) -> None:
         """Forget an object."""
@@ -52,6 +69,10 @@ class Surroundings:
                 self.classes.pop(name, None)
             case CSINode():
                 self.limits.pop(name, None)
+            case CSIDriver():
+                self.drivers.pop(name, None)
+            case CSIStorageCapacity():
+                self.capacities.pop(thing.metadata.key, None)
 
 
 def _put(things: dict[str, T], name: str, thing: T) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage.cluster.cluster import Grant
+from tonnage.cluster.holding import VolumeReservation
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.devices.base import Device, DeviceUse
@@ -180,6 +181,7 @@ class Decision:
         "scores_by_plugin",
         "task",
         "vendors",
+        "volumes",
         "waits_for",
     )
 
@@ -211,6 +213,8 @@ class Decision:
         """The cards of its node."""
         self.waits_for: Sequence[str] = ()
         """Pods that must leave the node before this one can start there."""
+        self.volumes: tuple[VolumeReservation, ...] = ()
+        """What its claims get that waited for it, once the place is reserved."""
         self.is_of_class = True
         """Whether every pod of the class would get the same decision."""
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from tonnage.cluster.cluster import Grant
 from tonnage.cluster.columns import Array, Cards, Nodes
+from tonnage.cluster.holding import VolumeReservation
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.nodestate import NodeState
@@ -55,6 +56,9 @@ GPU_SET = ExtensionPoint(
 ASSIGN = ExtensionPoint(
     "assign", "task, row, remembered", "what the pod's containers get of a node's cards", "one plugin only"
 )
+VOLUME_CHOICE = ExtensionPoint(
+    "volume choice", "task, row", "what the pod's unbound claims get on a node", "one plugin only"
+)
 GRANT_PREDICATE = ExtensionPoint("grant predicate", "task, row, grant", "whether that is too much", "all must pass")
 EVENTS = ExtensionPoint("allocate and deallocate events", "task", "nothing", "all are told")
 JOB_VALID = ExtensionPoint("job valid", "job", "nothing or a reason", "all must pass")
@@ -87,6 +91,7 @@ POINTS = (
     GPU_ORDER,
     GPU_SET,
     ASSIGN,
+    VOLUME_CHOICE,
     GRANT_PREDICATE,
     EVENTS,
     JOB_VALID,
@@ -130,6 +135,8 @@ GpuSet = Callable[[Task, DeviceRequest, int, Sequence[int]], Sequence[int] | Non
 """Positions to take out of fitting ones, which come in order of preference; nothing if any will do."""
 Assign = Callable[[Task, int, Array | None], Grant | int]
 """The slices a pod gets on a node, or the code of the reason why it gets none; gets what its predicate remembered."""
+VolumeChoice = Callable[[Task, int], tuple[VolumeReservation, ...]]
+"""What is reserved for the claims of a pod that gets a place on a node."""
 GrantPredicate = Callable[[Task, int, Grant], bool]
 """Whether a pod must not get these slices of the cards of a node."""
 Detail = Callable[[Task, int, int, Array | None], Callable[[], str]]

@@ -62,6 +62,9 @@ _NODE = {
     "VolumeNodeAffinityConflict": KnownReason("The node does not reach a volume of the pod.", _CHANGE),
     "VolumeZoneConflict": KnownReason("A volume of the pod is in another zone or region.", _CHANGE),
     "NoVolumeForNode": KnownReason("The node has no free volume for a claim, and none would be provisioned.", _CHANGE),
+    "VolumesReserved": KnownReason("The node's free volumes for a claim are reserved for other claims.", _TIME),
+    "InsufficientStorage": KnownReason("The class of a claim has too little storage left for the node.", _CHANGE),
+    "ProvisionedElsewhere": KnownReason("The volume of a claim is being provisioned for another node.", _TIME),
     "VolumeLimitExceeded": KnownReason("The node has as many volumes of a driver attached as it can.", _ROOM),
     "RefusedByKubelet": KnownReason(
         "The node's kubelet refused such a pod, and nothing has changed on the node since.", _CHANGE

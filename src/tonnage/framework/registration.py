@@ -42,6 +42,7 @@ from tonnage.framework.points import (
     TaskOrder,
     VictimQueues,
     Victims,
+    VolumeChoice,
 )
 from tonnage.framework.reasons import PLUGIN_FAILED
 from tonnage.framework.scores import ScoreFunction
@@ -100,6 +101,7 @@ class Registration:
         self.on_allocate: list[TaskEvent] = []
         self.on_deallocate: list[TaskEvent] = []
         self.assign: tuple[str, int, Assign] | None = None
+        self.volume_choice: tuple[str, VolumeChoice] | None = None
         """The plugin that hands out cards, the number of its predicate, and the function."""
         self.grant_predicates: list[tuple[int, GrantPredicate]] = []
         self.queue_report: tuple[QueueReport, QueueNumbers] | None = None
@@ -358,6 +360,18 @@ class Registration:
                 f"plugins {self.assign[0]} and {self._opening.name} both want to assign devices; keep one"
             )
         self.assign = (self._opening.name, predicate, self._observed(points.ASSIGN.name, assign))
+
+    def set_volume_choice(self, choose: VolumeChoice) -> None:
+        """Choose what the unbound claims of a pod get on a node; it is reserved with the pod's place.
+
+        An error in it is not caught: a pod must not take its place without its volumes.
+        """
+        if not self._registers(points.VOLUME_CHOICE, choose):
+            return
+        if self.volume_choice is not None:
+            other = self.volume_choice[0]
+            raise SessionError(f"plugins {other} and {self._opening.name} both want to choose volumes; keep one")
+        self.volume_choice = (self._opening.name, self._observed(points.VOLUME_CHOICE.name, choose))
 
     def add_grant_predicate(self, is_too_much: GrantPredicate, predicate: int) -> None:
         """Say whether the grant of a pod is too much.

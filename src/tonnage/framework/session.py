@@ -123,6 +123,7 @@ class Session:
         self.add_gpu_order = registration.add_gpu_order
         self.add_gpu_set = registration.add_gpu_set
         self.set_assign = registration.set_assign
+        self.set_volume_choice = registration.set_volume_choice
         self.add_grant_predicate = registration.add_grant_predicate
         self.add_event_handler = registration.add_event_handler
         self.set_queue_report = registration.set_queue_report
@@ -222,7 +223,11 @@ class Session:
     def take(self, decision: Decision) -> None:
         """Reserve the place of a decision."""
         assert decision.node is not None
-        self.cluster.reserve(decision.task, decision.node, decision.grant)
+        task, choice = decision.task, self._registration.volume_choice
+        if choice is not None and task.rules is not None and task.rules.claims:
+            # Chosen now: what was free when the place was decided may have been reserved since.
+            decision.volumes = choice[1](task, self.cluster.nodes[decision.node].row)
+        self.cluster.reserve(task, decision.node, decision.grant, decision.volumes)
         self._tell(self._on_allocate, decision.task, decision.job)
 
     def put_back(self, task: Task, holding: Holding) -> None:

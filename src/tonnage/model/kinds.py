@@ -22,7 +22,15 @@ from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quota import PodDisruptionBudget, ResourceQuota
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from tonnage.model.topology import Topology
 
 
@@ -91,6 +99,10 @@ KINDS: tuple[ObjectKind, ...] = (
     ObjectKind("v1", "PersistentVolume", "persistentvolumes", PersistentVolume, KindRole.STORAGE),
     ObjectKind("storage.k8s.io/v1", "StorageClass", "storageclasses", StorageClass, KindRole.STORAGE),
     ObjectKind("storage.k8s.io/v1", "CSINode", "csinodes", CSINode, KindRole.STORAGE),
+    ObjectKind("storage.k8s.io/v1", "CSIDriver", "csidrivers", CSIDriver, KindRole.STORAGE),
+    _namespaced(
+        "storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", CSIStorageCapacity, KindRole.STORAGE
+    ),
     _custom("scheduling.volcano.sh/v1beta1", "Queue", "queues", VolcanoQueue, KindRole.QUEUE),
     _custom("scheduling.run.ai/v2", "Queue", "queues", KaiQueue, KindRole.QUEUE),
     _custom("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", VolcanoPodGroup, KindRole.POD_GROUP, True),

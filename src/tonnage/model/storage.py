@@ -1,14 +1,20 @@
-"""Storage objects: volumes of pods, claims, persistent volumes, classes and nodes' volume limits; and namespaces."""
+"""Storage objects: volumes of pods, claims, persistent volumes, classes, drivers and capacities; and namespaces."""
 
 import msgspec
 
-from tonnage.model.meta import ObjectMeta
+from tonnage.model.meta import NOTHING, ObjectMeta
 from tonnage.model.number import Int32
+from tonnage.model.quantity import LARGEST, QuantityError, whole
 from tonnage.model.selection import LabelSelector, NodeSelector
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
 LOST = "Lost"
+BOUND = "Bound"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Of a claim: the node for whose pod its volume is to be provisioned."""
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""Of a volume: a controller chose its claim, so that the binding ends when the claim goes."""
 
 
 class ClaimSource(msgspec.Struct, gc=False, frozen=True):
@@ -63,12 +69,28 @@ class PersistentVolumeClaim(msgspec.Struct, gc=False, frozen=True):
     def key(self) -> str:
         return self.metadata.key
 
+    @property
+    def selected_node(self) -> str:
+        """The node that the claim was told; empty if none."""
+        return (self.metadata.annotations or NOTHING).get(SELECTED_NODE, "")
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether claim and volume know of each other."""
+        return bool(self.spec.volumeName) and self.status.phase == BOUND
+
 
 class ClaimReference(msgspec.Struct, gc=False, frozen=True):
     """A reference to the claim that a volume is bound to."""
 
     name: str = ""
     namespace: str | None = None
+    uid: str | None = None
+
+    def names(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether it means this claim, and not an earlier one of its name."""
+        is_same = self.uid is None or claim.metadata.uid is None or self.uid == claim.metadata.uid
+        return is_same and f"{self.namespace or 'default'}/{self.name}" == claim.key
 
 
 class VolumeNodeAffinity(msgspec.Struct, gc=False, frozen=True):
@@ -152,11 +174,58 @@ class CSINode(msgspec.Struct, gc=False, frozen=True):
     spec: CSINodeSpec = CSINodeSpec()
 
 
+class CSIDriverSpec(msgspec.Struct, gc=False, frozen=True):
+    """The specification of a CSI driver."""
+
+    storageCapacity: bool | None = None
+
+
+class CSIDriver(msgspec.Struct, gc=False, frozen=True):
+    """A CSIDriver: whether the driver of that name reports how much storage is left."""
+
+    metadata: ObjectMeta
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(msgspec.Struct, gc=False, frozen=True):
+    """A CSIStorageCapacity: how much storage a class has left for some nodes."""
+
+    metadata: ObjectMeta
+    storageClassName: str = ""
+    nodeTopology: LabelSelector | None = None
+    capacity: str | int | float | None = None
+    maximumVolumeSize: str | int | float | None = None
+
+    @property
+    def largest(self) -> int:
+        """The largest volume that can be provisioned, in bytes; -1 if that is not known."""
+        return _bytes(self.capacity if self.maximumVolumeSize is None else self.maximumVolumeSize, -1)
+
+    @property
+    def total(self) -> int:
+        """How many bytes all further volumes may have together.
+
+        Kubernetes looks at the largest volume alone, and a driver that says no total has no other bound.
+        """
+        return max(_bytes(self.capacity, LARGEST), self.largest)
+
+
 class Namespace(msgspec.Struct, gc=False, frozen=True):
     """A namespace, for its labels."""
 
     metadata: ObjectMeta
 
 
-Surrounding = Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode
+Surrounding = (
+    Namespace | PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode | CSIDriver | CSIStorageCapacity
+)
 """Objects beside nodes and pods that say where pods may go."""
+
+
+def _bytes(quantity: str | int | float | None, unknown: int) -> int:
+    if quantity is None:
+        return unknown
+    try:
+        return whole(quantity)
+    except QuantityError:
+        return -1

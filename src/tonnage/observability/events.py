@@ -32,6 +32,7 @@ PREEMPTED = "Preempted"
 CONFIGURATION_REFUSED = "ConfigurationRefused"
 EVICTED = "Evicted"
 GROUP_CAME_LATE = "GroupCameLate"
+WAITING_FOR_VOLUME = "WaitingForVolume"
 EVICT, UNSCHEDULABLE = "Evict", "Unschedulable"
 """Volcano's and KAI's reasons, on stopped pods and on PodGroups."""
 WARNINGS = frozenset(

@@ -4,6 +4,9 @@ A place stays reserved until the watch shows the pod with its node. A refused bi
 place is free again, and so are the places of the job's pods whose bind has not begun, if the job has too few pods
 without it. Pods of the job that are bound by then stay bound, and later cycles complete the job.
 
+A pod whose claims waited for it gets its volumes first, which may take minutes; other pods are bound meanwhile, but not
+the pods of its job that need it to start. So no gang starts in pieces because a volume does not come.
+
 A pod whose node's device plugin serves other pods keeps its place for 2 seconds; then it is decided about again, and
 that node gets no new pods until nobody waits there.
 """
@@ -16,7 +19,9 @@ from typing import Protocol
 from tonnage.binder.binder import PodBinder
 from tonnage.binder.binding import BindError, BindingWriter, BindUnknownError, NodeBusyError
 from tonnage.binder.handover import HandoverQueue
+from tonnage.binder.volumes import VolumeBinder
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.jobs.job import Job
 from tonnage.framework.decision import Decision
 from tonnage.kube.supervision import failed, keep_running
 
@@ -33,13 +38,17 @@ _NAME = "bind"
 class Placement:
     """A decided pod until the outcome of its bind is known."""
 
-    __slots__ = ("begun", "decision", "handed_over", "is_sent", "queued", "tries")
+    __slots__ = ("awaits_volumes", "begun", "decision", "handed_over", "is_let_go", "is_sent", "queued", "tries")
 
     def __init__(self, decision: Decision, handed_over: bool, queued: float) -> None:
         self.decision = decision
         self.handed_over = handed_over
         """Whether a device plugin is told which cards the pod has."""
         self.queued = queued
+        self.awaits_volumes = False
+        """Whether claims of the pod are being bound."""
+        self.is_let_go = False
+        """Whether neither its own volumes nor those of its job keep it any more."""
         self.begun = False
         self.is_sent = False
         """Whether the Binding was sent and its outcome is unknown so far."""
@@ -68,6 +77,10 @@ class Outcomes(Protocol):
         """The same because the pod's turn on its node did not come: the released pods can be decided about at once."""
         ...
 
+    def waits_for_volume(self, decision: Decision, why: str) -> None:
+        """The pod has its place, and volumes are being bound that it needs, or its job."""
+        ...
+
 
 Tell = Callable[[Decision, str, Sequence[str]], None]
 """Takes a pod that is not bound, why, and the pods whose places are free again."""
@@ -81,6 +94,7 @@ class Binds:
         writer: BindingWriter,
         cluster: Cluster,
         handovers: HandoverQueue,
+        volumes: VolumeBinder,
         release: Callable[[str], None],
         outcomes: Outcomes,
         clock: Callable[[], float],
@@ -89,6 +103,7 @@ class Binds:
         self._writer = writer
         self._cluster = cluster
         self._binder = PodBinder(writer, cluster, handovers, clock, TURN_SECONDS)
+        self._volumes = volumes
         self._release = release
         self._outcomes = outcomes
         self._clock = clock
@@ -97,6 +112,8 @@ class Binds:
         self._numbers = 0
         self._known: dict[str, Placement] = {}
         """Placements whose outcome is unknown so far, by pod."""
+        self._awaiting: dict[str, set[str]] = {}
+        """The pods whose claims are being bound, by job."""
 
     def __len__(self) -> int:
         """How many binds have no known outcome yet."""
@@ -108,9 +125,88 @@ class Binds:
         placements = [Placement(decision, False, now) for decision in decisions]
         self._known.update({placement.key: placement for placement in placements})
         for placement in placements:
+            placement.awaits_volumes = self._volumes.is_needed(placement.decision)
+            if placement.awaits_volumes:
+                self._awaiting.setdefault(placement.decision.job.key, set()).add(placement.key)
+        for placement in placements:
             # The pods of a job that was given up at one of its pods are not known any more.
-            if self._known.get(placement.key) is placement:
-                self._begin(placement)
+            if self._known.get(placement.key) is not placement:
+                continue
+            if placement.awaits_volumes:
+                self._binder.later(self._bind_volumes(placement))
+            else:
+                self._let_go(placement)
+
+    # -- volumes
+
+    async def _bind_volumes(self, placement: Placement) -> None:
+        def tell(why: str) -> None:
+            self._tell_of_volumes(placement, why)
+
+        try:
+            await self._volumes.bind(placement.decision, lambda: self._stands(placement), tell)
+        except BindError as error:
+            self._give_up(placement, str(error))
+        except Exception as error:
+            self._failed(placement, error)
+        else:
+            if not self._stands(placement):
+                self._lost(placement)
+                return
+            self._has_volumes(placement)
+
+    def _tell_of_volumes(self, placement: Placement, why: str) -> None:
+        """Tell the pod what it waits for, and the pods of its job that wait with it."""
+        self._outcomes.waits_for_volume(placement.decision, f"goes to {placement.node} once it has its volumes: {why}")
+        for other in self._kept_back(placement.decision.job):
+            missing = f"goes to {other.node} once {placement.key} has its volumes: {why}"
+            self._outcomes.waits_for_volume(other.decision, missing)
+
+    def _has_volumes(self, placement: Placement) -> None:
+        self._stop_awaiting(placement)
+        self._let_go(placement)
+        for other in self._kept_back(placement.decision.job):
+            self._let_go(other)
+
+    def _stop_awaiting(self, placement: Placement) -> None:
+        placement.awaits_volumes = False
+        job = placement.decision.job.key
+        pods = self._awaiting.get(job)
+        if pods is not None:
+            pods.discard(placement.key)
+            if not pods:
+                del self._awaiting[job]
+
+    def _kept_back(self, job: Job) -> list[Placement]:
+        """The pods of a job that wait for the volumes of others."""
+        if job.group is None:
+            return []
+        known = [self._known[key] for key in sorted(job.tasks.keys() & self._known.keys())]
+        return [one for one in known if not one.is_let_go and not one.awaits_volumes]
+
+    def _let_go(self, placement: Placement) -> None:
+        """Go on with the bind, unless the job cannot start without pods whose volumes are still being bound."""
+        job = placement.decision.job
+        awaiting = self._awaiting.get(job.key) if job.group is not None else None
+        if awaiting is None or not job.lacking(without=awaiting):
+            placement.is_let_go = True
+            placement.queued = self._clock()
+            self._begin(placement)
+
+    def _lost(self, placement: Placement) -> None:
+        """A pod lost its place while it waited: it is gone, or its job was given up."""
+        if self._known.get(placement.key) is not placement:
+            return
+        self._end(placement)
+        job = placement.decision.job
+        kept_back = self._kept_back(job)
+        if kept_back and job.lacking():
+            self._give_up(kept_back[0], f"{placement.key} is gone, and {job.key} cannot start without it")
+        else:
+            for other in kept_back:
+                self._let_go(other)
+
+    # -- turns and writes
 
     def _begin(self, placement: Placement) -> None:
         try:
@@ -139,6 +235,7 @@ class Binds:
             self._end(placement, leave=True)
             if stood:
                 self._release(placement.key)
+        self._volumes.wake_all()
 
     async def run(self) -> None:
         """Write Bindings until cancelled."""
@@ -244,10 +341,13 @@ class Binds:
                 self._end(other, leave=True)
                 self._release(other.key)
                 released.append(other)
+        for other in self._kept_back(job):
+            self._let_go(other)
         (tell or self._outcomes.not_bound)(placement.decision, why, [one.key for one in released])
 
     def _end(self, placement: Placement, leave: bool = False) -> None:
         if self._known.get(placement.key) is placement:
             del self._known[placement.key]
+            self._stop_awaiting(placement)
         if leave and placement.handed_over:
             self._binder.leave(placement.decision)

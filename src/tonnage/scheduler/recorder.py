@@ -13,6 +13,7 @@ from tonnage.observability.events import (
     GROUP_CAME_LATE,
     PREEMPTED,
     SCHEDULED,
+    WAITING_FOR_VOLUME,
     EventRecorder,
     ObjectRef,
 )
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 BOUND, NOT_BOUND, NODE_BUSY, WAITING, FAILED = "bound", "not_bound", "node_busy", "waiting", "failed"
 NOMINATION_DROPPED, LATE_GROUP = "nomination_dropped", "group_came_late"
+WAITS_FOR_VOLUME = "waits_for_volume"
 
 
 class SchedulerRecorder(PodRecorder):
@@ -69,6 +71,14 @@ class SchedulerRecorder(PodRecorder):
         """A pod's turn on its node did not come; it and the other `released` pods are decided about again."""
         self._metrics.attempts.labels(NODE_BUSY).inc()
         self.line(logging.INFO, NODE_BUSY, decision.task.key, node=decision.node, message=why, released=released)
+
+    @harmless
+    def waits_for_volume(self, decision: Decision, why: str) -> None:
+        """A pod has its place, and volumes are being bound before it is."""
+        task = decision.task
+        if self._conditions.set_unschedulable(task, why, WAITING_FOR_VOLUME):
+            self.events.record(_ref(task), WAITING_FOR_VOLUME, why)
+            self.line(logging.INFO, WAITS_FOR_VOLUME, task.key, node=decision.node, message=why)
 
     @harmless
     def unschedulable(self, decision: Decision, why: str) -> None:

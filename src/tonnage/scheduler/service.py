@@ -15,6 +15,9 @@ from typing import Any
 from tonnage.binder.binding import BindingWriter
 from tonnage.binder.handover import GuessingPlugins, HandoverQueue
 from tonnage.binder.overlaps import Overlaps
+from tonnage.binder.volumes import SECONDS as VOLUME_SECONDS
+from tonnage.binder.volumes import VolumeBinder
+from tonnage.binder.volumewriter import VolumeWriter
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import PodStatus
 from tonnage.devices.base import Vendor
@@ -84,6 +87,7 @@ class SchedulerService:
         binds_at_once: int = AT_ONCE,
         elector: LeaderElector | None = None,
         group_wait: float = GROUP_WAIT_SECONDS,
+        volume_timeout: float = VOLUME_SECONDS,
     ) -> None:
         self.cluster = Cluster(vendors)
         self.unschedulable = UnschedulablePods(time.monotonic)
@@ -129,8 +133,17 @@ class SchedulerService:
         )
         self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leadership.fence)
         self.writer.node_locks.listen(self.informer)
+        volumes = VolumeBinder(VolumeWriter(fenced), self.cluster, volume_timeout)
+        volumes.listen(self.informer)
         self.binds = Binds(
-            self.writer, self.cluster, self.handovers, self.cycle_runner.release, self, time.monotonic, binds_at_once
+            self.writer,
+            self.cluster,
+            self.handovers,
+            volumes,
+            self.cycle_runner.release,
+            self,
+            time.monotonic,
+            binds_at_once,
         )
         evictor = EvictionWriter(fenced, self.leadership.fence)
         self.evictions = Evictor(
@@ -379,6 +392,9 @@ class SchedulerService:
         self._update_device_plugins()
         self._triggers.room_came_free()
         self._recorder.node_busy(decision, why, released)
+
+    def waits_for_volume(self, decision: Decision, why: str) -> None:
+        self._recorder.waits_for_volume(decision, why)
 
     def _give_up(self, plan: EvictionPlan, why: str, refused: Sequence[Victim]) -> None:
         """End a plan whose victims stay: its pods lose their nominations and are decided about anew."""

@@ -26,6 +26,7 @@ from tonnage.model.meta import NOTHING
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.quota import PodDisruptionBudget
+from tonnage.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from tonnage.scheduler.unschedulable import UnschedulablePods
 
 _OURS = (STALE_SINCE, LAST_EVICTION)
@@ -97,6 +98,9 @@ class Triggers:
             if change.object.allowed(0) and not before.allowed(0):
                 # Its pods can be victims now.
                 self.room_came_free()
+        elif _only_takes(before, change.object):
+            # What a claim is told, or a volume is given to, lets nobody else be placed.
+            return
         elif _without_status(before) != _without_status(change.object):
             if _concerns_others(cluster, change.key, before, change.object):
                 self.room_came_free()
@@ -212,6 +216,18 @@ def _without_status(thing: Any) -> Any:
     if isinstance(thing, KaiQueue):
         return msgspec.structs.replace(thing, status=KaiQueueStatus())
     return thing
+
+
+def _only_takes(before: Any, now: Any) -> bool:
+    """Whether the only news is that a claim was told its node, a volume its claim, or that there is less storage."""
+    if isinstance(now, PersistentVolumeClaim):
+        return not before.selected_node and bool(now.selected_node) and before.spec == now.spec
+    if isinstance(now, PersistentVolume):
+        return before.spec.claimRef is None and now.spec.claimRef is not None
+    if isinstance(now, CSIStorageCapacity):
+        is_same = before.storageClassName == now.storageClassName and before.nodeTopology == now.nodeTopology
+        return bool(is_same and now.largest <= before.largest and now.total <= before.total)
+    return False
 
 
 def _concerns_others(cluster: Cluster, key: str, before: Any, now: Any) -> bool:

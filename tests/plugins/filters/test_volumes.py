@@ -2,60 +2,12 @@
 
 import pytest
 
-from tests.neighbours import ZONE, labelled, zoned
+from tests.neighbours import labelled, zoned
 from tests.scenario import decide, reasons, scenario, session
+from tests.storage import LATE, allowed, claim, limit, storage_class, volume
 from tonnage.cluster.task import make_task
-from tonnage.model.meta import ObjectMeta
-from tonnage.model.selection import Expression, LabelSelector, NodeSelector, SelectorTerm
-from tonnage.model.storage import (
-    ClaimReference,
-    ClaimSpec,
-    ClaimStatus,
-    CSINode,
-    CSINodeSpec,
-    CSISource,
-    DriverLimit,
-    NodeDriver,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    StorageRequest,
-    TopologyRequirement,
-    TopologyTerm,
-    VolumeNodeAffinity,
-    VolumeSpec,
-)
-
-LATE = "WaitForFirstConsumer"
-
-
-def claim(name="data", volume=None, storage_class=None, *, size="1Gi", modes=None, phase=None, leaving=False, **more):
-    spec = ClaimSpec(volume, storage_class, modes, resources=StorageRequest({"storage": size}), **more)
-    deleted = "2026-01-01T00:00:00Z" if leaving else None
-    metadata = ObjectMeta(name, "default", deletionTimestamp=deleted)
-    return PersistentVolumeClaim(metadata, spec, ClaimStatus(phase or ("Bound" if volume else "Pending")))
-
-
-def volume(name="pv", storage_class=None, *, zone=None, where=None, labels=None, size="1Gi", owner=None, **more):
-    """A volume, reached from one zone, and labelled."""
-    terms = None if zone is None else [SelectorTerm([Expression(ZONE, "In", [zone])])]
-    reached = VolumeNodeAffinity(NodeSelector(terms)) if terms else None
-    marks = {**(labels or {}), **({ZONE: where} if where is not None else {})}
-    owned = ClaimReference(owner, "default") if owner else None
-    spec = VolumeSpec({"storage": size}, nodeAffinity=reached, storageClassName=storage_class, claimRef=owned, **more)
-    return PersistentVolume(ObjectMeta(name, labels=marks), spec)
-
-
-def storage_class(name="fast", mode=LATE, provisioner="csi.example.com", *terms):
-    return StorageClass(ObjectMeta(name), provisioner, mode, list(terms) or None)
-
-
-def allowed(**labels):
-    return TopologyTerm([TopologyRequirement(ZONE if key == "zone" else key, values) for key, values in labels.items()])
-
-
-def limit(node, count, driver="csi.example.com"):
-    return CSINode(ObjectMeta(node), CSINodeSpec([NodeDriver(driver, DriverLimit(count))]))
+from tonnage.model.selection import Expression, LabelSelector
+from tonnage.model.storage import CSISource
 
 
 def zones(*others, pods=()):

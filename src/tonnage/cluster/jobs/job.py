@@ -6,7 +6,8 @@ The first of these decides whether a job is preemptible: its PodGroup (KAI's `pr
 must be below 100, KAI's line between training and interactive work.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -231,15 +232,27 @@ class Job:
         status = self._plain_status() if self._statuses is None else self._statuses.get(task.key)
         return status == PodStatus.PIPELINED
 
-    def lacking(self) -> dict[str | None, int]:
-        """The number of pods that lack a place before it can start, in all and by role; empty if it can."""
-        missing = self.minimum - self.with_place()
+    def lacking(self, without: Collection[str] = ()) -> dict[str | None, int]:
+        """The number of pods that lack a place before it can start, in all and by role; empty if it can.
+
+        The places of pods `without` do not count.
+        """
+        left_out = self._roles_of(without) if without else Counter[str | None]()
+        missing = self.minimum - self.with_place() + left_out[None]
         short: dict[str | None, int] = {None: missing} if missing > 0 else {}
         for role, minimum in self.roles.items():
-            missing = minimum - self.with_place(role)
+            missing = minimum - self.with_place(role) + left_out[role]
             if missing > 0:
                 short[role] = missing
         return short
+
+    def _roles_of(self, keys: Collection[str]) -> "Counter[str | None]":
+        """How many of these pods have a place, in all and by role."""
+        placed = [task for task in self.tasks_that(*HAVE_PLACES) if task.key in keys]
+        counted: Counter[str | None] = Counter({None: len(placed)})
+        if self.group is not None and self.roles:
+            counted.update([self.group.role(task.pod) for task in placed])
+        return counted
 
     def asking(self) -> list[Task]:
         """The pods to place in its next turn: as many as it lacks to start, or one."""

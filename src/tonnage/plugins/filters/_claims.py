@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
-from tonnage.model.podselector import meets, requirements
 from tonnage.model.quantity import QuantityError
 from tonnage.model.resources import amount
-from tonnage.model.selection import SelectionError
 from tonnage.model.storage import (
     LOST,
     ONE_POD,
@@ -19,7 +17,6 @@ from tonnage.model.storage import (
 )
 
 _STORAGE = "storage"
-_FILESYSTEM = "Filesystem"
 
 
 class Claims:
@@ -104,29 +101,8 @@ class Claims:
             )
         return None
 
-    def free_volumes(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
-        """Unbound volumes that match the claim."""
-        wanted, spec = _storage(claim.spec.resources.requests), claim.spec
-        try:
-            selector = requirements(spec.selector) if spec.selector is not None else ()
-        except SelectionError:
-            return
-        for volume in self._known.volumes.values():
-            other, owner = volume.spec, volume.spec.claimRef
-            if (
-                (other.storageClassName or "") == (spec.storageClassName or "")
-                and (owner is None or f"{owner.namespace or 'default'}/{owner.name}" == claim.key)
-                and volume.status.phase in (None, "Pending", "Available")
-                and volume.metadata.deletionTimestamp is None
-                and (other.volumeMode or _FILESYSTEM) == (spec.volumeMode or _FILESYSTEM)
-                and set(spec.accessModes or ()) <= set(other.accessModes or ())
-                and _storage(other.capacity) >= wanted
-                and meets(volume.metadata.labels or {}, selector)
-            ):
-                yield volume
 
-
-def _storage(amounts: dict[str, str | int | float] | None) -> int:
+def storage(amounts: dict[str, str | int | float] | None) -> int:
     """The amount of storage; 0 if it cannot be read."""
     try:
         return amount(_STORAGE, (amounts or {}).get(_STORAGE, 0))

@@ -1,7 +1,6 @@
-"""Volumes of pods: which nodes reach them, which can have them provisioned, and attach limits.
+"""Volumes of pods: which nodes reach those that claims are bound to, and attach limits.
 
-A bound volume names the nodes that reach it by node affinity and zone labels. A claim that waits for its first consumer
-needs a free volume that the node reaches, or a storage class that provisions volumes for such nodes.
+A bound volume names the nodes that reach it by node affinity and zone labels.
 """
 
 from collections.abc import Iterator
@@ -12,13 +11,12 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.model.selection import Expression
-from tonnage.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.plugins.filters._claims import Claims
-from tonnage.plugins.helpers.nodeterms import meeting_all, meeting_any
+from tonnage.plugins.helpers.nodeterms import meeting_all, reaching_nodes
 
-REASONS = ("VolumeNodeAffinityConflict", "VolumeZoneConflict", "NoVolumeForNode", "VolumeLimitExceeded")
-_UNREACHED, _OTHER_ZONE, _NOTHING_TO_BIND, _FULL = 1, 2, 3, 4
-_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+REASONS = ("VolumeNodeAffinityConflict", "VolumeZoneConflict", "VolumeLimitExceeded")
+_UNREACHED, _OTHER_ZONE, _FULL = 1, 2, 3
 _ZONE_LABELS = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -55,20 +53,12 @@ class Volumes:
                 if self._zones:
                     codes[~self._same_zone(volume, nodes)] = _OTHER_ZONE
                 if self._binding:
-                    codes[~self._reached(volume, nodes)] = _UNREACHED
-            elif self._binding and not claim.spec.volumeName:
-                codes[~self._can_be_bound(claim, claims, nodes)] = _NOTHING_TO_BIND
+                    codes[~reaching_nodes(self._cluster, volume, nodes)] = _UNREACHED
         return codes
 
     def _drivers(self, claims: list[PersistentVolumeClaim]) -> list[str]:
         drivers = dict.fromkeys(self._claims.driver(claim.key) for claim in claims)
         return [driver for driver in drivers if driver]
-
-    def _reached(self, volume: PersistentVolume, nodes: Nodes) -> Array:
-        affinity = volume.spec.nodeAffinity
-        if affinity is None or affinity.required is None:
-            return np.ones(len(nodes), np.bool_)
-        return meeting_any(self._cluster, affinity.required.nodeSelectorTerms or (), nodes)
 
     def _same_zone(self, volume: PersistentVolume, nodes: Nodes) -> Array:
         """True for nodes that reach the volume; nodes without topology labels reach any."""
@@ -87,30 +77,6 @@ class Volumes:
     def _where(self, expression: Expression, nodes: Nodes) -> Array:
         return meeting_all(self._cluster, [expression], nodes)
 
-    def _can_be_bound(self, claim: PersistentVolumeClaim, claims: list[PersistentVolumeClaim], nodes: Nodes) -> Array:
-        """True for nodes with a free volume for the claim, or for which its class provisions one."""
-        found = self._claims.storage_class(claim)
-        if found is None:
-            return np.ones(len(nodes), np.bool_)
-        free = np.zeros(len(nodes), np.int64)
-        for volume in self._claims.free_volumes(claim):
-            free += self._reached(volume, nodes)
-        needed = [c for c in claims if not c.spec.volumeName and c.spec.storageClassName == claim.spec.storageClassName]
-        enough = free >= len(needed) + nodes.pick(self._attached.waiting(found.metadata.name, claims))
-        if found.provisioner == _NO_PROVISIONER:
-            return np.asarray(enough)
-        return np.asarray(enough | self._makes(found, nodes))
-
-    def _makes(self, found: StorageClass, nodes: Nodes) -> Array:
-        """True for nodes for which a class provisions volumes."""
-        if not found.allowedTopologies:
-            return np.ones(len(nodes), np.bool_)
-        allowed = np.zeros(len(nodes), np.bool_)
-        for term in found.allowedTopologies:
-            wanted = [Expression(e.key, "In", e.values) for e in term.matchLabelExpressions or ()]
-            allowed |= meeting_all(self._cluster, wanted, nodes)
-        return allowed
-
     def _too_many(self, task: Task, driver: str, nodes: Nodes) -> Array:
         """True for nodes where the pod's volumes of a driver would exceed the attach limit."""
         new = self._attached.new(task, driver)
@@ -128,15 +94,12 @@ class Volumes:
         claims = list(self._claims.of(task))
         for claim in claims:
             volume = self._claims.volume(claim)
-            if code == _UNREACHED and volume is not None and not self._reached(volume, here)[0]:
+            if code == _UNREACHED and volume is not None and not reaching_nodes(self._cluster, volume, here)[0]:
                 yield f"the volume {volume.metadata.name} of claim {claim.key} cannot be reached from there"
             if code == _OTHER_ZONE and volume is not None and not self._same_zone(volume, here)[0]:
                 zones = {key: value for key, value in (volume.metadata.labels or {}).items() if key in _ZONE_LABELS}
                 where = ", ".join(f"{key}={value}" for key, value in sorted(zones.items()))
                 yield f"the volume {volume.metadata.name} of claim {claim.key} is in {where}"
-            if code == _NOTHING_TO_BIND and volume is None and not self._can_be_bound(claim, claims, here)[0]:
-                name = claim.spec.storageClassName
-                yield f"claim {claim.key} finds no free volume there, and its class {name} makes none for such nodes"
         for driver in self._drivers(claims) if code == _FULL else ():
             if self._too_many(task, driver, here)[0]:
                 have, new = int(self._attached.count(driver)[row]), int(self._attached.new(task, driver)[row])
@@ -181,20 +144,6 @@ class AttachedVolumes:
                 if name in nodes:
                     new[nodes[name].row] -= 1
         return new
-
-    def waiting(self, storage_class: str, own: list[PersistentVolumeClaim]) -> Array:
-        """The unbound claims of a class on each node, without the pod's own."""
-        surroundings, placed, nodes = self._cluster.surroundings, self._cluster.placed, self._cluster.nodes
-        found = np.zeros(self._cluster.columns.size, np.int64)
-        mine = {claim.key for claim in own}
-        for key, users in placed.users.items():
-            claim = surroundings.claims.get(key)
-            if claim is None or key in mine or claim.spec.volumeName or claim.spec.storageClassName != storage_class:
-                continue
-            for name in set(users.values()):
-                if name in nodes:
-                    found[nodes[name].row] += 1
-        return found
 
     def _refresh(self) -> None:
         columns = self._cluster.columns

@@ -1,7 +1,7 @@
 """Predicates beyond resources, cards and node selection: host ports, volumes, MIG nodes, pod affinity, spread.
 
-Host ports, volumes and MIG strategies depend on the node alone and are evaluated row by row; inter-pod affinity and
-topology spread depend on the pods of all nodes.
+Host ports, bound volumes and MIG strategies depend on the node alone and are evaluated row by row. Inter-pod affinity,
+topology spread, and volumes that claims are yet to get depend on the pods of all nodes.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -24,6 +24,7 @@ from tonnage.plugins.filters._interpodaffinity import InterPodAffinity
 from tonnage.plugins.filters._mignodes import REASONS as MIG_REASONS
 from tonnage.plugins.filters._mignodes import MigNodes
 from tonnage.plugins.filters._topologyspread import TopologySpread
+from tonnage.plugins.filters._volumebinding import VolumeBinding
 from tonnage.plugins.filters._volumes import Volumes
 
 Warn = Callable[[str, str], None]
@@ -45,7 +46,12 @@ _WITHOUT_EFFECT = {
 }
 """Volcano's switches without effect here, with the value that asks for another behaviour."""
 _RESOURCES = "predicate.resources"
-_VOLUME_BINDING = ("volumebinding.weight", "volumebinding.bindTimeoutSeconds", "volumebinding.shape")
+_NOT_SCORED = "has no effect here: volumes are not scored"
+_VOLUME_BINDING = {
+    "volumebinding.weight": _NOT_SCORED,
+    "volumebinding.shape": _NOT_SCORED,
+    "volumebinding.bindTimeoutSeconds": "has no effect here: give the flag --volume-timeout of tonnage scheduler",
+}
 
 
 class Rule(Protocol):
@@ -92,7 +98,7 @@ class Predicates(Plugin, trusted=True):
             elif key == _RESOURCES or key.startswith(f"{_RESOURCES}."):
                 warn(key, _PROPORTIONAL)
             elif key in _VOLUME_BINDING:
-                warn(key, "has no effect here: volumes are not scored, and nothing waits for them to be bound")
+                warn(key, _VOLUME_BINDING[key])
             else:
                 left[key] = value
         return super().read_arguments(left, warn)
@@ -109,7 +115,12 @@ class Predicates(Plugin, trusted=True):
         near: list[Rule] = [HostPorts(cluster)] if args.ports else []
         if args.volume_binding or args.volume_zones or args.volume_limits:
             near.append(Volumes(cluster, args.volume_binding, args.volume_zones, args.volume_limits))
-        far: list[Rule] = [affinity] if args.pod_affinity else []
+        far: list[Rule] = []
+        if args.volume_binding:
+            binding = VolumeBinding(cluster)
+            session.set_volume_choice(binding.choose)
+            far.append(binding)
+        far += [affinity] if args.pod_affinity else []
         far += [TopologySpread(cluster)] if args.spread else []
         self._near, self._far = RuleSet(near), RuleSet(far)
         session.add_pre_predicate(self._why_invalid)

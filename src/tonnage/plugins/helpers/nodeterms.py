@@ -10,6 +10,7 @@ from tonnage.cluster.labels import NODE_NAME
 from tonnage.cluster.podrules import Spread
 from tonnage.cluster.task import Task
 from tonnage.model.selection import Expression, SelectorTerm, Toleration, untolerated
+from tonnage.model.storage import PersistentVolume
 
 
 def required_terms(task: Task) -> list[SelectorTerm] | None:
@@ -49,6 +50,14 @@ def meeting_all(cluster: Cluster, expressions: Sequence[Expression], nodes: Node
         column = cluster.label(expression.key)
         result &= column.where(expression, nodes.pick(column.ids))
     return result
+
+
+def reaching_nodes(cluster: Cluster, volume: PersistentVolume, nodes: Nodes) -> Array:
+    """True for nodes that meet a volume's node affinity."""
+    affinity = volume.spec.nodeAffinity
+    if affinity is None or affinity.required is None:
+        return np.ones(len(nodes), np.bool_)
+    return meeting_any(cluster, affinity.required.nodeSelectorTerms or (), nodes)
 
 
 def tolerated_nodes(cluster: Cluster, tolerations: Sequence[Toleration], nodes: Nodes) -> Array:
