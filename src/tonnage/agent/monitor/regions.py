@@ -113,10 +113,10 @@ class RegionFile:
         for number in range(len(region.uuids)):
             used = layout.used + number * layout.used_size
             sizes = [total(used + WORD * field) for field in (_CONTEXT, _MODULE, _DATA, _OFFSET, _TOTAL)]
-            if max(sizes) > MOST_BYTES:
-                raise RegionError(FOREIGN, "it says that more memory is used than any card has")
             if layout.utilization is not None:
                 sizes.append(total(layout.utilization + number * layout.utilization_size + WORD * _SM))
+            if max(sizes) > MOST_BYTES:
+                raise RegionError(FOREIGN, "it says that more is used than any card has")
             found.append(DeviceUsage(*sizes))
         return tuple(found)
 
