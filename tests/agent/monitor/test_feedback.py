@@ -12,9 +12,7 @@ from tonnage.agent.monitor.regions import SharedRegion
 NOW = 1_800_000_000.0
 
 
-def region(
-    *cards: int, recent: int = 0, switch: int = 1, priority: int = 1, idle: float | None = None
-) -> SharedRegion:
+def region(*cards: int, recent: int = 0, switch: int = 1, priority: int = 1, idle: float | None = None) -> SharedRegion:
     """A region of a container on these cards, idle for so many seconds since its last kernel."""
     last = 0 if idle is None else int(NOW - idle)
     uuids = tuple(uuid(card) for card in cards or (0,))

@@ -157,19 +157,22 @@ def open_region(containers: Path, folder: str, *, writable: bool = False) -> Ite
 
 
 def _opened(folder: Path, writable: bool, held: ExitStack) -> RegionFile | None:
-    def kept(descriptor: int) -> int:
-        held.callback(os.close, descriptor)
-        return descriptor
+    """The region in a folder, open until `held` ends."""
+    with ExitStack() as passing:
+        place = _kept(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), passing)
+        name = _region_name(place)
+        if name is None:
+            return None
+        file = _kept(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=place), passing)
+        layout = _layout(os.fstat(file))
+        # O_PATH has no effect on what it names: only what is known to be a regular file is opened, and exactly that.
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK
+        return RegionFile(_kept(os.open(f"/proc/self/fd/{file}", flags), held), layout)
 
-    place = kept(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
-    name = _region_name(place)
-    if name is None:
-        return None
-    file = kept(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=place))
-    layout = _layout(os.fstat(file))
-    # O_PATH has no effect on what it names: only what is known to be a regular file is opened, and exactly that.
-    flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK
-    return RegionFile(kept(os.open(f"/proc/self/fd/{file}", flags)), layout)
+
+def _kept(descriptor: int, stack: ExitStack) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def _region_name(folder: int) -> str | None:

@@ -61,5 +61,5 @@ def cards_of(found: Iterable[FoundCard], settings: CardSettings) -> tuple[list[C
             mode=settings.mode,
         )
         numa = one.numa if settings.numa_topology and one.numa is not None and one.numa >= 0 else None
-        cards.append(Card(device, one.minor, numa))
+        cards.append(Card(device, one.minor, numa, one.name))
     return cards, left

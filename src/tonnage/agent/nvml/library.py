@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
+from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.nvml.found import FoundCard, LeftOut
 from tonnage.agent.nvml.source import SourceError
 
@@ -26,6 +27,8 @@ _BUS_ZEROS = 4
 
 class Nvml:
     """The cards of the driver."""
+
+    is_invented = False
 
     def __init__(self, library: str = "", sysfs: Path = Path("/sys")) -> None:
         """`library` is a path in place of the loader's own search."""
@@ -58,6 +61,16 @@ class Nvml:
             except (pynvml.NVMLError, UnicodeDecodeError) as error:
                 left.append(LeftOut(index, f"NVML does not describe it: {error}"))
         return found, left
+
+    def loads(self) -> dict[str, CardLoad]:
+        found = {}
+        for index in range(self._count()):
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                found[pynvml.nvmlDeviceGetUUID(handle)] = _load(handle)
+            except pynvml.NVMLError:
+                continue
+        return found
 
     def _count(self) -> int:
         try:
@@ -119,6 +132,16 @@ class Nvml:
             return pynvml.nvmlDeviceGetUUID(event.device), int(event.eventData)
         except pynvml.NVMLError:
             return None, int(event.eventData)
+
+
+def _load(handle: Any) -> CardLoad:
+    def rates() -> tuple[int | None, int | None]:
+        found = pynvml.nvmlDeviceGetUtilizationRates(handle)
+        return int(found.gpu), int(found.memory)
+
+    used = _supported(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used), None)
+    unknown: tuple[int | None, int | None] = (None, None)
+    return CardLoad(used, *_supported(rates, unknown))
 
 
 def _supported(ask: Callable[[], T], otherwise: T) -> T:
