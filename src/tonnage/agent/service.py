@@ -30,6 +30,7 @@ from tonnage.agent.core.instructions import (
     PatchNode,
     PatchPod,
     PostEvent,
+    PostNodeEvent,
     Prefer,
     Refuse,
     ReleaseLock,
@@ -269,7 +270,7 @@ class AgentService:
                 self._begin(self._fetch(one))
             elif isinstance(one, LookUpPod):
                 self._begin(self._look_up(one.key))
-            elif isinstance(one, PatchPod | PatchNode | ReleaseLock | PostEvent):
+            elif isinstance(one, PatchPod | PatchNode | ReleaseLock | PostEvent | PostNodeEvent):
                 self._writer.add(one)
             elif isinstance(one, LogNote):
                 self._note(one)

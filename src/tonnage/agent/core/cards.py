@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tonnage.agent.core.links import CardLinks
 from tonnage.devices.base import Device, MigPlacement
 
 PASSING_XIDS = frozenset((13, 31, 43, 45, 68, 109))
@@ -52,6 +53,8 @@ class Card(msgspec.Struct, gc=False, frozen=True):
     """As its driver calls it."""
     instances: tuple[MigInstance, ...] = ()
     """Those that it has been cut into."""
+    links: CardLinks | None = None
+    """Those to the node's other cards, if they are known."""
 
     def instance_at(self, placement: MigPlacement) -> MigInstance | None:
         """The instance at that place."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tonnage.agent.core.cards import Card
+from tonnage.agent.core.links import CardLinks
 from tonnage.agent.core.nodesettings import CORE_MODE, CardSettings
 from tonnage.devices.base import LARGEST_AMOUNT, Device
 
@@ -24,6 +25,7 @@ class FoundCard(msgspec.Struct, frozen=True):
     numa: int | None = None
     is_mig: bool = False
     """Whether it is cut into MIG instances."""
+    links: CardLinks | None = None
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -61,5 +63,5 @@ def cards_of(found: Iterable[FoundCard], settings: CardSettings) -> tuple[list[C
             mode=settings.mode,
         )
         numa = one.numa if settings.numa_topology and one.numa is not None and one.numa >= 0 else None
-        cards.append(Card(device, one.minor, numa, one.name))
+        cards.append(Card(device, one.minor, numa, one.name, links=one.links))
     return cards, left

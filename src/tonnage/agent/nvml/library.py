@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pynvml
 
 from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.nvml.found import FoundCard, LeftOut
+from tonnage.agent.nvml.links import links_of
 from tonnage.agent.nvml.source import SourceError
 
 T = TypeVar("T")
@@ -60,7 +62,9 @@ class Nvml:
                 found.append(self._card(index))
             except (pynvml.NVMLError, UnicodeDecodeError) as error:
                 left.append(LeftOut(index, f"NVML does not describe it: {error}"))
-        return found, left
+        handles = {card.uuid: pynvml.nvmlDeviceGetHandleByIndex(card.index) for card in found}
+        links = links_of(handles)
+        return [msgspec.structs.replace(card, links=links.get(card.uuid)) for card in found], left
 
     def loads(self) -> dict[str, CardLoad]:
         found = {}
