@@ -38,6 +38,8 @@ class MigInstance(msgspec.Struct, gc=False, frozen=True):
     """The number of the GPU instance."""
     compute: int
     """The number of the compute instance in it."""
+    slices: int = 1
+    """Of the seven slices of a card's compute."""
 
 
 class Card(msgspec.Struct, gc=False, frozen=True):

@@ -15,6 +15,7 @@ import pynvml
 from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.nvml.found import FoundCard, LeftOut
 from tonnage.agent.nvml.links import links_of
+from tonnage.agent.nvml.mig import instances_of
 from tonnage.agent.nvml.source import SourceError
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class Nvml:
 
     def _card(self, index: int) -> FoundCard:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        is_mig = _supported(lambda: bool(pynvml.nvmlDeviceGetMigMode(handle)[0]), False)
         return FoundCard(
             index=index,
             uuid=pynvml.nvmlDeviceGetUUID(handle),
@@ -91,7 +93,8 @@ class Nvml:
             memory=_supported(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total), None),
             minor=_supported(lambda: int(pynvml.nvmlDeviceGetMinorNumber(handle)), index),
             numa=self._numa(handle),
-            is_mig=_supported(lambda: bool(pynvml.nvmlDeviceGetMigMode(handle)[0]), False),
+            is_mig=is_mig,
+            instances=_supported(lambda: instances_of(handle), ()) if is_mig else (),
         )
 
     def _numa(self, handle: Any) -> int | None:
