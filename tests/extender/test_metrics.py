@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.agent.monitor.metering import of_the_agent
 from tests.extender.asking import asked, named
 from tests.extender.metering import parts_of, reflector
 from tests.extender.recording import ask, described, parsed, scraped, values
@@ -14,6 +15,9 @@ from tests.plugins.gpus.migcards import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, part, place, plain, pod, running, scenario, usage
 from tests.scheduler.metering import of_the_batch_scheduler
 from tonnage import __version__
+from tonnage.agent.monitor import agentmetrics
+from tonnage.agent.monitor import usage as usage_states
+from tonnage.agent.monitor.regions import REGION_FAULTS
 from tonnage.binder.handover import SILENCE_SECONDS
 from tonnage.extender.metrics import HANDSHAKES, VERBS, ExtenderMetrics
 from tonnage.extender.recorder import OUTCOMES
@@ -388,7 +392,7 @@ def in_code():
 
 
 def test_the_page_has_every_metric_with_its_type_and_labels_and_no_other():
-    assert documented() == in_code() | of_the_batch_scheduler()
+    assert documented() == in_code() | of_the_batch_scheduler() | of_the_agent()
 
 
 def test_the_page_has_every_value_of_labels_that_have_few():
@@ -402,6 +406,9 @@ def test_the_page_has_every_value_of_labels_that_have_few():
         ("tonnage_node_locks_total", LOCKS),
         ("tonnage_handshakes_total", HANDSHAKES),
         ("tonnage_reservations", (state.value for state in ReservationState)),
+        ("tonnage_agent_cards", (agentmetrics.HEALTHY, agentmetrics.UNHEALTHY)),
+        ("tonnage_agent_answers_total", (agentmetrics.GIVEN, agentmetrics.REFUSED)),
+        ("tonnage_agent_regions", (usage_states.READ, usage_states.NONE_YET, *REGION_FAULTS)),
         ("tonnage_events_total", (events.WRITTEN, events.REPEATED, events.REFUSED, events.DROPPED)),
     ):
         assert [value for value in expected if f"`{value}`" not in rows[name]] == [], name

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tonnage.agent.core.answers import HostFiles
 from tonnage.agent.core.nodesettings import AnswerSettings
+from tonnage.agent.foldertree import remove_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
@@ -71,17 +72,9 @@ class NodeFiles:
         if not _is_safe(name):
             raise HostFilesError(f"{name!r} is no name for a folder")
         folder = self.containers / name
-        if not keep:
-            remove(folder)
+        if not keep and not remove_folder(folder):
+            raise HostFilesError(f"{folder} holds too much to be emptied at once")
         _make_folder(folder)
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder with everything in it; links are not followed."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_safe(name: str) -> bool:

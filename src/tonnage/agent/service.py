@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 
 from tonnage.agent.core.agentcore import AgentCore
 from tonnage.agent.core.answers import HostFiles, container_response, folder_name
-from tonnage.agent.core.cards import Card
+from tonnage.agent.core.cards import Card, CardLoad
 from tonnage.agent.core.instructions import (
     FetchPods,
     GiveDevices,
@@ -31,6 +30,7 @@ from tonnage.agent.core.instructions import (
     PatchNode,
     PatchPod,
     PostEvent,
+    PostNodeEvent,
     Prefer,
     Refuse,
     ReleaseLock,
@@ -52,6 +52,8 @@ from tonnage.agent.kubelet.messages import (
     PreferenceQuestion,
     TopologyInfo,
 )
+from tonnage.agent.monitor.agentmetrics import GIVEN, REFUSED, AgentCounts
+from tonnage.agent.monitor.monitor import NO_PAGES, Monitor, MonitorSettings
 from tonnage.agent.nvml.found import FoundCard, LeftOut, cards_of
 from tonnage.agent.nvml.source import CardSource, CardThread
 from tonnage.agent.writer import AgentWriter, Write
@@ -87,6 +89,7 @@ class AgentService:
         resource: str,
         paths: AgentPaths,
         settings: tuple[AnswerSettings, CardSettings],
+        monitoring: MonitorSettings = NO_PAGES,
     ) -> None:
         self._core = core
         self._client = client
@@ -106,9 +109,11 @@ class AgentService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._synced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._left: dict[int, str] = {}
-        self.notes: Counter[str] = Counter()
-        """What was noted, by event."""
+        self.counts = AgentCounts()
+        self.counts.is_invented = source.is_invented
+        self._monitor = Monitor(
+            core, self._files.containers, self.counts, node=node, unready=self._unready, settings=monitoring
+        )
 
     # -- life
 
@@ -121,6 +126,7 @@ class AgentService:
             self._client, node_called(self._node), self._node_seen, lambda _: None, lambda: None
         )
         loops: list[Callable[[], Awaitable[None]]] = [pods.run, node.run, self._writer.run, self._serve]
+        loops.append(lambda: self._monitor.run(self._synced))
         running = [asyncio.ensure_future(one()) for one in loops]
         self._cards.start()
         stop = asyncio.ensure_future(until)
@@ -152,6 +158,14 @@ class AgentService:
                 await self._register(now)
             self._do(self._core.tick(now))
             await asyncio.sleep(_TICK)
+
+    def _unready(self) -> str:
+        """Why containers are not served; empty if they are."""
+        if not self._synced.is_set():
+            return "the pods of the node have not been listed yet"
+        if not self._core.cards:
+            return "no cards have been found"
+        return "" if self._registrar.is_connected else "the kubelet does not read the list of devices"
 
     def _restored(self) -> bool:
         """Whether the host files are there; they are restored before the first container is served."""
@@ -189,6 +203,7 @@ class AgentService:
         changed.set()
         self._offers.add(changed)
         self._registrar.stream_opened()
+        self.counts.is_registered = True
         try:
             while True:
                 await changed.wait()
@@ -197,6 +212,7 @@ class AgentService:
         finally:
             self._offers.discard(changed)
             if not self._offers:
+                self.counts.is_registered = False
                 warning = self._registrar.stream_ended(time.monotonic())
                 self._note(LogNote("stream_ended", warning or "the kubelet hung up", is_error=bool(warning)))
 
@@ -254,7 +270,7 @@ class AgentService:
                 self._begin(self._fetch(one))
             elif isinstance(one, LookUpPod):
                 self._begin(self._look_up(one.key))
-            elif isinstance(one, PatchPod | PatchNode | ReleaseLock | PostEvent):
+            elif isinstance(one, PatchPod | PatchNode | ReleaseLock | PostEvent | PostNodeEvent):
                 self._writer.add(one)
             elif isinstance(one, LogNote):
                 self._note(one)
@@ -269,6 +285,7 @@ class AgentService:
             self._fail(answer.number, f"{answer.pod.key}: its folder cannot be made: {error}")
             return
         response = container_response(answer.pod, answer.container, self._core.cards, self._settings, self._host)
+        self.counts.answers[GIVEN] += 1
         self._settle(answer.number, response)
 
     def _settle(self, number: int, answer: ContainerResponse | tuple[str, ...]) -> None:
@@ -277,12 +294,13 @@ class AgentService:
             waiting.set_result(answer)
 
     def _fail(self, number: int, message: str) -> None:
+        self.counts.answers[REFUSED] += 1
         waiting = self._open.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_exception(RefusedError(message))
 
     def _note(self, note: LogNote) -> None:
-        self.notes[note.event] += 1
+        self.counts.notes[note.event] += 1
         log.log(logging.ERROR if note.is_error else logging.INFO, "%s", note.message)
 
     def _begin(self, work: Awaitable[None]) -> None:
@@ -341,8 +359,15 @@ class AgentService:
     def found(self, cards: list[FoundCard], left: list[LeftOut]) -> None:
         self._loop.call_soon_threadsafe(self._found, cards, left)
 
+    def loaded(self, loads: dict[str, CardLoad]) -> None:
+        self._monitor.loads = loads
+
     def struck(self, uuid: str | None, xid: int) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._do(self._core.xid_seen(uuid, xid, time.monotonic())))
+        self._loop.call_soon_threadsafe(self._struck, uuid, xid)
+
+    def _struck(self, uuid: str | None, xid: int) -> None:
+        self.counts.xids[uuid or "", str(xid)] += 1
+        self._do(self._core.xid_seen(uuid, xid, time.monotonic()))
 
     def failed(self, why: str) -> None:
         self._loop.call_soon_threadsafe(self._note, LogNote("cards_unavailable", why, is_error=True))
@@ -351,9 +376,9 @@ class AgentService:
         cards, hidden = cards_of(found, self._settings[1])
         now_left = {one.index: one.why for one in (*left, *hidden)}
         for index, why in now_left.items():
-            if self._left.get(index) != why:
+            if self.counts.left_out.get(index) != why:
                 self._note(LogNote("card_left_out", f"card {index} is left out: {why}", is_error=True))
-        self._left = now_left
+        self.counts.left_out = now_left
         self._do(self._core.cards_seen(cards))
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from uuid import uuid4
 
-from tonnage.agent.core.instructions import PatchNode, PatchPod, PostEvent, ReleaseLock
+from tonnage.agent.core.instructions import PatchNode, PatchPod, PostEvent, PostNodeEvent, ReleaseLock
 from tonnage.kube.client import MERGE_PATCH, Client
 from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.paths import api_path
@@ -22,7 +22,7 @@ JSON_PATCH = "application/json-patch+json"
 _FIRST, _LONGEST = 0.2, 30.0
 _AT_ONCE = 8
 
-Write = PatchPod | PatchNode | ReleaseLock | PostEvent
+Write = PatchPod | PatchNode | ReleaseLock | PostEvent | PostNodeEvent
 
 
 class AgentWriter:
@@ -88,21 +88,22 @@ class AgentWriter:
             place = "/metadata/annotations/hami.io~1mutex.lock"
             steps = [{"op": "test", "path": place, "value": write.value}, {"op": "remove", "path": place}]
             await self._client.request("PATCH", node, body=steps, type_=JSON_PATCH)
+        elif isinstance(write, PostNodeEvent):
+            # The kubelet names nodes so, and kubectl looks for that; Events of nodes are in this namespace.
+            about = {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": self._node}
+            body = self._event(write, "default", about)
+            await self._client.request("POST", api_path("v1", "namespaces", "default", "events"), body=body)
         else:
-            path = api_path("v1", "namespaces", write.pod.namespace, "events")
-            await self._client.request("POST", path, body=self._event(write))
+            pod = write.pod
+            about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+            body = self._event(write, pod.namespace, about)
+            await self._client.request("POST", api_path("v1", "namespaces", pod.namespace, "events"), body=body)
 
-    def _event(self, write: PostEvent) -> object:
-        pod, now = write.pod, rfc3339(time.time())
+    def _event(self, write: PostEvent | PostNodeEvent, namespace: str, about: dict[str, str]) -> object:
+        now = rfc3339(time.time())
         return {
-            "metadata": {"name": f"{pod.name[:200]}.{uuid4().hex[:16]}", "namespace": pod.namespace},
-            "involvedObject": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
-            },
+            "metadata": {"name": f"{about['name'][:200]}.{uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": about,
             "reason": write.reason,
             "message": write.message[:1024],
             "type": "Warning",

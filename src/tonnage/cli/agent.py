@@ -1,4 +1,4 @@
-"""`tonnage agent`: the part on each GPU node, in place of HAMi's device plugin."""
+"""`tonnage agent`: the part on each GPU node, in place of HAMi's device plugin and monitor."""
 
 import asyncio
 import logging
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.inputs import BadInput, device_config_file
-from tonnage.server.flags import switch
+from tonnage.server.flags import parsed, switch
 
 if TYPE_CHECKING:
     from tonnage.agent.core.nodesettings import AnswerSettings, CardSettings
+    from tonnage.agent.monitor.monitor import MonitorSettings
     from tonnage.agent.nvml.source import CardSource
     from tonnage.agent.service import AgentPaths
     from tonnage.devices.nvidia import Nvidia
+    from tonnage.server.flagvalues import Address
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,11 @@ _EXTRA = ("grpclib", "pynvml")
     show_default=True, help="The kubelet's socket that lists pods.",
 )  # fmt: skip
 @click.option("--host-root", metavar="FOLDER", default="/", show_default=True, help="Where the node's root is mounted.")
+@click.option(
+    "--metrics-bind-address", metavar="HOST:PORT", callback=parsed("address"), default=":9394", show_default=True,
+    help="Where to answer /metrics, /healthz, /livez and /readyz.",
+)  # fmt: skip
+@switch("--legacy-metrics", False, "Whether metrics have their names before HAMi 2.9, too.")
 def command(
     node_name: str,
     kubeconfig: str | None,
@@ -75,6 +82,8 @@ def command(
     device_plugins_folder: str,
     pod_resources_socket: str,
     host_root: str,
+    metrics_bind_address: "Address",
+    legacy_metrics: bool,
 ) -> None:
     """Serve the cards of this node to the kubelet and register them for schedulers.
 
@@ -90,6 +99,7 @@ def command(
     for needed in _EXTRA:
         if find_spec(needed) is None:
             raise click.ClickException(f"{needed} is missing; pip install 'tonnage[agent]' brings it")
+    from tonnage.agent.monitor.monitor import MonitorSettings
     from tonnage.agent.service import AgentPaths
 
     log_to_stderr()
@@ -106,8 +116,10 @@ def command(
         passes_device_files=pass_device_specs,
     )
     paths = AgentPaths(Path(device_plugins_folder), Path(pod_resources_socket), Path(host_root))
+    monitoring = MonitorSettings(metrics_bind_address, legacy_metrics)
+    access = (kubeconfig, context)
     try:
-        asyncio.run(_serve(node_name, (kubeconfig, context), vendor, source, paths, (answers, cards), only_warn))
+        asyncio.run(_serve(node_name, access, vendor, source, paths, (answers, cards), monitoring, only_warn))
     except KubeError as error:
         raise click.ClickException(str(error)) from error
 
@@ -154,6 +166,7 @@ async def _serve(
     source: "CardSource",
     paths: "AgentPaths",
     settings: "tuple[AnswerSettings, CardSettings]",
+    monitoring: "MonitorSettings",
     only_warns: bool,
 ) -> None:
     from tonnage import __version__
@@ -167,7 +180,14 @@ async def _serve(
     registration = NodeRegistration(f"{__version__},{boot.read_text().strip() if boot.exists() else ''}")
     core = AgentCore(vendor, registration.annotations, only_warns=only_warns)
     service = AgentService(
-        core, client, source, node=node, resource=vendor.count_resource, paths=paths, settings=settings
+        core,
+        client,
+        source,
+        node=node,
+        resource=vendor.count_resource,
+        paths=paths,
+        settings=settings,
+        monitoring=monitoring,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -14,10 +14,9 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array
 from tonnage.devices.base import Device
-from tonnage.observability.exposition import Family, escaped, samples
+from tonnage.observability.exposition import ZONE, Family, escaped, samples
 
 MIB = 2**20
-ZONE = "vGPU"
 SLICE = 16
 """Nodes looked at in one go."""
 

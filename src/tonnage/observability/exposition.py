@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+ZONE = "vGPU"
+"""The value of the label `zone`, which all of HAMi's metrics have."""
 SLICE = 256
 """Lines made in one go."""
 
@@ -32,3 +34,8 @@ def escaped(value: str) -> str:
     if '"' in value or "\\" in value or "\n" in value:
         return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
     return value
+
+
+def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """Labels as they stand between the braces."""
+    return ",".join([f'{name}="{escaped(value)}"' for name, value in zip(names, values, strict=True)])

@@ -9,8 +9,8 @@ from itertools import compress
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.devices.base import ContainerUses, Device
-from tonnage.observability.cardmetrics import MIB, ZONE
-from tonnage.observability.exposition import Family, escaped, samples
+from tonnage.observability.cardmetrics import MIB
+from tonnage.observability.exposition import ZONE, Family, label_text, samples
 
 SLICE = 16
 """Pods looked at in one go."""
@@ -87,9 +87,9 @@ def _look_at(cluster: Cluster, task: Task, held: HeldShares, legacy: bool) -> No
                     continue
                 card = state.devices[position]
                 values = (task.namespace, state.name, task.name, str(container), uuid, ZONE)
-                held.labels.append(_text(_NEW, values))
+                held.labels.append(label_text(_NEW, values))
                 if legacy:
-                    held.old_labels.append(_text(_OLD, values))
+                    held.old_labels.append(label_text(_OLD, values))
                 held.memory.append(memory)
                 held.cores.append(cores)
                 held.card_memory.append(card.memory)
@@ -114,9 +114,5 @@ def _take_instances(held: HeldShares, node: str, card: Device, given: ContainerU
     for use in given:
         place = use.placement
         if use.uuid == card.uuid and place is not None:
-            held.instances[_text(_INSTANCE, (*where, use.profile, str(place.start), str(place.size), ZONE))] = 1
-            held.old_instances[_text(_OLD_INSTANCE, (*where, f"{use.profile}-{place.start}", ZONE))] = 1
-
-
-def _text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    return ",".join([f'{name}="{escaped(value)}"' for name, value in zip(names, values, strict=True)])
+            held.instances[label_text(_INSTANCE, (*where, use.profile, str(place.start), str(place.size), ZONE))] = 1
+            held.old_instances[label_text(_OLD_INSTANCE, (*where, f"{use.profile}-{place.start}", ZONE))] = 1

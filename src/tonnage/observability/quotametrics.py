@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from tonnage.cluster.quotas import Quota, Quotas
-from tonnage.observability.cardmetrics import ZONE
-from tonnage.observability.exposition import Family, escaped, samples
+from tonnage.observability.exposition import ZONE, Family, label_text, samples
 
 _USED = ("namespace", "quota_name", "limit", "zone")
 _LIMIT = ("namespace", "quota_name", "zone")
@@ -26,7 +25,7 @@ def quota_text(quotas: Quotas, legacy: bool) -> Iterator[str]:
 
 def _labels(family: Family, namespace: str, resource: str, quota: Quota) -> str:
     values = (namespace, resource, str(quota.limit), ZONE) if "limit" in family.labels else (namespace, resource, ZONE)
-    return ",".join([f'{name}="{escaped(value)}"' for name, value in zip(family.labels, values, strict=True)])
+    return label_text(family.labels, values)
 
 
 def _value(family: Family, quota: Quota) -> int:

@@ -21,17 +21,20 @@ from tonnage.agent.core.instructions import (
     PatchNode,
     PatchPod,
     PostEvent,
+    PostNodeEvent,
     Prefer,
     Refuse,
     ReleaseLock,
 )
 from tonnage.agent.core.ledger import excess
+from tonnage.agent.core.links import pair_scores
 from tonnage.agent.core.nodepod import NodePod, node_pod
 from tonnage.agent.core.watchedpod import WatchedPod
 from tonnage.devices.base import Vendor
 from tonnage.model.annotations import ALLOCATING, BIND_PHASE, FAILED, LOCK, SUCCESS
 
 REFUSED_EVENT = "DevicesRefused"
+LINKS_EVENT = "AsymmetricGPUP2PLink"
 PATIENCE = 5.0
 """Seconds that a question waits for the watch before pods are fetched by name."""
 LOCK_PATIENCE = 30.0
@@ -81,6 +84,8 @@ class AgentCore:
         self._written: dict[str, str | None] = {}
         """Annotations of the node that are on their way."""
         self._lock_seen = ("", 0.0)
+        self._lopsided: set[tuple[str, str]] = set()
+        """Pairs of cards with a link in one direction that were told of."""
 
     # -- the kubelet asks
 
@@ -259,7 +264,18 @@ class AgentCore:
         if known == self.cards:
             return []
         self.cards = known
-        return [OfferDevices(), *self._register()]
+        return [OfferDevices(), *self._register(), *self._links_told()]
+
+    def _links_told(self) -> list[Instruction]:
+        """Tell once of cards that are linked in one direction only."""
+        _, lopsided = pair_scores({one.uuid: one.links for one in self.cards.values() if one.links is not None})
+        fresh = [pair for pair in lopsided if pair not in self._lopsided]
+        self._lopsided.update(fresh)
+        if not fresh:
+            return []
+        names = "; ".join(f"{one} and {other}" for one, other in fresh)
+        message = f"Cards are linked by NVLink in one direction only and count as not linked: {names}"
+        return [PostNodeEvent(LINKS_EVENT, message), LogNote("links_asymmetric", message, is_error=True)]
 
     def xid_seen(self, uuid: str | None, xid: int, now: float) -> list[Instruction]:
         """An error of a card, or of all of them."""

@@ -53,12 +53,17 @@ def container_response(
     answers = settings[0]
     uses = sorted(container.uses, key=lambda use: cards[use.uuid].device.index)
     chosen = [cards[use.uuid] for use in uses]
-    names = _names(chosen, answers)
+    instances = [card.instance_at(use.placement) for use, card in zip(uses, chosen, strict=True) if use.placement]
+    is_cut = bool(instances)
+    names = [one.uuid for one in instances if one is not None] if is_cut else _names(chosen, answers)
+    # An instance is limited by its size: HAMi-core has nothing to do there.
+    limits = {} if is_cut else _limit_envs(pod, container, uses, settings)
+    core_mounts = () if is_cut else _core_mounts(pod, container, answers, files)
     cdi = tuple(f"{answers.cdi_kind}={name}" for name in names)
     return ContainerResponse(
-        envs={**_device_envs(names, answers), **_limit_envs(pod, container, uses, settings), **answers.switches},
-        mounts=(*_core_mounts(pod, container, answers, files), *_device_mounts(names, answers)),
-        devices=_device_files(chosen, answers, files) if answers.passes_device_files else (),
+        envs={**_device_envs(names, answers), **limits, **answers.switches},
+        mounts=(*core_mounts, *_device_mounts(names, answers)),
+        devices=_device_files([] if is_cut else chosen, answers, files) if answers.passes_device_files else (),
         annotations=_cdi_annotations(pod, container, cdi, answers),
         cdi_devices=tuple(CdiDevice(name) for name in cdi) if CDI_CRI in answers.strategies else (),
     )

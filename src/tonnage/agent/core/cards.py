@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tonnage.devices.base import Device
+from tonnage.agent.core.links import CardLinks
+from tonnage.devices.base import Device, MigPlacement
 
 PASSING_XIDS = frozenset((13, 31, 43, 45, 68, 109))
 """Errors of a program, not of its card."""
@@ -12,6 +13,33 @@ RESET_XIDS = frozenset((48, 62, 64, 74, 79, 95, 119, 120, 140, 154))
 """Errors after which a card needs a reset; it is not well again by itself."""
 QUIET = 600.0
 """Seconds without an error after which a card counts as well again."""
+
+
+class CardLoad(msgspec.Struct, gc=False, frozen=True):
+    """What a card does; None is what its driver does not say."""
+
+    used: int | None = None
+    """Bytes, of all processes."""
+    compute: int | None = None
+    """Percent of the time in which a kernel ran."""
+    bandwidth: int | None = None
+    """Percent of the time in which memory was read or written."""
+
+
+class MigInstance(msgspec.Struct, gc=False, frozen=True):
+    """An instance into which a card has been cut."""
+
+    uuid: str
+    profile: str
+    memory: int
+    """MiB."""
+    placement: MigPlacement
+    gpu: int
+    """The number of the GPU instance."""
+    compute: int
+    """The number of the compute instance in it."""
+    slices: int = 1
+    """Of the seven slices of a card's compute."""
 
 
 class Card(msgspec.Struct, gc=False, frozen=True):
@@ -23,6 +51,16 @@ class Card(msgspec.Struct, gc=False, frozen=True):
     """The number of its device file."""
     numa: int | None = None
     """Its NUMA node, if the kubelet is to know it."""
+    model: str = ""
+    """As its driver calls it."""
+    instances: tuple[MigInstance, ...] = ()
+    """Those that it has been cut into."""
+    links: CardLinks | None = None
+    """Those to the node's other cards, if they are known."""
+
+    def instance_at(self, placement: MigPlacement) -> MigInstance | None:
+        """The instance at that place."""
+        return next((one for one in self.instances if one.placement == placement), None)
 
     @property
     def uuid(self) -> str:

@@ -69,6 +69,13 @@ class PostEvent(Instruction, frozen=True):
     message: str
 
 
+class PostNodeEvent(Instruction, frozen=True):
+    """Tell those who look after the node."""
+
+    reason: str
+    message: str
+
+
 class PatchNode(Instruction, frozen=True):
     """Write annotations of the node; None removes one."""
 

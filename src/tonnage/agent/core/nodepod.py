@@ -45,6 +45,8 @@ class NodePod(msgspec.Struct, gc=False, frozen=True):
     fault: str = ""
     """Why it gets no devices, as a sentence; empty if it has what it requests."""
     is_over: bool = False
+    is_terminating: bool = False
+    """Whether it is being deleted, so that its containers may still run."""
     annotations: dict[str, str] = NOTHING
 
     @property
@@ -92,6 +94,7 @@ def node_pod(pod: WatchedPod, vendor: Vendor) -> NodePod:
         containers=tuple(containers),
         fault=fault,
         is_over=pod.status.phase in ("Succeeded", "Failed"),
+        is_terminating=pod.metadata.deletionTimestamp is not None,
         annotations=annotations,
     )
 

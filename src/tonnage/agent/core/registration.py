@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tonnage.agent.core.cards import Card
+from tonnage.agent.core.links import pair_scores
 from tonnage.devices.codec import encode_node_json
-from tonnage.devices.nvidia import REGISTER
+from tonnage.devices.nvidia import REGISTER, SCORES
 from tonnage.model.annotations import AGENT
+from tonnage.model.wire import encode
 
 
 class NodeRegistration:
@@ -24,4 +26,8 @@ class NodeRegistration:
         """What the node must say."""
         ordered = sorted(cards, key=lambda card: card.device.index)
         devices = [replace(card.device, healthy=is_well(card.uuid)) for card in ordered]
-        return {REGISTER: encode_node_json(devices), AGENT: self._agent}
+        written: dict[str, str | None] = {REGISTER: encode_node_json(devices), AGENT: self._agent}
+        scores, _ = pair_scores({card.uuid: card.links for card in ordered if card.links is not None})
+        if scores:
+            written[SCORES] = encode([{"uuid": uuid, "score": others} for uuid, others in scores.items()]).decode()
+        return written

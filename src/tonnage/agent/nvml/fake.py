@@ -6,6 +6,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
+from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.nvml.found import FoundCard, LeftOut
 from tonnage.model.wire import WireError, convert
 
@@ -33,6 +34,8 @@ class FakeFileError(Exception):
 class FakeCards:
     """The cards of a file; their UUIDs follow from the node's name, so that they stay over restarts."""
 
+    is_invented = True
+
     def __init__(self, file: str, node: str) -> None:
         self._cards = _read(file, node)
         self._quiet = threading.Event()
@@ -45,6 +48,9 @@ class FakeCards:
 
     def cards(self) -> tuple[list[FoundCard], list[LeftOut]]:
         return self._cards, []
+
+    def loads(self) -> dict[str, CardLoad]:
+        return {card.uuid: CardLoad(0, 0, 0) for card in self._cards}
 
     def next_error(self, milliseconds: int) -> tuple[str | None, int] | None:
         self._quiet.wait(milliseconds / 1000)

@@ -9,9 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pynvml
 
+from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.nvml.found import FoundCard, LeftOut
+from tonnage.agent.nvml.links import links_of
+from tonnage.agent.nvml.mig import instances_of
 from tonnage.agent.nvml.source import SourceError
 
 T = TypeVar("T")
@@ -26,6 +30,8 @@ _BUS_ZEROS = 4
 
 class Nvml:
     """The cards of the driver."""
+
+    is_invented = False
 
     def __init__(self, library: str = "", sysfs: Path = Path("/sys")) -> None:
         """`library` is a path in place of the loader's own search."""
@@ -57,7 +63,19 @@ class Nvml:
                 found.append(self._card(index))
             except (pynvml.NVMLError, UnicodeDecodeError) as error:
                 left.append(LeftOut(index, f"NVML does not describe it: {error}"))
-        return found, left
+        handles = {card.uuid: pynvml.nvmlDeviceGetHandleByIndex(card.index) for card in found}
+        links = links_of(handles)
+        return [msgspec.structs.replace(card, links=links.get(card.uuid)) for card in found], left
+
+    def loads(self) -> dict[str, CardLoad]:
+        found = {}
+        for index in range(self._count()):
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                found[pynvml.nvmlDeviceGetUUID(handle)] = _load(handle)
+            except pynvml.NVMLError:
+                continue
+        return found
 
     def _count(self) -> int:
         try:
@@ -67,6 +85,7 @@ class Nvml:
 
     def _card(self, index: int) -> FoundCard:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        is_mig = _supported(lambda: bool(pynvml.nvmlDeviceGetMigMode(handle)[0]), False)
         return FoundCard(
             index=index,
             uuid=pynvml.nvmlDeviceGetUUID(handle),
@@ -74,7 +93,8 @@ class Nvml:
             memory=_supported(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total), None),
             minor=_supported(lambda: int(pynvml.nvmlDeviceGetMinorNumber(handle)), index),
             numa=self._numa(handle),
-            is_mig=_supported(lambda: bool(pynvml.nvmlDeviceGetMigMode(handle)[0]), False),
+            is_mig=is_mig,
+            instances=_supported(lambda: instances_of(handle), ()) if is_mig else (),
         )
 
     def _numa(self, handle: Any) -> int | None:
@@ -119,6 +139,16 @@ class Nvml:
             return pynvml.nvmlDeviceGetUUID(event.device), int(event.eventData)
         except pynvml.NVMLError:
             return None, int(event.eventData)
+
+
+def _load(handle: Any) -> CardLoad:
+    def rates() -> tuple[int | None, int | None]:
+        found = pynvml.nvmlDeviceGetUtilizationRates(handle)
+        return int(found.gpu), int(found.memory)
+
+    used = _supported(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used), None)
+    unknown: tuple[int | None, int | None] = (None, None)
+    return CardLoad(used, *_supported(rates, unknown))
 
 
 def _supported(ask: Callable[[], T], otherwise: T) -> T:

@@ -8,10 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.nvml.found import FoundCard, LeftOut
 
 SCAN = 30.0
 """Seconds between two looks at all cards."""
+LOOK = 5.0
+"""Seconds between two looks at what the cards do."""
 _WAIT = 500
 """Milliseconds of one wait for errors."""
 _OPEN_AGAIN = 2.0
@@ -24,6 +27,8 @@ class SourceError(Exception):
 class CardSource(Protocol):
     """NVML, or invented cards."""
 
+    is_invented: bool
+
     def open(self) -> None:
         """Begin; SourceError if it is not possible now."""
 
@@ -33,6 +38,9 @@ class CardSource(Protocol):
     def cards(self) -> tuple[list[FoundCard], list[LeftOut]]:
         """All cards, and those that do not answer; SourceError."""
 
+    def loads(self) -> dict[str, CardLoad]:
+        """What the cards do, by UUID; those that do not answer are left out."""
+
     def next_error(self, milliseconds: int) -> tuple[str | None, int] | None:
         """The next error of a card (None: of all) with its XID; None if there is none in that time; SourceError."""
 
@@ -41,6 +49,8 @@ class CardListener(Protocol):
     """Is told what the thread sees, in that thread."""
 
     def found(self, cards: list[FoundCard], left: list[LeftOut]) -> None: ...
+
+    def loaded(self, loads: dict[str, CardLoad]) -> None: ...
 
     def struck(self, uuid: str | None, xid: int) -> None: ...
 
@@ -77,11 +87,14 @@ class CardThread:
                 self._stopped.wait(_OPEN_AGAIN)
 
     def _follow(self) -> None:
-        due = self._clock()
+        due = look = self._clock()
         while not self._stopped.is_set():
             if self._clock() >= due:
                 self._listener.found(*self._source.cards())
                 due = self._clock() + SCAN
+            if self._clock() >= look:
+                self._listener.loaded(self._source.loads())
+                look = self._clock() + LOOK
             error = self._source.next_error(_WAIT)
             if error is not None:
                 self._listener.struck(*error)

@@ -1,0 +1,20 @@
+"""The agent's metrics as the page of metrics must show them."""
+
+from tests.extender.recording import described
+from tonnage.agent.monitor import hamimetrics
+from tonnage.agent.monitor.agentmetrics import AgentCounts, AgentMetrics
+
+
+def of_the_agent() -> set[tuple[str, str, frozenset[str]]]:
+    """Name, type and labels of every metric."""
+    counts = AgentCounts()
+
+    def use() -> None:
+        counts.left_out[0] = "why"
+        counts.xids["GPU-0", "79"] += 1
+        counts.notes["refused"] += 1
+        counts.regions["read"] += 1
+
+    found: set[tuple[str, str, frozenset[str]]] = described(AgentMetrics(counts).registry, use)
+    families = (*hamimetrics.NEW, *hamimetrics.OLD)
+    return found | {(one.name, "gauge", frozenset(one.labels) - {"zone"}) for one in families}
