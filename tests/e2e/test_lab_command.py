@@ -94,44 +94,45 @@ def all_run(pods: Pods) -> bool:
     return bool(pods) and all(one["status"]["phase"] in ("Running", "Succeeded") for one in pods.values())
 
 
+def started(pods: Pods) -> set[str]:
+    return {name for name, one in pods.items() if one["status"]["phase"] in ("Running", "Succeeded")}
+
+
 def nodes_of(pods: Pods) -> Counter[str]:
     return Counter(one["spec"].get("nodeName", "") for one in pods.values())
 
 
 @pytest.mark.parametrize("server", ["--scheduler", "--extender"])
-def test_pods_that_share_gpus_run_many_to_a_node_and_some_end(server: str) -> None:
+def test_pods_that_share_gpus_run_many_to_a_node(server: str) -> None:
     with running("--nodes", "6", "--gpus", "4", server, "--sample", "sharing") as found:
         pods = found.until_pods(all_run, "not all pods run")
         assert len(pods) == found.said["pods"] == 24
         assert max(nodes_of(pods).values()) > 4, "they are packed"
-        found.until_pods(
-            lambda now: all(one["status"]["phase"] == "Succeeded" for name, one in now.items() if "batch" in name),
-            "those that say so do not end",
-        )
-        assert found.phases() == {"Running": 20, "Succeeded": 4}
         ready = [one["status"].get("conditions", ()) for one in found.api.get("/api/v1/nodes")["items"]]
         assert [[(one["type"], one["status"]) for one in conditions] for conditions in ready] == [
             [("Ready", "True")]
         ] * 6
 
 
-def test_gangs_run_one_after_another_and_whole() -> None:
+def test_gangs_run_whole_and_the_fourth_when_another_has_ended() -> None:
     with running("--nodes", "3", "--gpus", "2", "--no-kube-scheduler", "--scheduler", "--sample", "gangs") as found:
-        pods = found.until_pods(
-            lambda now: sum(one["status"]["phase"] == "Running" for one in now.values()) == 3, "less"
-        )
+        pods = found.until_pods(lambda now: len(started(now)) == 3, "less")
         assert len(pods) == 4
-        found.until_pods(lambda now: Counter(one["status"]["phase"] for one in now.values())["Succeeded"] == 4, "stuck")
-        groups = found.api.get("/apis/scheduling.volcano.sh/v1beta1/podgroups")["items"]
-        assert len(groups) == 4
+        assert len(found.api.get("/apis/scheduling.volcano.sh/v1beta1/podgroups")["items"]) == 4
+        (fourth,) = pods.keys() - started(pods)
+        # The others end by themselves after a while; nobody has to wait for that.
+        found.api.delete(f"{pods_path()}/{min(started(pods))}")
+        found.until_pods(lambda now: fourth in started(now), "the fourth does not start")
+        found.until_pods(lambda now: Counter(one["status"]["phase"] for one in now.values())["Succeeded"] == 3, "stuck")
 
 
 def test_queues_get_their_share_and_all_pods_run_in_the_end() -> None:
     with running("--nodes", "3", "--gpus", "2", "--scheduler", "--sample", "queues") as found:
-        pods = found.until_pods(lambda now: sum("nodeName" in one["spec"] for one in now.values()) == 6, "not full")
-        placed = Counter(name.partition("-")[0] for name, one in pods.items() if "nodeName" in one["spec"])
-        assert placed == {"research": 4, "serving": 2}
-        found.until_pods(all_run, "some never run")
+        pods = found.until_pods(lambda now: len(started(now)) == 6, "not full")
+        assert Counter(name.partition("-")[0] for name in started(pods)) == {"research": 4, "serving": 2}
+        for name in started(pods):
+            found.api.delete(f"{pods_path()}/{name}")
+        found.until_pods(lambda now: len(now) == len(pods) - 6 and all_run(now), "some never run")
 
 
 def test_pods_of_ones_own_end_as_they_say_and_go_when_they_are_deleted() -> None:
