@@ -1,7 +1,7 @@
 """`tonnage agent` as a program that tells what it asks of the API server, and that can be slowed and failed.
 
 The folder that $OBSERVED names gets a line per request in `requests` and a line per answer of Allocate, with its time,
-in `answers`. A file `slow` in it holds the seconds that every Allocate takes longer, and a file `failures` what the next
+in `answers`. A file `slow` in it has the seconds that every Allocate takes longer, and a file `failures` what the next
 patches of pods are answered with instead of being sent: a status each line, or `lost`, for an answer that never comes.
 """
 

@@ -135,6 +135,8 @@ class GpuNode:
         finally:
             if made.process.poll() is None:
                 made.end()
+            # Else the next scene takes the old number for the work of its own agent.
+            self.until_offered(0)
 
     def offered(self) -> int | None:
         """How many devices the node offers; None while the kubelet does not know the resource."""
