@@ -1,22 +1,23 @@
-"""Another plugin for the same resource, as NVIDIA's or HAMi's own beside the agent would be."""
+"""Another plugin for the same resource, as NVIDIA's or HAMi's own beside the agent would be, as a process."""
 
 import asyncio
-import threading
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.waiting import PATIENCE
+from tests.paths import ROOT
 from tonnage.agent.kubelet.grpc import PluginServer, RefusedError, register
 from tonnage.agent.kubelet.messages import HEALTHY, ContainerResponse, DeviceList, OfferedDevice, PreferenceQuestion
+
+_SOCKET = "rival.sock"
 
 
 class Rival:
     """Offers some devices and gives none."""
 
-    def __init__(self, plugins: Path, resource: str, count: int) -> None:
-        self._plugins = plugins
-        self._resource = resource
+    def __init__(self, count: int) -> None:
         self._devices = DeviceList(tuple(OfferedDevice(f"rival-{number}", HEALTHY) for number in range(count)))
 
     async def devices(self, send: Callable[[DeviceList], Awaitable[None]]) -> None:
@@ -29,29 +30,23 @@ class Rival:
     async def allocate(self, ids: tuple[str, ...]) -> ContainerResponse:
         raise RefusedError("this is the rival")
 
-    async def serve(self, registered: threading.Event, over: asyncio.Event) -> None:
-        server = PluginServer(self)
-        await server.start(self._plugins / "rival.sock")
-        await register(self._plugins / "kubelet.sock", "rival.sock", self._resource)
-        registered.set()
-        await over.wait()
-        with suppress(asyncio.CancelledError):
-            await server.stop()
+
+async def serve(plugins: Path, resource: str, count: int) -> None:
+    await PluginServer(Rival(count)).start(plugins / _SOCKET)
+    await register(plugins / "kubelet.sock", _SOCKET, resource)
+    await asyncio.Event().wait()
 
 
 @contextmanager
 def rival(plugins: Path, resource: str, count: int) -> Iterator[None]:
-    """The other plugin while it runs."""
-    registered = threading.Event()
-    loop, over = asyncio.new_event_loop(), asyncio.Event()
-    serving = threading.Thread(
-        target=loop.run_until_complete, args=(Rival(plugins, resource, count).serve(registered, over),), daemon=True
-    )
-    serving.start()
-    assert registered.wait(PATIENCE)
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        serving.join(PATIENCE)
-        loop.close()
+    """The other plugin while it runs; it is killed in the end."""
+    words = [sys.executable, "-m", "tests.e2e.kubelet.rival", str(plugins), resource, str(count)]
+    with subprocess.Popen(words, cwd=ROOT) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
