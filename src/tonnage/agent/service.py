@@ -97,7 +97,7 @@ class AgentService:
         self._files = NodeFiles(settings[0], paths.root)
         self._host: HostFiles | None = None
         self._cards = CardThread(source, self, time.monotonic)
-        self._writer = AgentWriter(client, node, self._given_up)
+        self._writer = AgentWriter(client, node, self._given_up, core.pods.__contains__)
         self._registrar = Registrar()
         self._server: PluginServer | None = None
         self._numbers = itertools.count(1)
