@@ -160,7 +160,7 @@ class AgentService:
             folder_name(pod, container)
             for pod in self._core.pods.values()
             for container in pod.containers
-            if container.count and not pod.is_over and (pod.uid, container.name) in self._core.served
+            if container.count and not pod.is_over and (pod.uid, container.name) in self._core.done
         ]
         try:
             self._host = self._files.restore(names)

@@ -58,11 +58,13 @@ def test_a_kubelet_without_its_checkpoint_is_answered_from_the_record(node: GpuN
 
 
 def test_after_a_reboot_the_host_files_are_there_before_containers_start(node: GpuNode) -> None:
-    with node.agent() as agent:
-        node.bind("train", container("main", [(0, 1000, 10)]))
-        node.until_running("train")
-        node.kubelet.stop_kubelet()
-        agent.end()
+    agent = node.start_agent()
+    node.until_offered(80, agent)
+    node.bind("train", container("main", [(0, 1000, 10)]))
+    node.until_running("train")
+    agent.end()
+    node.until_offered(0)
+    node.kubelet.stop_kubelet()
     shutil.rmtree(node.kubelet.host / "tmp/vgpulock")
     shutil.rmtree(node.vgpu / "containers")
     (node.vgpu / "ld.so.preload").unlink()
