@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint docs openb bench bench-cluster peers chaos soak tenants fuzz recount cluster-parts clean
+.PHONY: help install run test lint docs openb bench bench-cluster peers chaos soak tenants fuzz recount cluster-parts node-parts e2e clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,9 +46,16 @@ lint: $(VENV)/.development  ## formatting, lint, types and layering
 cluster-parts: $(VENV)/.runtime  ## build etcd, kube-apiserver and kube-scheduler for the cluster tests, once (needs Go)
 	@$(BIN)/python -m tonnage.lab.parts
 
+node-parts: $(VENV)/.runtime  ## build the kubelet for tests on a real node and tonnage lab --kubelet, once (needs Go)
+	@$(BIN)/python -m tonnage.lab.parts node
+
 test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
+	@if command -v go >/dev/null && command -v containerd >/dev/null; then $(BIN)/python -m tonnage.lab.parts node >/dev/null || true; fi
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc)
+	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet $(ARGS)
 
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="--quick", ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)

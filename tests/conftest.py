@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from tests.browser import system
 from tests.paths import KAI_CASES, OPENB, PEERS
-from tonnage.lab import parts
+from tonnage.lab import kubelet_node, parts
 
 settings.register_profile("tonnage", derandomize="TONNAGE_EXAMPLES" not in os.environ, deadline=None)
 settings.load_profile("tonnage")
@@ -27,6 +27,10 @@ def missing_parts() -> str | None:
     except parts.PartsError as error:
         return str(error)
     return None
+
+
+def missing_node() -> str | None:
+    return missing_parts() or kubelet_node.missing()
 
 
 def missing_cases() -> str | None:
@@ -59,8 +63,11 @@ class Need:
 
 
 HERE = Path(__file__).parent
+LONG, EVERYTHING = "long", "TONNAGE_E2E"
+"""The marker of tests that take minutes, and the variable that lets them run."""
 NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
+    Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),
     Need("kai_cases", missing_cases, "NOT TESTED ON PEERS' CASES", "tests on KAI's own cases"),
     Need(
@@ -74,12 +81,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A run in the background would hand this to every program that a test interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.addinivalue_line("markers", f"{LONG}: tests that only `make e2e` runs")
     for need in NEEDS:
         config.addinivalue_line("markers", f"{need.name}: {need.what}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start programs take longest and come first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that start programs take longest and come first; those that take minutes are for `make e2e`."""
+    if not os.environ.get(EVERYTHING):
+        left = [item for item in items if item.get_closest_marker(LONG) is not None]
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)
     for need in NEEDS:
         concerned = [item for item in items if need.concerns(item)]
         reason = need.missing() if concerned else None

@@ -135,3 +135,13 @@ def test_a_run_without_the_parts_says_in_its_last_lines_what_was_not_tested(mach
     banner, last = done.stdout.splitlines()[-2:]
     assert "NOT TESTED ON KUBERNETES" in banner
     assert "tests on real Kubernetes parts were skipped: the Kubernetes parts are not built, and Go" in last
+
+
+def test_the_parts_of_a_node_are_kept_apart_and_built_only_for_those_who_ask(machine: Path) -> None:
+    install_go(machine)
+    parts.build(silent)
+    with pytest.raises(parts.PartsError, match="the parts of a node are not built; `make node-parts` builds them"):
+        parts.find(parts.NODE)
+    built = parts.build(silent, parts.NODE)
+    assert sorted(program.name for program in built.iterdir()) == sorted(parts.NODE.programs)
+    assert parts.find(parts.NODE) == built != parts.find()

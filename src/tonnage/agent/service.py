@@ -100,7 +100,7 @@ class AgentService:
         self._files = NodeFiles(settings[0], paths.root)
         self._host: HostFiles | None = None
         self._cards = CardThread(source, self, time.monotonic)
-        self._writer = AgentWriter(client, node, self._given_up)
+        self._writer = AgentWriter(client, node, self._given_up, core.pods.__contains__)
         self._registrar = Registrar()
         self._server: PluginServer | None = None
         self._numbers = itertools.count(1)
@@ -151,7 +151,8 @@ class AgentService:
         self._do(self._core.started(self._checkpoint()))
         while True:
             now = time.monotonic()
-            if self._registrar.socket_seen(_identity(self._paths.device_plugins / _KUBELET)) and self._server:
+            is_new = self._registrar.socket_seen(_identity(self._paths.device_plugins / _KUBELET))
+            if (is_new or self._registrar.is_replaced) and self._server:
                 await self._server.stop()
                 self._server = None
             if self._registrar.is_due(now) and self._core.cards and self._restored():
@@ -173,7 +174,7 @@ class AgentService:
             folder_name(pod, container)
             for pod in self._core.pods.values()
             for container in pod.containers
-            if container.count and not pod.is_over and (pod.uid, container.name) in self._core.served
+            if container.count and not pod.is_over and (pod.uid, container.name) in self._core.done
         ]
         try:
             self._host = self._files.restore(names)
@@ -264,6 +265,7 @@ class AgentService:
             elif isinstance(one, Refuse):
                 self._fail(one.number, one.message)
             elif isinstance(one, OfferDevices):
+                self._registrar.offer_changed()
                 for changed in self._offers:
                     changed.set()
             elif isinstance(one, FetchPods):
@@ -353,6 +355,12 @@ class AgentService:
 
     def _node_seen(self, node: Node) -> None:
         self._do(self._core.node_seen(node.annotations, time.monotonic()))
+        amount = str((node.status.allocatable or {}).get(self._resource, 0))
+        ours = sum(card.device.count for card in self._core.cards.values() if self._core.health.is_well(card.uuid))
+        if ours and amount.isdecimal():
+            warning = self._registrar.amount_seen(int(amount), ours)
+            if warning:
+                self._note(LogNote("replaced", warning, is_error=True))
 
     # -- what the cards' thread sees
 

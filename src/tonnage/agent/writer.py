@@ -1,7 +1,7 @@
 """The writer: what the agent tells the API server, in order and repeated until it is certain.
 
-Nothing here is waited for by the kubelet. A write that the API server refuses for good is dropped with a log line; any
-other failure is tried again, later each time.
+Nothing here is waited for by the kubelet. A write that the API server refuses for good, or whose pod is gone, is
+dropped with a log line; any other failure is tried again, later each time.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 JSON_PATCH = "application/json-patch+json"
 _FIRST, _LONGEST = 0.2, 30.0
 _AT_ONCE = 8
+_FINAL = frozenset((400, 404, 405, 413, 415, 422))
+"""Answers after which the same request can never succeed. A conflict is none: another writer may have been quicker."""
 
 Write = PatchPod | PatchNode | ReleaseLock | PostEvent | PostNodeEvent
 
@@ -28,11 +30,15 @@ Write = PatchPod | PatchNode | ReleaseLock | PostEvent | PostNodeEvent
 class AgentWriter:
     """Carries writes out, a few at a time."""
 
-    def __init__(self, client: Client, node: str, failed: Callable[[Write], None]) -> None:
+    def __init__(
+        self, client: Client, node: str, failed: Callable[[Write], None], is_here: Callable[[str], bool]
+    ) -> None:
         self._client = client
         self._node = node
         self._failed = failed
         """Called with a write that was given up."""
+        self._is_here = is_here
+        """Whether a pod with that UID is on the node."""
         self._queue: asyncio.Queue[Write] = asyncio.Queue()
 
     def add(self, write: Write) -> None:
@@ -64,7 +70,7 @@ class AgentWriter:
                 await self._send(write)
                 return
             except StatusError as error:
-                if error.is_definite:
+                if error.status in _FINAL or not self._is_needed(write):
                     log.warning("%s was refused: %s", type(write).__name__, error)
                     self._failed(write)
                     return
@@ -73,6 +79,9 @@ class AgentWriter:
                 log.warning("%s failed and is repeated: %s", type(write).__name__, error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST)
+
+    def _is_needed(self, write: Write) -> bool:
+        return not isinstance(write, PatchPod) or self._is_here(write.uid)
 
     async def _send(self, write: Write) -> None:
         node = api_path("v1", "nodes", self._node)

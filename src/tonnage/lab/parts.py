@@ -1,8 +1,8 @@
 """The Kubernetes programs of the lab: their build from source, and the cache that keeps them.
 
-No binary is downloaded: the Go module in `go/` pins the versions, and Go fetches and builds them with the environment's
-own settings. The cache is a folder of the user's, named after the version and the module's content, so that a machine
-builds the programs once.
+No binary is downloaded: Go modules pin the versions, `go/` those of the control plane and `go-kubelet/` that of the
+kubelet, and Go fetches and builds them with the environment's own settings. The cache has a folder for each module,
+named after the version and the module's content, so that a machine builds the programs once.
 """
 
 import fcntl
@@ -17,9 +17,10 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 MODULE = Path(__file__).with_name("go")
 KUBE_SCHEDULER = "kube-scheduler"
@@ -30,12 +31,27 @@ _PACKAGE = re.compile(r"[A-Za-z0-9_.~/+-]+")
 _TAIL = 15
 _EVERY = 10.0
 """Seconds between two lines that tell of progress."""
-_CORE_MINUTES = 16
-"""About how long the build takes on one core, from nothing."""
 
 
 class PartsError(Exception):
     """The programs are not built; the message says why."""
+
+
+class PartSet(NamedTuple):
+    """Programs that are built and kept together."""
+
+    what: str
+    module: Path
+    programs: tuple[str, ...]
+    core_minutes: int
+    """About how long the build takes on one core, from nothing."""
+    target: str
+    """What make calls it."""
+
+
+CONTROL_PLANE = PartSet("Kubernetes parts", MODULE, PROGRAMS, 16, "cluster-parts")
+NODE = PartSet("parts of a node", MODULE.with_name("go-kubelet"), ("kubelet", "pause", "workload"), 16, "node-parts")
+"""The kubelet, and the programs of the images that its pods run."""
 
 
 def version() -> tuple[str, str, str]:
@@ -52,37 +68,37 @@ def cache() -> Path:
     return base / "tonnage" / "parts"
 
 
-def folder() -> Path:
+def folder(wanted: PartSet = CONTROL_PLANE) -> Path:
     """The folder for the programs of this version, whether or not it exists."""
     digest = hashlib.sha256()
-    for source in sorted(MODULE.rglob("*")):
+    for source in sorted(wanted.module.rglob("*")):
         if source.is_file():
-            digest.update(f"{source.relative_to(MODULE)}\0".encode() + source.read_bytes() + b"\0")
+            digest.update(f"{source.relative_to(wanted.module)}\0".encode() + source.read_bytes() + b"\0")
     return cache() / f"{version()[0]}-{sys.platform}-{platform.machine()}-{digest.hexdigest()[:12]}"
 
 
-def find() -> Path:
+def find(wanted: PartSet = CONTROL_PLANE) -> Path:
     """The folder with all programs; PartsError if they are not built."""
-    kept = folder()
+    kept = folder(wanted)
     if kept.is_dir():
         return kept
     failure = _failure_of(kept)
     if failure.is_file():
-        raise PartsError(f"the Kubernetes parts could not be built: {failure.read_text().strip()}")
+        raise PartsError(f"the {wanted.what} could not be built: {failure.read_text().strip()}")
     if shutil.which("go") is None:
-        raise PartsError("the Kubernetes parts are not built, and Go, which builds them, is not installed")
-    raise PartsError("the Kubernetes parts are not built; `make cluster-parts` builds them")
+        raise PartsError(f"the {wanted.what} are not built, and Go, which builds them, is not installed")
+    raise PartsError(f"the {wanted.what} are not built; `make {wanted.target}` builds them")
 
 
-def build(tell: Callable[[str], None]) -> Path:
+def build(tell: Callable[[str], None], wanted: PartSet = CONTROL_PLANE) -> Path:
     """The folder with all programs; builds them first if need be, which takes minutes."""
-    kept = folder()
+    kept = folder(wanted)
     if kept.is_dir():
         return kept
     go = shutil.which("go")
     if go is None:
         raise PartsError(
-            "Go is not installed; install Go 1.24 or newer, which builds the Kubernetes parts; "
+            f"Go is not installed; install Go 1.24 or newer, which builds the {wanted.what}; "
             "or give a folder that has them: tonnage lab --bin-dir DIR"
         )
     cache().mkdir(parents=True, exist_ok=True)
@@ -95,11 +111,11 @@ def build(tell: Callable[[str], None]) -> Path:
         with tempfile.TemporaryDirectory(prefix=".building-", dir=cache()) as scratch:
             made = Path(scratch) / "programs"
             made.mkdir()
-            tell(_announcement())
-            for number, program in enumerate(PROGRAMS, 1):
-                tell(f"building {program} ({number} of {len(PROGRAMS)}) ...")
+            tell(_announcement(wanted))
+            for number, program in enumerate(wanted.programs, 1):
+                tell(f"building {program} ({number} of {len(wanted.programs)}) ...")
                 try:
-                    _build_one(go, program, made, tell)
+                    _build_one(go, wanted.module, program, made, tell)
                 except PartsError as error:
                     _failure_of(kept).write_text(str(error))
                     raise
@@ -107,7 +123,7 @@ def build(tell: Callable[[str], None]) -> Path:
     return kept
 
 
-def _build_one(go: str, program: str, into: Path, tell: Callable[[str], None]) -> None:
+def _build_one(go: str, module: Path, program: str, into: Path, tell: Callable[[str], None]) -> None:
     full, major, minor = version()
     stamp = "k8s.io/component-base/version"
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
@@ -117,7 +133,7 @@ def _build_one(go: str, program: str, into: Path, tell: Callable[[str], None]) -
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     with subprocess.Popen(
         [go, "build", *options, "-o", str(into / program), f"./{program}"],
-        cwd=MODULE,
+        cwd=module,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -174,11 +190,11 @@ def _minutes(seconds: float) -> str:
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
-def _announcement() -> str:
+def _announcement(wanted: PartSet) -> str:
     cores = os.cpu_count() or 1
-    minutes = max(1, round(_CORE_MINUTES / cores))
+    minutes = max(1, round(wanted.core_minutes / cores))
     return (
-        f"building {', '.join(PROGRAMS)} of Kubernetes {version()[0]} from source, once on this machine: "
+        f"building {', '.join(wanted.programs)} of Kubernetes {version()[0]} from source, once on this machine: "
         f"about {minutes} min on {cores} cores"
     )
 
@@ -195,10 +211,10 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def main() -> int:
-    """Build the programs and print their folder; the exit status is 1 if they cannot be built."""
+def main(arguments: Sequence[str]) -> int:
+    """Build the programs, those of a node if `node` is the argument, and print their folder; 1 if that fails."""
     try:
-        sys.stdout.write(f"{build(_say)}\n")
+        sys.stdout.write(f"{build(_say, NODE if 'node' in arguments else CONTROL_PLANE)}\n")
     except PartsError as error:
         _say(str(error))
         return 1
@@ -211,4 +227,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -206,9 +206,14 @@ class AgentCore:
         holding = {uid for uid, _ in self.served} | {uid for uid, _ in self._given}
         return [pod for pod in self.pods.values() if pod.uid in holding and not pod.is_over]
 
+    @property
+    def done(self) -> set[Served]:
+        """Containers that have their devices, also those that an earlier process has answered."""
+        return self.served.keys() | self._given
+
     def _finished(self, pod: NodePod) -> list[Instruction]:
         """Write down that a pod has all its devices, once it has."""
-        done = self.served.keys() | self._given
+        done = self.done
         is_complete = all((pod.uid, one.name) in done for one in pod.containers if one.count)
         return self._closed(pod, SUCCESS) if is_complete else []
 

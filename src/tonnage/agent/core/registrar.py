@@ -1,7 +1,8 @@
 """The registrar: when to register with the kubelet again.
 
 The kubelet forgets a plugin when it restarts, and hangs up on a new plugin when the one that it replaced ends. So the
-agent registers whenever the kubelet's socket is new and whenever the stream of devices ends without its own doing.
+agent registers whenever the kubelet's socket is new and whenever the stream of devices ends without its own doing. A
+plugin that another one replaces is not told: only the node's status shows it, and that the other one has left.
 """
 
 import msgspec
@@ -23,6 +24,10 @@ class Registrar(msgspec.Struct):
     registered_at: tuple[int, int] | None = None
     """The socket at which the agent has registered."""
     lost: float | None = None
+    amount: int | None = None
+    """What the node offered when that was last looked at, since it offered what the agent does."""
+    is_replaced: bool = False
+    """Whether another plugin took the agent's place and left it empty."""
 
     def socket_seen(self, socket: tuple[int, int] | None) -> bool:
         """Take over what the folder holds; whether the kubelet is another one than before."""
@@ -31,7 +36,25 @@ class Registrar(msgspec.Struct):
         if is_new:
             self.is_connected = False
             self.tried = -REGISTER_AGAIN
+            self.amount = None
         return is_new
+
+    def offer_changed(self) -> None:
+        """The agent offers something else, which the node's status shows a while later."""
+        self.amount = None
+
+    def amount_seen(self, amount: int, ours: int) -> str:
+        """Take over how many devices the node offers; a sentence if another plugin is at work."""
+        before, is_settled = self.amount, amount == ours
+        if is_settled or before is not None:
+            self.amount = amount
+        if is_settled or before in (None, amount) or not self.is_connected:
+            return ""
+        if amount:
+            return f"the node offers {amount} devices and not {ours}: another plugin registers the same resource"
+        self.is_replaced, self.is_connected, self.amount = True, False, None
+        self.tried = -REGISTER_AGAIN
+        return "the node offers no devices, though the kubelet did not hang up: another plugin came and left"
 
     def stream_opened(self) -> None:
         """The kubelet reads the list of devices."""
@@ -57,3 +80,4 @@ class Registrar(msgspec.Struct):
         """A registration begins."""
         self.tried = now
         self.registered_at = self.socket
+        self.is_replaced = False
