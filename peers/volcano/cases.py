@@ -11,14 +11,12 @@ from typing import Any
 from peers.cases import name_of, until
 from peers.cluster import Cluster
 from peers.volcano.cluster import SCHEDULER_NAME, Scheduler
-from peers.volcano.volumes import local_volume
+from tests.e2e.provisioning import CLASSES, VOLUMES, late_class, local_volume
 from tonnage.lab.program import Program
 
 _NAMESPACE = "cases"
 _CLASS = "local"
 _APP = "volumes"
-_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-_VOLUMES = "/api/v1/persistentvolumes"
 _CLAIMS = f"/api/v1/namespaces/{_NAMESPACE}/persistentvolumeclaims"
 _PODS = f"/api/v1/namespaces/{_NAMESPACE}/pods"
 _SETS = f"/apis/apps/v1/namespaces/{_NAMESPACE}/statefulsets"
@@ -37,16 +35,7 @@ class World:
         self._scheduler = scheduler
         self._replicas: list[Program] = [scheduler.start(elects=True), scheduler.start(elects=True)]
         cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}])
-        self.api.create(
-            _CLASSES,
-            {
-                "apiVersion": "storage.k8s.io/v1",
-                "kind": "StorageClass",
-                "metadata": {"name": _CLASS},
-                "provisioner": "kubernetes.io/no-provisioner",
-                "volumeBindingMode": "WaitForFirstConsumer",
-            },
-        )
+        self.api.create(CLASSES, late_class(_CLASS, "kubernetes.io/no-provisioner"))
 
     def kill_leader(self) -> None:
         """Kill the replica that has led so far, and start another."""
@@ -56,7 +45,7 @@ class World:
     def volumes(self, nodes: tuple[str, ...], count: int) -> None:
         for node in nodes:
             for number in range(count):
-                self.api.create(_VOLUMES, local_volume(f"{node}-{number}", node, _CLASS, "1Gi"))
+                self.api.create(VOLUMES, local_volume(f"{node}-{number}", node, _CLASS, "1Gi"))
 
     def stateful_set(self, replicas: int, claims: int, anti: bool, parallel: bool) -> None:
         """Pods that must be apart or together, each with volumes on its node."""
@@ -114,8 +103,8 @@ class World:
         for path in (_SETS, _JOBS, _PODS, _CLAIMS):
             self.api.request("DELETE", path, {"propagationPolicy": "Background"})
         until(lambda: not self.api.get(_PODS)["items"] and not self.api.get(_CLAIMS)["items"], "pods or claims stay")
-        self.api.request("DELETE", _VOLUMES)
-        until(lambda: not self.api.get(_VOLUMES)["items"], "volumes stay")
+        self.api.request("DELETE", VOLUMES)
+        until(lambda: not self.api.get(VOLUMES)["items"], "volumes stay")
 
     def _seen(self) -> object:
         pods = self.api.get(_PODS)["items"]

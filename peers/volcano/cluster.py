@@ -12,7 +12,7 @@ import yaml
 
 from peers.cases import until
 from peers.cluster import ACCESS, Cluster, manifests, node
-from peers.volcano.volumes import PROVISIONER, STANDARD, Provisioner
+from tests.e2e.provisioning import Provisioner, late_class
 from tonnage.lab.api import Api
 from tonnage.lab.control_plane import PATIENCE
 from tonnage.lab.definitions import HYPERNODES, VOLCANO
@@ -35,6 +35,8 @@ _KEPT_NAMESPACES = {
 }
 _KEPT_QUEUES = {"root", "default"}
 WORKERS = 4
+STANDARD = late_class("standard", "rancher.io/local-path", {"storageclass.kubernetes.io/is-default-class": "true"})
+"""The storage class that Volcano's tests expect of a cluster."""
 
 
 class Scheduler:
@@ -67,7 +69,7 @@ class Scheduler:
             "healthz-address": f"{HOST}:{port}",
             "cache-dumper": "false",
             # No node says how many such volumes it takes.
-            "ignored-provisioners": f"kubernetes.io/no-provisioner,{PROVISIONER}",
+            "ignored-provisioners": f"kubernetes.io/no-provisioner,{STANDARD['provisioner']}",
             "v": 3,
         }
         program = self._cluster.run("vc-scheduler", self._programs / "vc-scheduler", flags)
@@ -95,7 +97,7 @@ def volcano_cluster(
     folder: Path, programs: Path, is_ours: bool, extra_nodes: int = 0
 ) -> Iterator[tuple[Cluster, Scheduler]]:
     """Volcano's controllers and webhooks, and neither scheduler yet."""
-    with Cluster(folder, programs) as cluster, Provisioner(cluster.plane):
+    with Cluster(folder, programs) as cluster, Provisioner(cluster.plane, STANDARD):
         installer = manifests(programs / INSTALLER)
         cluster.apply(one for one in installer if one["kind"] in (*_INSTALLED, "CustomResourceDefinition"))
         cluster.apply(manifests(ACCESS))

@@ -76,7 +76,7 @@ def wanted(name: str, gpus: int | None = 1, *, scheduler: str = SCHEDULER, **mor
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, schedulerName=scheduler))
 
 
-def gang(name: str, count: int, gpus: int, minimum: int | None = None) -> list[dict[str, Any]]:
+def gang(name: str, count: int, gpus: int | None, minimum: int | None = None) -> list[dict[str, Any]]:
     """Pods of a Kubernetes Job that start together, as manifests."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": str(uuid4()), "controller": True}
     made = []

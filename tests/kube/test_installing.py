@@ -21,12 +21,22 @@ from tonnage.kube.kinds import BATCH_KINDS, KAI_QUEUES, VOLCANO_QUEUES, WATCHED,
 from tonnage.model.group import CoschedulingPodGroup, KaiPodGroup, PriorityClass, VolcanoPodGroup
 from tonnage.model.hypernode import HyperNode
 from tonnage.model.quota import PodDisruptionBudget
-from tonnage.model.storage import CSINode, Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from tonnage.model.topology import Topology
 
 BUDGETS = WATCHED[PodDisruptionBudget]
 CLAIMS = WATCHED[PersistentVolumeClaim]
 COSCHEDULING_GROUPS = WATCHED[CoschedulingPodGroup]
+CSI_CAPACITIES = WATCHED[CSIStorageCapacity]
+CSI_DRIVERS = WATCHED[CSIDriver]
 CSI_NODES = WATCHED[CSINode]
 HYPERNODES = WATCHED[HyperNode]
 KAI_GROUPS = WATCHED[KaiPodGroup]
@@ -290,6 +300,8 @@ SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     VOLUMES.resource.path: ({}, {"spec": {"storageClassName": "s"}}),
     STORAGE_CLASSES.resource.path: ({"provisioner": "p"}, {"provisioner": "q"}),
     CSI_NODES.resource.path: ({}, {"spec": {"drivers": [{"name": "d", "allocatable": {"count": 3}}]}}),
+    CSI_DRIVERS.resource.path: ({}, {"spec": {"storageCapacity": True}}),
+    CSI_CAPACITIES.resource.path: ({"storageClassName": "s"}, {"capacity": "1Gi"}),
     BUDGETS.resource.path: ({"spec": {"minAvailable": 1}}, {"spec": {"minAvailable": 2}}),
     VOLCANO_QUEUES.resource.path: ({"spec": {"weight": 2}}, {"spec": {"weight": 3}}),
     KAI_QUEUES.resource.path: ({"spec": {"priority": 2}}, {"spec": {"priority": 3}}),

@@ -8,7 +8,7 @@ from tests import virtualtime
 from tests.groups import add, group
 from tests.neighbours import labelled, zoned
 from tests.scenario import scenario
-from tests.scheduler.test_binds import World, Writer
+from tests.scheduler.binding import World, Writer
 from tests.storage import claim, storage_class, volume
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.jobs.group import VOLCANO_GROUP
