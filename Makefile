@@ -46,7 +46,7 @@ lint: $(VENV)/.development  ## formatting, lint, types and layering
 cluster-parts: $(VENV)/.runtime  ## build etcd, kube-apiserver and kube-scheduler for the cluster tests, once (needs Go)
 	@$(BIN)/python -m tonnage.lab.parts
 
-node-parts: $(VENV)/.runtime  ## build the kubelet for tests on a real node and tonnage lab --kubelet, once (needs Go)
+node-parts: $(VENV)/.runtime  ## build the kubelet for the tests on a real node, once (needs Go)
 	@$(BIN)/python -m tonnage.lab.parts node
 
 test: lint  ## everything that must hold before a change lands
