@@ -1,4 +1,4 @@
-// Builds the kubelet that `tonnage lab --kubelet` and the tests of nodes run: a module of its own, so that nobody
+// Builds the kubelet that the tests on a real node run: a module of its own, so that nobody
 // builds it who has no use for it. `make node-parts` builds it, with the programs of its images.
 module tonnage/lab/kubelet
 
