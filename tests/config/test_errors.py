@@ -81,6 +81,7 @@ def test_all_errors_are_shown_together_in_the_order_of_the_file() -> None:
         ("actions: allocate\n\ttiers: []\n", "FILE:2:1: bad YAML"),
         ("actions: \x07\n", "FILE:1:1: "),
         (OK + "---\n" + OK, "FILE:4:1: a second document"),
+        ("kind: Node\n---\nkind: Pod\n", "FILE:1:1: these are Kubernetes objects (Node and 1 more), not a scheduler"),
         ("actions: ''\n", "FILE:1:10: no actions; write at least allocate"),
         ("actions: []\n", "FILE:1:10: no actions"),
         ("actions: 5\n", "FILE:1:10: expected names of actions with commas between, or a list of them, got a whole"),

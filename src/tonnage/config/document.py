@@ -137,14 +137,23 @@ def _root(text: str, source: str, notes: Notes, form: Form, places: Places) -> P
         notes.error(places(0, 0), "no configuration; the file is empty or holds only comments")
         return None
     if len(found) > 1:
-        notes.error(
-            found[1].position,
-            f"a second document of {len(found)}; a configuration is one document, with {form.content}",
-        )
+        kind = _kind(found[0])
+        if kind is None or kind in ("ConfigMap", *form.objects):
+            fault = f"a second document of {len(found)}; a configuration is one document, with {form.content}"
+            notes.error(found[1].position, fault)
+        else:
+            fault = f"these are Kubernetes objects ({kind} and {len(found) - 1} more), not {form.name}"
+            notes.error(found[0].position, f"{fault}; tonnage schedule -f reads objects")
         return None
     (part,) = found
     _tidy(part._node, places, notes, set(), [])
     return part if not notes.errors or part.fields() is not None else None
+
+
+def _kind(part: Part) -> str | None:
+    """The kind of a Kubernetes object; None for anything else."""
+    fields = part.fields() or {}
+    return fields["kind"][1].text() if "kind" in fields else None
 
 
 def _from_config_map(
