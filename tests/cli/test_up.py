@@ -14,7 +14,7 @@ from tests.cli.terminal import COMMAND
 from tests.scenario import node, pod, scenario, session
 from tests.waiting import PATIENCE, until
 from tonnage.cli.up.controls import Controls, Overlay
-from tonnage.cli.up.drawing import asks, bar
+from tonnage.cli.up.drawing import bar
 from tonnage.cli.up.durations import clock
 from tonnage.cli.up.liverun import LiveRun
 from tonnage.cli.up.options import _invent
@@ -22,6 +22,7 @@ from tonnage.cli.up.screen import Caption, render
 from tonnage.cluster.task import make_task
 from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.devices.catalog import default_vendors
+from tonnage.overview.podwants import asks
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.fragmentation.usablecards import FreeCards
 from tonnage.simulator.placer import ClassPlacer

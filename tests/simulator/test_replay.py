@@ -13,16 +13,18 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import MEMORY
 from tonnage.cluster.task import make_task
 from tonnage.devices.catalog import default_vendors
+from tonnage.framework.decision import main_reason
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert
+from tonnage.overview.usage import measure
 from tonnage.plugins.defaults import default_plugins
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
-from tonnage.simulator.measure import WaitTimes, measure, wait_times
+from tonnage.simulator.measure import WaitTimes, wait_times
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.placer import ClassPlacer, CyclePlacer, Outcome, Placer
-from tonnage.simulator.replay import Replay, main_reason
+from tonnage.simulator.replay import Replay
 from tonnage.simulator.workloads.demo import Arrival, demo_arrivals, demo_nodes
 
 

@@ -4,6 +4,7 @@ Counts and scores are captured when the decision is made. Names and sentences ar
 which keeps a decision cheap.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from tonnage.cluster.holding import VolumeReservation
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
 from tonnage.devices.base import Device, DeviceUse
+from tonnage.framework.reasons import is_lasting
 
 MOST_SCORES = 10
 """How many nodes a decision keeps scores of, the chosen one included."""
@@ -278,3 +280,14 @@ class Decision:
             rejected=[Rejection(r.reason, r.plugin, r.count, r.example, r.message) for r in self.rejected],
             message=self.why_not() if self.outcome == DecisionOutcome.WAITING else "",
         )
+
+
+def main_reason(decision: Decision) -> str:
+    """The reason of most nodes, without nodes that would never have taken the pod."""
+    if not decision.rejected:
+        return "NoNodes"
+    passing = [group for group in decision.rejected if not is_lasting(group.reason)]
+    counts: Counter[str] = Counter()
+    for group in passing or decision.rejected:
+        counts[group.reason] += group.count
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))[0]

@@ -11,10 +11,10 @@ from collections import Counter
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.devices.catalog import default_vendors
+from tonnage.framework.decision import main_reason
 from tonnage.framework.session import Session
 from tonnage.simulator.placer import CyclePlacer, Placer
 from tonnage.simulator.policies import Policy
-from tonnage.simulator.replay import main_reason
 from tonnage.simulator.run import Meter, Run
 from tonnage.simulator.scene import Entry, Scene, SceneError, Shape, Tasks
 from tonnage.simulator.shortcut import actions_of, acts_on_single_pods

@@ -13,18 +13,16 @@ from dataclasses import dataclass
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import Decision
+from tonnage.framework.decision import main_reason
 from tonnage.framework.plugin import Plugin
-from tonnage.framework.reasons import is_lasting
+from tonnage.overview.usage import Usage, measure
 from tonnage.plugins.fragmentation.usablecards import UsableCards
 from tonnage.simulator.measure import (
     CardsByUse,
     PodCounts,
     SampledPercent,
     Summary,
-    Usage,
     WaitReason,
-    measure,
     wait_times,
 )
 from tonnage.simulator.objects import EPOCH
@@ -273,14 +271,3 @@ class Replay:
         self._samples += 1
         for position, value in enumerate((usage.memory, usage.cores, self.cards.measure().fragmentation)):
             self._sums[position] += value
-
-
-def main_reason(decision: Decision) -> str:
-    """The reason of most nodes, without nodes that would never have taken the pod."""
-    if not decision.rejected:
-        return "NoNodes"
-    passing = [group for group in decision.rejected if not is_lasting(group.reason)]
-    counts: Counter[str] = Counter()
-    for group in passing or decision.rejected:
-        counts[group.reason] += group.count
-    return min(counts.items(), key=lambda item: (-item[1], item[0]))[0]

@@ -10,9 +10,9 @@ import numpy as np
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import OFFERED
 from tonnage.model.resources import CPU
+from tonnage.overview.usage import percent
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments
 from tonnage.plugins.helpers.cardshares import WHOLE
-from tonnage.simulator.measure import percent
 from tonnage.simulator.scene import Scene, plain_name
 from tonnage.simulator.studies.results import ClusterFrame, NodeFrame
 

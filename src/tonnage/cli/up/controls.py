@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonnage.cli.up.drawing import asks
 from tonnage.cli.up.liverun import LiveRun
+from tonnage.overview.podwants import asks
 from tonnage.simulator.replay import Replay, WaitingPod
 
 ENTER, ESCAPE, BACKSPACE = ("\n", "\r"), "\x1b", ("\x7f", "\x08")

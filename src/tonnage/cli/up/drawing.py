@@ -5,8 +5,6 @@ import re
 from rich.text import Text
 
 from tonnage.cluster.nodestate import NodeState
-from tonnage.cluster.task import Task
-from tonnage.devices.base import PERCENTAGE_UNSET
 
 RISING = " ▁▂▃▄▅▆▇█"
 GROWING = " ▏▎▍▌▋▊▉█"
@@ -14,26 +12,6 @@ NAME, TITLE, QUIET, ALERT, CHOSEN = "bold", "bold cyan", "bright_black", "yellow
 _SHADES = ((0.35, "bright_blue"), (0.95, "cyan"))
 _FULL = "green"
 _TYPE_PREFIX = re.compile(r"^NVIDIA[- ]*(Tesla[- ]*)?")
-
-
-def asks(task: Task) -> str:
-    """What a pod wants, in a few words."""
-    wants = []
-    for demand in task.demands:
-        for request in demand.requests:
-            parts = [f"{request.count} GPU"]
-            if request.percentage == PERCENTAGE_UNSET or request.memory:
-                parts.append(f"{request.memory / 1024:.3g}G")
-            elif request.percentage != 100:
-                parts.append(f"{request.percentage}%")
-            if request.cores and request.cores != request.percentage:
-                parts.append(f"{request.cores}% cores")
-            wants.append(" ".join(parts))
-    if not wants:
-        needs = dict(task.requests)
-        wants = [f"{needs.get('cpu', 0) / 1000:g} CPU"]
-    kinds = [value for name, value in task.constraints if name.endswith("use-gputype")]
-    return " + ".join(wants) + (f" of {kinds[0]}" if kinds else "")
 
 
 def card_type(state: NodeState) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from tonnage.cli.up.drawing import NAME, QUIET, TITLE, bar, card_type, fit, row_of, shade
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.nodestate import NodeState
-from tonnage.simulator.measure import percent
+from tonnage.overview.usage import percent
 from tonnage.simulator.replay import Replay
 
 _WIDEST_BAR = 10

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from tonnage.cli.up.controls import KEYS
-from tonnage.cli.up.drawing import ALERT, NAME, QUIET, TITLE, asks, row_of
+from tonnage.cli.up.drawing import ALERT, NAME, QUIET, TITLE, row_of
 from tonnage.cluster.task import asked
 from tonnage.model.duration import format_seconds
+from tonnage.overview.podwants import asks
 from tonnage.simulator.replay import Replay
 
 _FIGURES = (

@@ -5,8 +5,9 @@ import textwrap
 from rich.text import Text
 
 from tonnage.cli.up.controls import Controls, PodOrder
-from tonnage.cli.up.drawing import ALERT, CHOSEN, NAME, QUIET, TITLE, asks, fit, row_of
+from tonnage.cli.up.drawing import ALERT, CHOSEN, NAME, QUIET, TITLE, fit, row_of
 from tonnage.model.duration import format_seconds
+from tonnage.overview.podwants import asks
 from tonnage.simulator.replay import Replay, WaitingPod
 
 

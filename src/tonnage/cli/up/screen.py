@@ -16,8 +16,8 @@ from tonnage.cli.up.nodelines import node_lines
 from tonnage.cli.up.pages import details_page, help_page
 from tonnage.cli.up.queuelines import queue_lines
 from tonnage.model.duration import format_seconds
+from tonnage.overview.usage import measure
 from tonnage.plugins.fragmentation.usablecards import FreeCards
-from tonnage.simulator.measure import measure
 from tonnage.simulator.replay import SAMPLE_EVERY, Replay
 
 _QUEUE_LEAST = 4

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def log_lines(run: "LiveRun", duration: float, interval: float) -> None:
-    from tonnage.simulator.measure import measure
+    from tonnage.overview.usage import measure
 
     replay, number = run.replay, 1
     while run.until(min(number * interval, duration)):

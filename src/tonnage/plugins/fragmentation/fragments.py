@@ -84,6 +84,15 @@ class Usefulness:
             result += np.add.reduce(shares * has, axis=0) * group.table[rank, np.add.reduce(has, axis=0)]
         return result
 
+    def by_card(self, shares: Array, model: Array, cpu: Array) -> Array:
+        """The same for each card: what typical pods can use of it, as things are on its node."""
+        rank = self._cpus.searchsorted(cpu, side="right")
+        result = self._worth(shares, model, rank)
+        for group in self._several:
+            has = (shares >= group.share) & group.accepted.take(model)
+            result += shares * has * group.table[rank, np.add.reduce(has, axis=0)]
+        return result
+
     def of_each(self, shares: Array, after: Array, model: Array, cpu: Array) -> Array:
         """The same if one card had another free share, for each card of each node."""
         rank = self._cpus.searchsorted(cpu, side="right")

@@ -35,7 +35,8 @@ class UsableCards:
         self.learned = plugin.learned_in(cluster)
         """The learner of typical pods; nothing if they are given."""
         self._workload = plugin.workload_in(cluster) if self.learned is None else self.learned.current
-        self._fragments = Fragments(cluster, ())
+        self.fragments = Fragments(cluster, ())
+        """The free cards as columns, by the typical pods as they were last learned."""
 
     def measure(self) -> FreeCards:
         """The current free cards, by the current typical pods."""
@@ -45,12 +46,12 @@ class UsableCards:
     def learn(self) -> None:
         """Bring the typical pods up to date."""
         workload = self._workload()
-        if workload is not self._fragments.workload:
-            self._fragments = Fragments(self._cluster, workload)
+        if workload is not self.fragments.workload:
+            self.fragments = Fragments(self._cluster, workload)
 
     def count(self) -> FreeCards:
         """The current free cards, by the typical pods as they were last learned."""
-        self._fragments.update()
-        free, fragments = self._fragments.free.sum() / WHOLE, self._fragments.fragments.sum() / SCALE
+        self.fragments.update()
+        free, fragments = self.fragments.free.sum() / WHOLE, self.fragments.fragments.sum() / SCALE
         cards = int((self._cluster.columns.model > 0).sum())
         return FreeCards(float(free), float(free - fragments), cards)

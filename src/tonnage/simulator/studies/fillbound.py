@@ -6,7 +6,7 @@ from statistics import fmean
 
 from tonnage.devices.catalog import default_vendors
 from tonnage.model.resources import CPU, MEMORY, amount
-from tonnage.simulator.measure import percent
+from tonnage.overview.usage import percent
 from tonnage.simulator.objects import GPU_CORES, GPU_MEMORY
 from tonnage.simulator.scene import Scene, Shape
 from tonnage.simulator.studies.bound import EqualNodes, EqualPods, gpu_bound
