@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli.flags.policy import decided_by, policy_option
 from tonnage.cli.inputs import find_plugins, valid_vendors
-from tonnage.cli.policyflag import decided_by, policy_option
 from tonnage.cli.startup import importing
 from tonnage.extender.flags import extender_options
 

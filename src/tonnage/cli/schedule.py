@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tonnage.cli.filenames import FilenamesCommand, manifest_files, recursive
+from tonnage.cli.flags.filenames import FilenamesCommand, manifest_files, recursive
+from tonnage.cli.flags.policy import decided_by, policy_option
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
@@ -20,7 +21,6 @@ from tonnage.cli.inputs import (
     standard_input,
 )
 from tonnage.cli.output import JSON, TABLE, WIDE, YAML, document, echo_table, output_option
-from tonnage.cli.policyflag import decided_by, policy_option
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli.electionflags import election_options
+from tonnage.cli.flags.election import election_options
+from tonnage.cli.flags.policy import decided_by, policy_option
 from tonnage.cli.inputs import (
     STANDARD_INPUT,
     BadInput,
@@ -20,7 +21,6 @@ from tonnage.cli.inputs import (
     device_vendors,
     find_plugins,
 )
-from tonnage.cli.policyflag import decided_by, policy_option
 from tonnage.cli.startup import importing
 from tonnage.server.flags import parsed, switch
 

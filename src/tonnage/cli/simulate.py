@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli.filenames import FilenamesCommand
+from tonnage.cli.flags.filenames import FilenamesCommand
+from tonnage.cli.flags.policy import names
 from tonnage.cli.inputs import BadInput, plugin_files, standard_input
 from tonnage.cli.output import JSON, TABLE, YAML, document, echo_table, output_option
-from tonnage.cli.policyflag import names
 
 if TYPE_CHECKING:
     from tonnage.simulator.policies import Policy

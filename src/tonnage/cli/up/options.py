@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.flags.policy import decided_by, policy_option
 from tonnage.cli.inputs import BadInput, config_file, find_plugins, plugin_files
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
-from tonnage.cli.policyflag import decided_by, policy_option
 
 if TYPE_CHECKING:
     from tonnage.cli.up.liverun import LiveRun
