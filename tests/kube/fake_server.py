@@ -77,6 +77,8 @@ class FakeServer:
     served: set[str] = field(default_factory=lambda: {PODS, NODES, QUOTAS})
     """Where lists and watches are."""
     forbidden: set[str] = field(default_factory=set)
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Single objects, by their paths."""
     discovery: Callable[[set[str]], tuple[int, dict[str, Any]]] = lambda served: (200, aggregated(served))
     """What is answered to the question what is served."""
     token: str = "secret"
@@ -170,6 +172,8 @@ class FakeServer:
     def _answer(self, path: str, query: dict[str, str]) -> tuple[int, dict[str, Any]]:
         if path == "/apis":
             return self.discovery(self.served)
+        if path in self.answers:
+            return 200, self.answers[path]
         if path not in self.served:
             name = path.rpartition("/")[2]
             known = self.objects.get((PODS, name))

@@ -61,23 +61,30 @@ class Discovery:
         while True:
             await asyncio.sleep(self._every)
             served = await self._latest()
-            if served is None or resource.path in served or resource.path.rpartition("/")[0] in served:
+            if is_served(resource, served):
                 return
 
     async def _latest(self) -> frozenset[str] | None:
         clock = asyncio.get_running_loop().time
         async with self._lock:
             if clock() - self._asked_at >= self._every / 2:
-                self._served = await self._ask()
+                self._served = await ask_served(self._client)
                 self._asked_at = clock()
         return self._served
 
-    async def _ask(self) -> frozenset[str] | None:
-        try:
-            return served_paths(await self._client.get(_PATH, accept=_ACCEPT))
-        except (KubeError, WireError) as error:
-            log.info("what is installed cannot be found out (%s); it is tried by listing", error)
-            return None
+
+async def ask_served(client: Client) -> frozenset[str] | None:
+    """Paths of the resources that the server serves, or of versions of groups; None if it does not say."""
+    try:
+        return served_paths(await client.get(_PATH, accept=_ACCEPT))
+    except (KubeError, WireError) as error:
+        log.info("what is installed cannot be found out (%s); it is tried by listing", error)
+        return None
+
+
+def is_served(resource: Resource, served: frozenset[str] | None) -> bool:
+    """Whether a resource is served, or may be."""
+    return served is None or resource.path in served or resource.path.rpartition("/")[0] in served
 
 
 def served_paths(answer: bytes) -> frozenset[str]:

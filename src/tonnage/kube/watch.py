@@ -35,6 +35,16 @@ _SHORTEST_WATCH, _SPREAD_OF_WATCH = 300, 300
 """Range of timeoutSeconds of a watch, so that no connection lives for ever and not all end together."""
 
 
+class ForbiddenError(KubeError):
+    """The API server forbids listing or watching a kind; says which ClusterRole rule would allow it."""
+
+    def __init__(self, resource: Resource, verb: str, error: StatusError) -> None:
+        group = f' of API group "{resource.group}"' if resource.group else ""
+        super().__init__(
+            f"may not {verb} {resource.plural}{group}; let this account list and watch them in a ClusterRole ({error})"
+        )
+
+
 class Backoff(msgspec.Struct):
     """An exponential backoff with jitter; the first retry comes at once."""
 
@@ -89,6 +99,10 @@ class Reflector:
         """How often a connection broke or the server refused a request."""
         self.trouble = ""
         """The last error; empty while the watch works."""
+        self.stale_since: float | None = None
+        """Since when the objects may be out of date, by the monotonic clock; None while the watch works."""
+        self.refused = ""
+        """What the server forbids: `list` or `watch`; empty if neither."""
         self.heard = time.monotonic()
         """When the server last sent an event or a bookmark."""
         self._client = client
@@ -114,11 +128,11 @@ class Reflector:
                     version, page, begun = listed_at, self._page, clock()
                     self.heard = time.monotonic()
                     self.lists += 1
-                    self.trouble = ""
+                    self._works()
                 async with aclosing(self._watch(version)) as watch:
                     async for changes, reached in watch:
                         version = reached or version
-                        self.trouble = ""
+                        self._works()
                         if changes:
                             yield ChangeBatch(changes, arrived=self.heard)
                 problem = None
@@ -133,7 +147,8 @@ class Reflector:
                     continue
                 problem = error
                 if error.status == FORBIDDEN:
-                    problem = KubeError(_refused(self.resource, "watch" if version else "list", error))
+                    self.refused = "watch" if version else "list"
+                    problem = ForbiddenError(self.resource, self.refused, error)
                     if not version:
                         yield ChangeBatch((), is_refused=True)
             except KubeError as error:
@@ -144,13 +159,23 @@ class Reflector:
                 version, problem = "", KubeError(f"{type(error).__name__}: {error}")
             if problem is not None:
                 self.breaks += 1
-                self.trouble = str(problem)
-                self._outages.add(self.resource.name, problem)
+                self._fails(problem)
             failures = 1 if clock() - begun >= self._backoff.steady else failures + 1
             if failures > _MOST_CONTINUED:
                 version = ""
             pause = problem.retry_after if isinstance(problem, StatusError) else 0.0
             await asyncio.sleep(max(self._backoff.delay(failures), pause))
+
+    def _works(self) -> None:
+        self.trouble, self.refused, self.stale_since = "", "", None
+
+    def _fails(self, problem: KubeError) -> None:
+        self.trouble = str(problem)
+        if self.stale_since is None:
+            now = time.monotonic()
+            # A connection that was silent to the end says nothing about the time since it was heard.
+            self.stale_since = self.heard if now - self.heard >= self._silence else now
+        self._outages.add(self.resource.name, problem)
 
     def _is_there(self) -> None:
         if self.is_missing:
@@ -161,7 +186,8 @@ class Reflector:
         """An empty list, since the kind is not installed; ends when it may be."""
         if not self.is_missing:
             log.info("%s: is not installed", self.resource.name)
-        self.is_missing, self.trouble = True, ""
+        self.is_missing = True
+        self._works()
         yield ChangeBatch((), frozenset())
         await until_served(self.resource)
 
@@ -252,12 +278,6 @@ class Lines:
         self._size += len(piece)
         if self._size > self._longest:
             raise OutdatedError(f"a line of the watch is longer than {self._longest} bytes")
-
-
-def _refused(resource: Resource, verb: str, error: StatusError) -> str:
-    """The message about a request that RBAC forbids, with the ClusterRole rule that would allow it."""
-    group = f' of API group "{resource.group}"' if resource.group else ""
-    return f"may not {verb} {resource.plural}{group}; let this account list and watch them in a ClusterRole ({error})"
 
 
 @contextmanager
