@@ -39,10 +39,15 @@ def find_plugins(files: Sequence[str]) -> "PluginFinder":
 
 def valid_config(file: str, finder: "PluginFinder") -> "SchedulerConfig":
     """The configuration in a file, or on standard input, with warnings told; ends the command if it is not valid."""
+    return valid_settings(lambda: load_config(file, finder))
+
+
+def valid_settings(load: "Callable[[], SchedulerConfig]") -> "SchedulerConfig":
+    """A configuration, with warnings told; ends the command if it is not valid."""
     from tonnage.config.notes import ConfigError
 
     try:
-        settings = load_config(file, finder)
+        settings = load()
     except ConfigError as error:
         raise BadInput(f"the configuration is not valid\n{error}") from error
     for note in settings.warnings:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.handlers import HANDLERS
@@ -23,11 +23,13 @@ from tonnage.model.pod import Pod
 from tonnage.model.problem import Problem
 from tonnage.model.quota import PodDisruptionBudget, ResourceQuota
 from tonnage.model.storage import Surrounding
+from tonnage.model.timestamp import TimestampError, timestamp
 from tonnage.model.topology import Topology
 from tonnage.model.wire import WireError, convert, is_about_null, without_nulls
 
 T = TypeVar("T")
 
+_CONFIG_KEY = "config.yaml"
 _DEEPEST_LIST = 10
 _SHAPE = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _MISSING = re.compile(r"Object missing required field `([^`]*)`")
@@ -66,6 +68,17 @@ _LISTS = {
 """The list of `Manifests` that keeps the objects of each role."""
 
 
+class SnapshotNote(NamedTuple):
+    """What a snapshot of a scheduler says about itself."""
+
+    time: float | None
+    """When it was taken, in seconds since 1970, if it says so."""
+    config: str | None
+    """The configuration that was in force."""
+    version: str | None
+    """The version of the scheduler."""
+
+
 @dataclass(slots=True)
 class Manifests:
     """The objects of one or several files."""
@@ -83,6 +96,8 @@ class Manifests:
     owners: list[PodOwner] = field(default_factory=list)
     """Objects whose controllers make pods."""
     problems: list[Problem] = field(default_factory=list)
+    snapshot: SnapshotNote | None = None
+    """If they are a snapshot that a scheduler served."""
     skipped: dict[str, int] = field(default_factory=dict)
     """Numbers of objects that Tonnage does not use, by version and kind."""
 
@@ -163,7 +178,9 @@ class Reader:
             self._keep(written, known)
         elif (owner := OWNERS.get((version, kind))) is not None:
             self._keep_owner(written, owner)
-        elif (version, kind) != ("v1", "ConfigMap") or written.peek("metadata", "name") != SNAPSHOT:
+        elif (version, kind) == ("v1", "ConfigMap") and written.peek("metadata", "name") == SNAPSHOT:
+            self._keep_note(written)
+        else:
             said = f"{version} {kind}"
             self.into.skipped[said] = self.into.skipped.get(said, 0) + 1
 
@@ -192,6 +209,14 @@ class Reader:
             return
         if self.into.add(f"{kind.name}/{kind.key(thing.metadata)}", thing):
             self._tell(written, kind.name, _TWICE)
+
+    def _keep_note(self, written: Written) -> None:
+        taken, said = None, written.peek("data", "now")
+        try:
+            taken = None if said is None else timestamp(said)
+        except TimestampError as error:
+            self._tell(written, "ConfigMap", Fault("data.now", "the time of the snapshot", str(error)))
+        self.into.snapshot = SnapshotNote(taken, written.peek("data", _CONFIG_KEY), written.peek("data", "version"))
 
     def _keep_owner(self, written: Written, kind: OwnerKind) -> None:
         try:
