@@ -13,12 +13,13 @@ from rich.console import Console
 from tests.cli.terminal import COMMAND
 from tests.scenario import node, pod, scenario, session
 from tests.waiting import PATIENCE, until
-from tonnage.cli.up.controls import Controls, Overlay
-from tonnage.cli.up.drawing import bar
+from tonnage.cli.terminal.controls import Controls, Overlay
+from tonnage.cli.terminal.drawing import bar
+from tonnage.cli.terminal.screen import render
 from tonnage.cli.up.durations import clock
 from tonnage.cli.up.liverun import LiveRun
 from tonnage.cli.up.options import _invent
-from tonnage.cli.up.screen import Caption, render
+from tonnage.cli.up.replaysource import ReplaySource
 from tonnage.cluster.task import make_task
 from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.devices.catalog import default_vendors
@@ -30,9 +31,6 @@ from tonnage.simulator.replay import Replay
 from tonnage.simulator.workloads.demo import Arrival
 
 FREE = FreeCards(9.5, 7.25, 48)
-CAPTION = Caption(
-    duration=8 * 3600, speed=240, policy="binpack/spread", seed=0, rate=12.3, pace=239.0, cards=FREE, each=85.0
-)
 LINE = re.compile(
     r"^\d\d:\d\d:\d\d  running +\d+  waiting +\d+  finished +\d+"
     r"  GPU memory +[\d.]+%  fragmentation +[\d.]+%  decisions +\d+$"
@@ -58,10 +56,27 @@ def wait_until_it_listens(pid: int) -> None:
     until(listens, "the command does not listen to SIGTERM")
 
 
+class SteadyRun(LiveRun):
+    """A run whose speed and cost are given."""
+
+    def __init__(self, replay: Replay, speed: float = 240, pace: float = 239.0) -> None:
+        super().__init__(speed)
+        self.replay, self._pace = replay, pace
+
+    each = 85.0
+
+    def pace(self) -> tuple[float, float]:
+        return 12.3, self._pace
+
+
+def source(replay: Replay, duration: float = 8 * 3600) -> ReplaySource:
+    return ReplaySource(SteadyRun(replay), duration, "binpack/spread", 0)
+
+
 def screen(replay: Replay, width: int, height: int, controls: Controls | None = None) -> list[str]:
     console = Console(width=width, height=height, color_system=None, legacy_windows=False, _environ={})
     with console.capture() as capture:
-        console.print(render(replay, CAPTION, width, height, controls or Controls()))
+        console.print(render(source(replay), width, height, controls or Controls()))
     return capture.get().splitlines()
 
 
@@ -128,7 +143,9 @@ def test_what_usual_pods_can_use_of_the_free_cards_is_told():
         f"free GPUs        {free:.1f} in all at the end, of which a typical pod can use {usable:.1f}"
         in up(*options).stdout
     )
-    wide = "\n".join(screen(invented(2, 2, 0), 160, 36))
+    replay = invented(2, 2, 0)
+    replay.cards.count = lambda: FREE
+    wide = "\n".join(screen(replay, 160, 36))
     assert "free GPUs 9.5, 7.2 usable" in wide
 
 
@@ -320,8 +337,7 @@ def test_the_reason_of_the_chosen_pod_is_shown_whole():
     replay = invented(12, 8, 1)
     replay.advance(6 * 3600)
     controls = Controls(has_keys=True)
-    run = LiveRun(0.0)
-    run.replay = replay
+    run = source(replay)
     reasons = {pod.task.key: replay.why(pod.task).partition("fit: ")[2] for pod in replay.waiting.values()}
     long = max(reasons, key=lambda key: len(reasons[key]))
     controls.press("j", run)
@@ -340,18 +356,17 @@ def test_the_reason_of_the_chosen_pod_is_shown_whole():
 def test_waiting_pods_are_sorted_and_filtered():
     replay = invented(4, 4, 1)
     replay.advance(6 * 3600)
-    run = LiveRun(0.0)
-    run.replay = replay
+    run = source(replay)
     controls = Controls()
 
     def names() -> list[str]:
-        return [pod.task.key for pod in controls.waiting(replay)]
+        return [pod.task.key for pod in controls.waiting(run)]
 
     assert names() == [pod.task.key for pod in replay.queue(10_000)]
     controls.press("s", run)
     assert names() == [pod.task.key for pod in sorted(replay.waiting.values(), key=lambda p: (p.since, p.task.key))]
     controls.press("s", run)
-    counts = [int(asks(pod.task).partition(" ")[0]) for pod in controls.waiting(replay)]
+    counts = [int(asks(pod.task).partition(" ")[0]) for pod in controls.waiting(run)]
     assert counts == sorted(counts, reverse=True)
     controls.press("s", run)
     assert names() == sorted(replay.waiting)
@@ -404,8 +419,8 @@ def test_the_view_says_what_runs_what_waits_and_why():
 
 @pytest.mark.parametrize(("speed", "pace", "shown"), [(240, 235, "240×"), (240, 90, "90×"), (0, 5123.4, "5,123×")])
 def test_the_view_shows_the_speed_that_is_kept(speed, pace, shown):
-    caption = Caption(duration=60, speed=speed, policy="binpack/spread", seed=0, rate=0, pace=pace, cards=FREE)
-    header = render(invented(1, 1, 0), caption, 120, 36).renderables[0]
+    run = SteadyRun(invented(1, 1, 0), speed, pace)
+    header = render(ReplaySource(run, 60, "binpack/spread", 0), 120, 36).renderables[0]
     assert f" at {shown} real time" in str(header)
 
 

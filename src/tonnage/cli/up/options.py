@@ -5,7 +5,6 @@ The engine is imported when the command runs, so that asking for help stays fast
 
 import math
 import re
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from tonnage.cli.inputs import BadInput, config_file, find_plugins, plugin_files
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
 
 if TYPE_CHECKING:
-    from tonnage.cli.up.liverun import LiveRun
     from tonnage.framework.plugin import Plugin
     from tonnage.simulator.replay import Replay
 
@@ -94,7 +92,9 @@ def command(
     terminal this is a live view with keys (? lists them); otherwise a line per interval. Ctrl-C ends it with the
     summary.
     """
+    from tonnage.cli.terminal.frames import can_draw, show
     from tonnage.cli.up.liverun import LiveRun
+    from tonnage.cli.up.replaysource import ReplaySource
     from tonnage.cli.up.summary import as_data, as_text, log_lines
 
     name, wanted, actions = decided_by(policy, config, find_plugins(plugins))
@@ -103,7 +103,9 @@ def command(
         run.replay = _invent(nodes, gpus, seed, wanted, actions)
         if output != TABLE:
             run.until(duration)
-        elif not (sys.stdout.isatty() and _watched(run, duration, name, seed)):
+        elif can_draw():
+            show(ReplaySource(run, duration, name, seed))
+        else:
             log_lines(run, duration, interval)
     summary, cards = run.replay.summary(), run.replay.cards.count()
     if output != TABLE:
@@ -138,13 +140,3 @@ def _invent(nodes: int, gpus: int, seed: int, plugins: "Sequence[Plugin]", actio
         session.close()
         placer = CyclePlacer(cluster, plugins, make_actions(actions))
     return Replay(cluster, placer, demo_arrivals(nodes, gpus, rng), plugins=plugins)
-
-
-def _watched(run: "LiveRun", duration: float, policy: str, seed: int) -> bool:
-    """Show the run on the terminal; false if the terminal cannot."""
-    from tonnage.cli.up.watch import can_draw, watch
-
-    if not can_draw():
-        return False
-    watch(run, duration, policy, seed)
-    return True

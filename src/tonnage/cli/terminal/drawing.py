@@ -43,3 +43,9 @@ def fit(text: str, width: int) -> str:
 
 def row_of(*parts: str | Text | tuple[str, str]) -> Text:
     return Text.assemble(" ", *parts)
+
+
+def append_figure(line: Text, width: int, title: str, value: str) -> None:
+    """Add a figure to a line if there is room for it."""
+    if len(line) + 4 + len(title) + len(value) <= width:
+        line.append(f"   {title} ", TITLE).append(value)

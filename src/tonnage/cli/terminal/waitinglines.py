@@ -4,21 +4,21 @@ import textwrap
 
 from rich.text import Text
 
-from tonnage.cli.up.controls import Controls, PodOrder
-from tonnage.cli.up.drawing import ALERT, CHOSEN, NAME, QUIET, TITLE, fit, row_of
+from tonnage.cli.terminal.controls import Controls, PodOrder
+from tonnage.cli.terminal.drawing import ALERT, CHOSEN, NAME, QUIET, TITLE, fit, row_of
+from tonnage.cli.terminal.source import TerminalSource, WaitingTask, why
 from tonnage.model.duration import format_seconds
 from tonnage.overview.podwants import asks
-from tonnage.simulator.replay import Replay, WaitingPod
 
 
-def queue_lines(replay: Replay, width: int, room: int, controls: Controls) -> list[Text]:
+def waiting_lines(source: TerminalSource, width: int, room: int, controls: Controls) -> list[Text]:
     """As many waiting pods as there is room for, the chosen one among them with its whole reason."""
-    count = len(replay.waiting)
+    count = len(source.waiting())
     if room < 1:
         return []
     if not count:
         return [row_of(("nothing waits", TITLE), ("  every pod that arrived was placed", QUIET))]
-    pods = controls.waiting(replay)
+    pods = controls.waiting(source)
     title = f"{count:,} waiting" if len(pods) == count else f"{len(pods):,} of {count:,} waiting"
     notes = [f"by {controls.order}"] if controls.order is not PodOrder.TRIED else []
     notes += [f"with “{controls.filter}”"] if controls.filter else []
@@ -35,10 +35,10 @@ def queue_lines(replay: Replay, width: int, room: int, controls: Controls) -> li
     left = name + wants + 13
     for pod, pod_name, wish in zip(shown, names, wishes, strict=True):
         is_chosen = pod.task.key == controls.chosen
-        why = replay.why(pod.task)
-        reason = why.partition(" nodes fit: ")[2] or why
+        said = why(source, pod.task)
+        reason = said.partition(" nodes fit: ")[2] or said
         line = row_of((fit(pod_name, name), CHOSEN if is_chosen else NAME), "  ", fit(wish, wants), "  ")
-        line.append(f"{format_seconds(replay.now - pod.since):>6}  ", ALERT)
+        line.append(f"{format_seconds(source.now - pod.since):>6}  ", ALERT)
         if is_chosen and width - left >= 20:
             first, *rest = textwrap.wrap(reason, width - left) or [""]
             lines.append(line.append(first))
@@ -53,7 +53,7 @@ def queue_lines(replay: Replay, width: int, room: int, controls: Controls) -> li
     return lines
 
 
-def _window(pods: list[WaitingPod], most: int, chosen: str) -> list[WaitingPod]:
+def _window(pods: list[WaitingTask], most: int, chosen: str) -> list[WaitingTask]:
     """So many pods, the first ones unless the chosen one is further down."""
     place = next((number for number, pod in enumerate(pods) if pod.task.key == chosen), 0)
     start = max(place - most + 1, 0)

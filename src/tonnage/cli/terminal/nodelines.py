@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from tonnage.cli.up.drawing import NAME, QUIET, TITLE, bar, card_type, fit, row_of, shade
+from tonnage.cli.terminal.drawing import NAME, QUIET, TITLE, bar, card_type, fit, row_of, shade
+from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS
 from tonnage.cluster.nodestate import NodeState
 from tonnage.overview.usage import percent
-from tonnage.simulator.replay import Replay
 
 _WIDEST_BAR = 10
 
@@ -25,8 +25,8 @@ class _NodeFigures:
     cores: float
 
 
-def _node(replay: Replay, row: int) -> _NodeFigures:
-    columns, state = replay.cluster.columns, replay.cluster.states[row]
+def _node(cluster: Cluster, row: int) -> _NodeFigures:
+    columns, state = cluster.columns, cluster.states[row]
     count = len(state.devices)
     total = columns.card_total[:, :count, row].tolist()
     free = columns.card_free[:, :count, row].tolist()
@@ -40,18 +40,18 @@ def _node(replay: Replay, row: int) -> _NodeFigures:
     return _NodeFigures(state, cards, *used)
 
 
-def node_lines(replay: Replay, width: int, room: int) -> list[Text]:
+def node_lines(cluster: Cluster, width: int, room: int) -> list[Text]:
     """A line per node if that fits, else several nodes per line, else a line per pool and some of the nodes."""
-    count = replay.cluster.columns.size
+    count = cluster.columns.size
     if room < 2:
         return []
     if count + 1 <= room:
-        return _line_per_node(replay, width)
-    name = max(len(state.name) for state in replay.cluster.states)
-    across = max((width - 1) // (name + replay.cluster.columns.width + 8), 1)
+        return _line_per_node(cluster, width)
+    name = max(len(state.name) for state in cluster.states)
+    across = max((width - 1) // (name + cluster.columns.width + 8), 1)
     if -(-count // across) + 1 <= room:
-        return [_nodes_title(count), *_node_grid(replay, range(count), across, name)]
-    pools = _pool_lines(replay, width)
+        return [_nodes_title(count), *_node_grid(cluster, range(count), across, name)]
+    pools = _pool_lines(cluster, width)
     room -= len(pools) + 2
     if room < 1:
         return [_nodes_title(count), *pools]
@@ -60,7 +60,7 @@ def node_lines(replay: Replay, width: int, room: int) -> list[Text]:
     return [
         _nodes_title(count),
         *pools,
-        *_node_grid(replay, rows, across, name),
+        *_node_grid(cluster, rows, across, name),
         row_of((f"… and {count - shown:,} more nodes", QUIET)),
     ]
 
@@ -69,13 +69,13 @@ def _nodes_title(count: int) -> Text:
     return row_of((f"{count:,} nodes", TITLE), ("  a bar per GPU: memory given out", QUIET))
 
 
-def _line_per_node(replay: Replay, width: int) -> list[Text]:
-    nodes = [_node(replay, row) for row in range(replay.cluster.columns.size)]
+def _line_per_node(cluster: Cluster, width: int) -> list[Text]:
+    nodes = [_node(cluster, row) for row in range(cluster.columns.size)]
     if not nodes:
         return [_nodes_title(0)]
     name = max(len("node"), *(len(node.state.name) for node in nodes))
     kind = max(len("cards"), *(len(card_type(node.state)) for node in nodes))
-    cards = max(replay.cluster.columns.width, 1)
+    cards = max(cluster.columns.width, 1)
     fixed = 1 + name + 2 + kind + 2 + 2 + len("memory  cores  pods")
     bars = min(max((width - fixed - cards) // cards, 1), _WIDEST_BAR)
     gap = " " if bars > 1 else ""
@@ -97,28 +97,28 @@ def _line_per_node(replay: Replay, width: int) -> list[Text]:
     return lines
 
 
-def _node_grid(replay: Replay, rows: Sequence[int], across: int, name: int) -> list[Text]:
+def _node_grid(cluster: Cluster, rows: Sequence[int], across: int, name: int) -> list[Text]:
     """Nodes side by side, in the order of names from top to bottom."""
     deep = -(-len(rows) // across)
     lines = []
     for depth in range(deep):
         line = row_of()
         for row in rows[depth::deep]:
-            node = _node(replay, row)
+            node = _node(cluster, row)
             line.append(node.state.name.ljust(name), NAME).append(" ")
             for share, used in node.cards:
                 line.append_text(bar(share, 1, used))
-            line.append(" " * (replay.cluster.columns.width - len(node.cards)))
+            line.append(" " * (cluster.columns.width - len(node.cards)))
             line.append(f" {node.memory:3.0f}%  ", QUIET)
         lines.append(line)
     return lines
 
 
-def _pool_lines(replay: Replay, width: int) -> list[Text]:
+def _pool_lines(cluster: Cluster, width: int) -> list[Text]:
     """A line per kind of card: how many there are and how full they are together."""
-    columns = replay.cluster.columns
+    columns = cluster.columns
     pools: dict[str, list[int]] = {}
-    for row, state in enumerate(replay.cluster.states):
+    for row, state in enumerate(cluster.states):
         pools.setdefault(card_type(state), []).append(row)
     long = max(len(kind) for kind in pools)
     lines = []
