@@ -39,6 +39,7 @@ def pod(
     record: str | None = None,
     annotations: dict[str, str] | None = None,
     phase: str = "Pending",
+    reason: str | None = None,
     counts: dict[str, int] | None = None,
 ) -> WatchedPod:
     """A pod that a scheduler has placed: a container for each list of devices, called c0, c1 and so on."""
@@ -65,7 +66,7 @@ def pod(
                 "initContainers": first,
                 "containers": [container(f"c{n}", uses) for n, uses in enumerate(containers)],
             },
-            "status": {"phase": phase},
+            "status": {"phase": phase, "reason": reason},
         },
         WatchedPod,
     )

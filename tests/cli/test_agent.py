@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.nvml.fakelibrary import library, needs_cc
 from tests.cli.command import tonnage
 from tests.waiting import PATIENCE
 
@@ -36,6 +37,40 @@ def test_a_wrong_file_of_invented_cards_is_told(text: str, message: str, tmp_pat
     done = tonnage("agent", "--node-name", "a", "--fake", file)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@needs_cc
+def test_invented_cards_are_refused_where_there_is_a_driver(tmp_path: Path) -> None:
+    file = tmp_path / "cards.yaml"
+    file.write_text("cards: [{count: 1}]")
+    done = tonnage("agent", "--node-name", "a", "--fake", file, LD_LIBRARY_PATH=str(library().parent))
+    assert done.returncode == 2
+    assert "--fake: this machine has an NVML library; invented cards are for nodes without GPUs" in done.stderr
+    done = tonnage("agent", "--node-name", "a", "--fake", file, "--nvml-library", library())
+    assert done.returncode == 2
+    assert "--fake or --nvml-library, not both" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "message"),
+    [
+        ("--node-config-file", "{", "config"),
+        ("--node-config-file", '{"nodeconfig": [{"name": "a", "devicesplitcount": "many"}]}', "devicesplitcount"),
+        ("--device-config-file", "nvidia: 3", "nvidia"),
+        ("--device-config-file", "nvidia: {deviceSplitCount: -1}", "deviceSplitCount"),
+        ("--device-config-file", "[", "config"),
+    ],
+)
+def test_a_broken_configuration_is_told_with_its_file_and_place(
+    flag: str, text: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    done = tonnage("agent", "--node-name", "a", flag, file)
+    assert done.returncode == 2, done.stderr
+    assert str(file) in done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_mode_that_is_not_served_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tonnage.devices.codec import decode_node
 from tonnage.devices.nvidia import REGISTER
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
-from tonnage.model.annotations import AGENT
+from tonnage.model.annotations import AGENT, INVENTED_CARDS
 
 NODE = "gpu-1"
 CARDS = "cards:\n- {name: NVIDIA A100-SXM4-40GB, memory: 40960, count: 8}\n"
@@ -111,6 +111,9 @@ def test_cards_are_offered_registered_and_given_as_decided(plane: ControlPlane, 
                 cards = cards_of(plane)
                 notes = plane.api.get(f"/api/v1/nodes/{NODE}")["metadata"]["annotations"]
                 assert notes[AGENT].startswith("0.")
+                labels = plane.api.get(f"/api/v1/nodes/{NODE}")["metadata"]["labels"]
+                assert labels[INVENTED_CARDS] == "true"
+                assert "the cards of this node are invented" in (folder / "agent.log").read_text()
                 made = bind(plane, "train", f"{cards[3]},NVIDIA,4096,30:;")
                 answer = (await kubelet.admit(made))["c0"]
                 assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == cards[3]

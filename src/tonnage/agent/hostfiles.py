@@ -4,11 +4,12 @@ A host path that is missing when a container starts is made a directory by the r
 So everything is restored and checked before the agent registers.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
+from uuid import uuid4
 
 from tonnage.agent.core.answers import HostFiles
 from tonnage.agent.core.nodesettings import AnswerSettings
@@ -16,6 +17,7 @@ from tonnage.agent.foldertree import remove_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+_ELF = b"\x7fELF"
 _OPEN = 0o777
 """Containers of every user write into these folders."""
 
@@ -27,9 +29,11 @@ class HostFilesError(Exception):
 class NodeFiles:
     """The folders and files under the hook path; `root` stands before every path of the node."""
 
-    def __init__(self, settings: AnswerSettings, root: Path = Path("/")) -> None:
+    def __init__(self, settings: AnswerSettings, root: Path = Path("/"), library: Path | None = None) -> None:
         self._settings = settings
         self._root = root
+        self._given = library
+        """HAMi-core's library, to be installed; None to take the one that is there."""
 
     def _path(self, path: str) -> Path:
         return self._root / path.lstrip("/")
@@ -42,13 +46,13 @@ class NodeFiles:
     def restore(self, folders: Iterable[str] = ()) -> HostFiles:
         """Make everything that containers need, those that run included; HostFilesError without the library."""
         vgpu = self._path(f"{self._settings.hook}/vgpu")
-        library = self._library(vgpu)
+        library = self._library(vgpu) if self._given is None else _installed(self._given, vgpu)
         for folder in (self.containers, self._path(self._settings.lock_folder)):
             _make_folder(folder)
         for name in folders:
             if _is_safe(name):
                 _make_folder(self.containers / name)
-        _write(vgpu / "ld.so.preload", f"{self._settings.hook}/vgpu/libvgpu.so\n")
+        _write(vgpu / "ld.so.preload", f"{self._settings.hook}/vgpu/libvgpu.so\n".encode())
         return HostFiles(
             library=f"{self._settings.hook}/vgpu/{library}",
             has_license=(vgpu / "license").is_file(),
@@ -86,18 +90,31 @@ def _make_folder(folder: Path) -> None:
     folder.chmod(_OPEN)
 
 
-def _write(path: Path, text: str) -> None:
+def _installed(library: Path, vgpu: Path) -> str:
+    """The name of the installed library, which follows from its content: programs that run keep the file they have."""
+    try:
+        content = library.read_bytes()
+    except OSError as error:
+        raise HostFilesError(f"{library}: {error.strerror or error}; --library names HAMi-core's libvgpu.so") from error
+    if not content.startswith(_ELF):
+        raise HostFilesError(f"{library} is no shared library; --library names HAMi-core's libvgpu.so")
+    name = f"libvgpu.so.{sha256(content).hexdigest()[:12]}"
+    _write(vgpu / name, content)
+    return name
+
+
+def _write(path: Path, content: bytes) -> None:
     """Write a file that containers have mounted: never in place, and only if it differs."""
     if path.is_dir() and not path.is_symlink():
         # The runtime made it for a container that started without the file.
         shutil.rmtree(path)
     try:
-        if path.read_text() == text:
+        if path.read_bytes() == content:
             return
     except OSError:
         pass
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    made.write_text(text)
+    made = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
+    made.write_bytes(content)
     made.chmod(0o644)
     made.replace(path)

@@ -8,7 +8,6 @@ socket is served and the agent registers.
 import asyncio
 import itertools
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -52,6 +51,7 @@ from tonnage.agent.kubelet.messages import (
     PreferenceQuestion,
     TopologyInfo,
 )
+from tonnage.agent.kubelet.sockets import own_socket, remove_abandoned
 from tonnage.agent.monitor.agentmetrics import GIVEN, REFUSED, AgentCounts
 from tonnage.agent.monitor.monitor import NO_PAGES, Monitor, MonitorSettings
 from tonnage.agent.nvml.found import FoundCard, LeftOut, cards_of
@@ -74,6 +74,8 @@ class AgentPaths(msgspec.Struct, frozen=True):
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     root: Path = Path("/")
     """Stands before the paths of host files."""
+    library: Path | None = None
+    """HAMi-core's library, which is installed on the node; None if it is there."""
 
 
 class AgentService:
@@ -97,11 +99,12 @@ class AgentService:
         self._resource = resource
         self._paths = paths
         self._settings = settings
-        self._files = NodeFiles(settings[0], paths.root)
+        self._files = NodeFiles(settings[0], paths.root, paths.library)
         self._host: HostFiles | None = None
         self._cards = CardThread(source, self, time.monotonic)
         self._writer = AgentWriter(client, node, self._given_up, core.pods.__contains__)
         self._registrar = Registrar()
+        self._socket = own_socket(paths.device_plugins, resource)
         self._server: PluginServer | None = None
         self._numbers = itertools.count(1)
         self._open: dict[int, asyncio.Future[ContainerResponse | tuple[str, ...]]] = {}
@@ -152,7 +155,11 @@ class AgentService:
         while True:
             now = time.monotonic()
             is_new = self._registrar.socket_seen(_identity(self._paths.device_plugins / _KUBELET))
-            if (is_new or self._registrar.is_replaced) and self._server:
+            is_removed = self._server is not None and not self._socket.exists()
+            # A question that is open is answered first: hung up on, the kubelet would fail its pod.
+            if self._server and (is_new or self._registrar.is_replaced or (is_removed and not self._open)):
+                if is_removed and not is_new:
+                    self._note(LogNote("socket_removed", f"{self._socket} was removed; it is made anew", is_error=True))
                 await self._server.stop()
                 self._server = None
             if self._registrar.is_due(now) and self._core.cards and self._restored():
@@ -185,12 +192,12 @@ class AgentService:
 
     async def _register(self, now: float) -> None:
         self._registrar.trying(now)
-        endpoint = f"tonnage-{self._resource.rpartition('/')[2]}-{os.getpid()}.sock"
         try:
             if self._server is None:
+                remove_abandoned(self._paths.device_plugins, self._resource)
                 self._server = PluginServer(self)
-                await self._server.start(self._paths.device_plugins / endpoint)
-            await register(self._paths.device_plugins / _KUBELET, endpoint, self._resource)
+                await self._server.start(self._socket)
+            await register(self._paths.device_plugins / _KUBELET, self._socket.name, self._resource)
             log.info("registered %s with the kubelet", self._resource)
         except (KubeletError, OSError) as error:
             self._note(
@@ -354,7 +361,7 @@ class AgentService:
         self._do(self._core.pod_gone(pod.metadata.uid or ""))
 
     def _node_seen(self, node: Node) -> None:
-        self._do(self._core.node_seen(node.annotations, time.monotonic()))
+        self._do(self._core.node_seen(node.annotations, time.monotonic(), node.labels))
         amount = str((node.status.allocatable or {}).get(self._resource, 0))
         ours = sum(card.device.count for card in self._core.cards.values() if self._core.health.is_well(card.uuid))
         if ours and amount.isdecimal():

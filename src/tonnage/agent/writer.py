@@ -91,7 +91,7 @@ class AgentWriter:
             body: object = {"metadata": {"uid": write.uid, "annotations": write.annotations}}
             await self._client.request("PATCH", path, body=body, type_=MERGE_PATCH)
         elif isinstance(write, PatchNode):
-            body = {"metadata": {"annotations": write.annotations}}
+            body = {"metadata": {"annotations": write.annotations, "labels": write.labels}}
             await self._client.request("PATCH", node, body=body, type_=MERGE_PATCH)
         elif isinstance(write, ReleaseLock):
             place = "/metadata/annotations/hami.io~1mutex.lock"

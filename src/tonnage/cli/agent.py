@@ -43,6 +43,9 @@ _EXTRA = ("grpclib", "pynvml")
     help="The folder that holds HAMi-core's vgpu/libvgpu.so, on the node and in containers.",
 )  # fmt: skip
 @click.option(
+    "--library", metavar="FILE", help="HAMi-core's libvgpu.so, to be installed there; by default one is there already."
+)
+@click.option(
     "--device-list-strategy", metavar="NAME,...", envvar="DEVICE_LIST_STRATEGY", default="envvar", show_default=True,
     help="How containers learn of their cards: envvar, volume-mounts, cdi-annotations, cdi-cri.",
 )  # fmt: skip
@@ -74,6 +77,7 @@ def command(
     node_config_file: str,
     fake: str | None,
     nvml_library: str,
+    library: str | None,
     hook_path: str,
     device_list_strategy: str,
     device_id_strategy: str,
@@ -115,7 +119,8 @@ def command(
         id_strategy=device_id_strategy,
         passes_device_files=pass_device_specs,
     )
-    paths = AgentPaths(Path(device_plugins_folder), Path(pod_resources_socket), Path(host_root))
+    installed = Path(library) if library else None
+    paths = AgentPaths(Path(device_plugins_folder), Path(pod_resources_socket), Path(host_root), installed)
     monitoring = MonitorSettings(metrics_bind_address, legacy_metrics)
     access = (kubeconfig, context)
     try:
@@ -149,11 +154,11 @@ def _source(fake: str | None, node: str, library: str) -> "CardSource":
         from tonnage.agent.nvml.library import Nvml
 
         return Nvml(library)
-    from ctypes.util import find_library
+    from tonnage.agent.nvml.fake import FakeCards, has_driver
 
-    from tonnage.agent.nvml.fake import FakeCards
-
-    if find_library("nvidia-ml"):
+    if library:
+        raise click.UsageError("--fake or --nvml-library, not both: cards are invented or found")
+    if has_driver():
         raise BadInput("--fake: this machine has an NVML library; invented cards are for nodes without GPUs")
     log.warning("the cards of this node are invented: %s", fake)
     return FakeCards(fake, node)
@@ -177,8 +182,9 @@ async def _serve(
 
     client = await connect(*access)
     boot = Path("/proc/sys/kernel/random/boot_id")
-    registration = NodeRegistration(f"{__version__},{boot.read_text().strip() if boot.exists() else ''}")
-    core = AgentCore(vendor, registration.annotations, only_warns=only_warns)
+    version = f"{__version__},{boot.read_text().strip() if boot.exists() else ''}"
+    registration = NodeRegistration(version, is_invented=source.is_invented)
+    core = AgentCore(vendor, registration.annotations, labels=registration.labels, only_warns=only_warns)
     service = AgentService(
         core,
         client,

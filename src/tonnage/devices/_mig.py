@@ -1,11 +1,12 @@
 """MIG instances: the choice of an instance for a request, and the pod annotation that tells the device plugin."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
-from tonnage.devices.base import LARGEST_AMOUNT, DecodeError, DeviceUse, MigPlacement, MigProfile, PodUses
+from tonnage.devices.base import LARGEST_AMOUNT, DecodeError, DeviceUse, InstanceIds, MigPlacement, MigProfile, PodUses
 from tonnage.devices.codec import decode_json
 from tonnage.model.wire import encode
 
@@ -35,14 +36,17 @@ class _Place(msgspec.Struct, gc=False, frozen=True):
     size: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_AMOUNT)]
 
 
-class _Allocation(msgspec.Struct, gc=False, frozen=True, rename="camel"):
-    """One instance; the ids that the device plugin adds once it has created it are ignored."""
+class _Allocation(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
+    """One instance; its ids are the device plugin's, for others to read: a scheduler goes by the place."""
 
     container_index: _Position
     device_index: _Position
     uuid: _Named = msgspec.field(name="gpuUUID")
     profile: _Named
     placement: _Place
+    mig_uuid: str | None = msgspec.field(name="migUUID", default=None)
+    gpu_instance: int | None = msgspec.field(name="gpuInstanceID", default=None)
+    compute_instance: int | None = msgspec.field(name="computeInstanceID", default=None)
 
 
 def encode_allocations(uses: PodUses) -> str:
@@ -54,6 +58,17 @@ def encode_allocations(uses: PodUses) -> str:
         if use.placement is not None
     ]
     return encode(allocations).decode() if allocations else ""
+
+
+def with_ids(text: str, find: Callable[[str, MigPlacement], InstanceIds | None]) -> str:
+    """The annotation with the ids of the instances, as far as they are found by card and place; DecodeError."""
+    allocations = []
+    for entry in decode_json(text, list[_Allocation], "instance"):
+        ids = find(entry.uuid, MigPlacement(entry.placement.start, entry.placement.size))
+        if ids is not None:
+            entry = replace(entry, mig_uuid=ids.uuid, gpu_instance=ids.gpu, compute_instance=ids.compute)
+        allocations.append(entry)
+    return encode(allocations).decode()
 
 
 def with_allocations(uses: PodUses, text: str) -> PodUses:

@@ -63,6 +63,14 @@ class MigPlacement(msgspec.Struct, gc=False, frozen=True):
         return self.start < other.start + other.size and other.start < self.start + self.size
 
 
+class InstanceIds(msgspec.Struct, gc=False, frozen=True):
+    """By what NVML knows an instance: its UUID, and the numbers of its GPU instance and its compute instance."""
+
+    uuid: str
+    gpu: int
+    compute: int
+
+
 class MigProfile(msgspec.Struct, gc=False, frozen=True):
     """A kind of instance that a card can be cut into."""
 

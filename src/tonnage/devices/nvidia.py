@@ -1,6 +1,6 @@
 """NVIDIA GPUs: shared, exclusive or cut into MIG instances."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ from tonnage.devices.base import (
     DeviceRequest,
     DeviceUse,
     Handover,
+    InstanceIds,
     MigPlacement,
     MigProfile,
     PodUses,
@@ -267,6 +268,14 @@ class Nvidia(PlainVendor):
     def extras(self, uses: PodUses, handover: Handover) -> dict[str, str]:
         instances = _mig.encode_allocations(uses)
         return {MIG_ALLOCATIONS: instances} if instances else {}
+
+    def identified(
+        self, annotations: Mapping[str, str], find: Callable[[str, MigPlacement], InstanceIds | None]
+    ) -> dict[str, str]:
+        """The annotation of a pod's instances with their ids; empty if there is none or it has them."""
+        text = annotations.get(MIG_ALLOCATIONS, "")
+        completed = _mig.with_ids(text, find) if text.strip() else text
+        return {MIG_ALLOCATIONS: completed} if completed != text else {}
 
     def read_uses(self, text: str, annotations: Mapping[str, str]) -> PodUses:
         uses = super().read_uses(text, annotations)

@@ -17,6 +17,8 @@ LOCK = "hami.io/mutex.lock"
 """Of a node: the pod that is being handed its devices."""
 AGENT = "tonnage.io/agent"
 """Of a node: the version and boot id of the agent that serves it, which needs no lock."""
+INVENTED_CARDS = "tonnage.io/invented-cards"
+"""Label of a node whose cards are invented, for trials: `true`."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """What `kubectl apply` remembers: the whole object, with all environment variables of a pod."""
 _RENAMED = {

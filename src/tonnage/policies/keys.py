@@ -75,8 +75,8 @@ def _pod(writers: Sequence[Writer], meaning: str, *keys: str, is_label: bool = F
     return [MetadataKey(key, POD, tuple(writers), meaning, is_label) for key in keys if key]
 
 
-def _node(writers: Sequence[Writer], meaning: str, *keys: str) -> list[MetadataKey]:
-    return [MetadataKey(key, NODE, tuple(writers), meaning) for key in keys if key]
+def _node(writers: Sequence[Writer], meaning: str, *keys: str, is_label: bool = False) -> list[MetadataKey]:
+    return [MetadataKey(key, NODE, tuple(writers), meaning, is_label) for key in keys if key]
 
 
 def _group(writers: Sequence[Writer], meaning: str, *keys: str, is_label: bool = False) -> list[MetadataKey]:
@@ -153,5 +153,6 @@ KEYS: tuple[MetadataKey, ...] = (
     # Of nodes.
     *_node([Writer.SCHEDULER, Writer.PLUGIN], "the pod that is being handed its devices", LOCK),
     *_node([Writer.PLUGIN], "the agent that serves the node's cards", annotations.AGENT),
+    *_node([Writer.PLUGIN], "the cards are invented, for trials", annotations.INVENTED_CARDS, is_label=True),
     *_node([Writer.ADMINISTRATOR], "cards that take nothing new", nvidia.CORDON),
 )

@@ -299,6 +299,31 @@ def test_a_checkpoint_with_other_ids_than_were_answered_is_told_loudly() -> None
     assert core.checkpoint_seen({("uid-p", "c0"): frozenset(("other",))}) == []
 
 
+def test_a_pod_that_the_kubelet_failed_without_the_agent_is_named_once_and_its_lock_freed() -> None:
+    core, _ = agent()
+    lock = "2026-01-01T00:00:00Z,team,missed"
+    core.node_seen({LOCK: lock}, 0.0)
+    missed = pod("missed", [use(0)], phase="Failed", reason="UnexpectedAdmissionError")
+    note, patch, freed = core.pod_seen(missed)
+    assert isinstance(note, LogNote)
+    assert (note.event, note.message.split(";")[0]) == (
+        "pod_missed",
+        "the kubelet failed team/missed while it could not ask the agent for its devices",
+    )
+    assert patch == PatchPod("uid-missed", "team", "missed", {BIND_PHASE: "failed"})
+    assert freed == ReleaseLock(lock)
+    assert core.pod_seen(missed) == []
+    assert core.pod_seen(pod("old", [use(0)], phase="Failed", reason="Evicted")) == []
+
+
+def test_a_pod_that_the_agent_refused_or_served_was_not_missed() -> None:
+    core, kubelet = agent()
+    kubelet.admit(pod("served", [use(0)]))
+    kubelet.admit(pod("forged", [use(0, memory=10**6)]))
+    for name in ("served", "forged"):
+        assert core.pod_seen(pod(name, [use(0)], phase="Failed", reason="UnexpectedAdmissionError")) == []
+
+
 # -- preferences
 
 
@@ -352,6 +377,11 @@ def test_the_node_is_written_when_something_differs_and_only_then() -> None:
     assert core.cards_seen([card(0)]) == []
     assert core.tick(3.0) == []
     assert core.node_seen({}, 4.0) == [PatchNode({"r": f"{uuid(0)}True"})]
+    labelled = AgentCore(VENDOR, no_registration, labels={"l": "true", "other": None})
+    labelled.cards_seen([card(0)])
+    assert labelled.node_seen({}, 0.0, {"other": "x"}) == [PatchNode({}, {"l": "true", "other": None})]
+    assert labelled.node_seen({"l": "annotated"}, 1.0, {"l": "true"}) == []
+    assert labelled.node_seen({}, 2.0, {}) == [PatchNode({}, {"l": "true"})]
     core.node_patch_failed()
     assert core.tick(5.0) == [PatchNode({"r": f"{uuid(0)}True"})]
 

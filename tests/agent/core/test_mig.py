@@ -1,10 +1,12 @@
 """MIG instances that were made beforehand are registered as they are and given out as decided."""
 
+import json
+
 from tests.agent.scenes import VENDOR, Kubelet, no_registration, pod
 from tonnage.agent.core.agentcore import AgentCore
 from tonnage.agent.core.answers import HostFiles, container_response
 from tonnage.agent.core.cards import Card, MigInstance
-from tonnage.agent.core.instructions import GiveDevices, Refuse
+from tonnage.agent.core.instructions import GiveDevices, PatchPod, Refuse
 from tonnage.agent.core.nodesettings import AnswerSettings, CardSettings
 from tonnage.agent.nvml.found import FoundCard, cards_of
 from tonnage.devices.base import DeviceRequest, DeviceUse, MigPlacement
@@ -62,6 +64,23 @@ def test_a_container_gets_the_decided_instance_and_no_limits() -> None:
     assert said.envs == {"NVIDIA_VISIBLE_DEVICES": "MIG-large"}
     assert said.mounts == ()
     assert [one.host_path for one in said.devices] == ["/dev/nvidiactl"]
+
+
+def test_the_ids_of_the_instance_are_written_beside_its_place() -> None:
+    kubelet = scene()
+    admitted(kubelet, "p", LARGE, "3g.20gb")
+    [patch] = [one for one in kubelet.told if isinstance(one, PatchPod)]
+    [entry] = json.loads(patch.annotations[MIG_ALLOCATIONS])
+    assert entry == {
+        "containerIndex": 0,
+        "deviceIndex": 0,
+        "gpuUUID": GPU,
+        "profile": "3g.20gb",
+        "placement": {"start": 4, "size": 4},
+        "migUUID": "MIG-large",
+        "gpuInstanceID": 2,
+        "computeInstanceID": 0,
+    }
 
 
 def test_instances_are_given_once_and_only_if_they_exist() -> None:

@@ -30,8 +30,10 @@ from tonnage.agent.core.ledger import excess
 from tonnage.agent.core.links import pair_scores
 from tonnage.agent.core.nodepod import NodePod, node_pod
 from tonnage.agent.core.watchedpod import WatchedPod
-from tonnage.devices.base import Vendor
+from tonnage.devices.base import InstanceIds, MigPlacement
+from tonnage.devices.nvidia import Nvidia
 from tonnage.model.annotations import ALLOCATING, BIND_PHASE, FAILED, LOCK, SUCCESS
+from tonnage.model.meta import NOTHING
 
 REFUSED_EVENT = "DevicesRefused"
 LINKS_EVENT = "AsymmetricGPUP2PLink"
@@ -59,14 +61,17 @@ class AgentCore:
 
     def __init__(
         self,
-        vendor: Vendor,
+        vendor: Nvidia,
         registration: Callable[[Sequence[Card], Callable[[str], bool]], Mapping[str, str | None]],
         *,
+        labels: Mapping[str, str | None] = NOTHING,
         only_warns: bool = False,
     ) -> None:
         self._vendor = vendor
         self._registration = registration
         """The node's annotations for its cards, given which of them are well."""
+        self._wanted_labels = labels
+        """The node's labels about its cards; None for one that it must not have."""
         self._only_warns = only_warns
         """Whether a pod that exceeds a card is served all the same."""
         self.cards: dict[str, Card] = {}
@@ -77,12 +82,15 @@ class AgentCore:
         self._given: frozenset[Served] = frozenset()
         """Containers with devices in the kubelet's checkpoint when it was last read."""
         self._refused: set[str] = set()
+        self._missed: set[str] = set()
+        """Pods that the kubelet failed while it could not ask, which were told of."""
         self._questions: dict[int, KubeletQuestion] = {}
         self._absent: set[str] = set()
         """Pods of the kubelet that the API server does not know."""
         self._node: dict[str, str] | None = None
+        self._labels: Mapping[str, str] = NOTHING
         self._written: dict[str, str | None] = {}
-        """Annotations of the node that are on their way."""
+        """Annotations and labels of the node that are on their way; no key is both."""
         self._lock_seen = ("", 0.0)
         self._lopsided: set[tuple[str, str]] = set()
         """Pairs of cards with a link in one direction that were told of."""
@@ -223,8 +231,15 @@ class AgentCore:
         listed = pod.annotations.get(self._vendor.to_allocate, "")
         if phase == SUCCESS and listed.strip(";"):
             changes[self._vendor.to_allocate] = ";" * max(1, listed.count(";"))
+        if phase == SUCCESS:
+            changes |= self._vendor.identified(pod.annotations, self._instance)
         patches: list[Instruction] = [PatchPod(pod.uid, pod.namespace, pod.name, changes)] if changes else []
         return [*patches, *self._freed(pod.key)]
+
+    def _instance(self, uuid: str, placement: MigPlacement) -> InstanceIds | None:
+        card = self.cards.get(uuid)
+        found = card.instance_at(placement) if card is not None else None
+        return InstanceIds(found.uuid, found.gpu, found.compute) if found is not None else None
 
     # -- pods
 
@@ -235,12 +250,22 @@ class AgentCore:
             return []
         self.pods[seen.uid] = seen
         self._absent.discard(seen.key)
-        return self._reconsider()
+        return [*self._told_if_missed(seen), *self._reconsider()]
+
+    def _told_if_missed(self, pod: NodePod) -> list[Instruction]:
+        """Tell once of a pod that the kubelet failed while it could not ask the agent, and end its turn."""
+        is_open = pod.is_rejected and pod.asks and pod.annotations.get(BIND_PHASE) == ALLOCATING
+        if not is_open or pod.uid in self._refused | self._missed | {uid for uid, _ in self.done}:
+            return []
+        self._missed.add(pod.uid)
+        why = f"the kubelet failed {pod.key} while it could not ask the agent for its devices; create the pod again"
+        return [LogNote("pod_missed", why, is_error=True), *self._closed(pod, FAILED)]
 
     def pod_gone(self, uid: str) -> list[Instruction]:
         """A pod that is on this node no more."""
         gone = self.pods.pop(uid, None)
         self._refused.discard(uid)
+        self._missed.discard(uid)
         for served in [one for one in self.served if one[0] == uid]:
             del self.served[served]
         return self._freed(gone.key) if gone is not None else []
@@ -295,11 +320,13 @@ class AgentCore:
 
     # -- the node
 
-    def node_seen(self, annotations: Mapping[str, str], now: float) -> list[Instruction]:
-        """The node's annotations as they are."""
-        self._node = dict(annotations)
+    def node_seen(
+        self, annotations: Mapping[str, str], now: float, labels: Mapping[str, str] = NOTHING
+    ) -> list[Instruction]:
+        """The node's annotations and labels as they are."""
+        self._node, self._labels = dict(annotations), labels
         for key, value in list(self._written.items()):
-            if self._node.get(key) == value:
+            if (labels if key in self._wanted_labels else annotations).get(key) == value:
                 del self._written[key]
         lock = self._node.get(LOCK, "")
         if lock != self._lock_seen[0]:
@@ -307,7 +334,7 @@ class AgentCore:
         return self._register()
 
     def node_patch_failed(self) -> list[Instruction]:
-        """Annotations could not be written; the next tick tries again."""
+        """Annotations and labels could not be written; the next tick tries again."""
         self._written.clear()
         return []
 
@@ -339,15 +366,20 @@ class AgentCore:
         return [ReleaseLock(lock)] if key and lock_owner(lock) == key else []
 
     def _register(self) -> list[Instruction]:
-        """Write the node's annotations as far as they are not there and not on their way."""
+        """Write the node's annotations and labels as far as they are not there and not on their way."""
         if self._node is None or not self.cards:
             return []
         wanted = self._registration(list(self.cards.values()), self.health.is_well)
-        changes = {k: v for k, v in wanted.items() if self._node.get(k) != v and self._written.get(k, "") != v}
-        if not changes:
+        changes = self._unwritten(wanted, self._node)
+        labels = self._unwritten(self._wanted_labels, self._labels)
+        if not changes and not labels:
             return []
         self._written.update(changes)
-        return [PatchNode(changes)]
+        self._written.update(labels)
+        return [PatchNode(changes, labels)]
+
+    def _unwritten(self, wanted: Mapping[str, str | None], seen: Mapping[str, str]) -> dict[str, str | None]:
+        return {k: v for k, v in wanted.items() if seen.get(k) != v and self._written.get(k, "") != v}
 
 
 def lock_owner(lock: str) -> str:

@@ -77,9 +77,10 @@ class PostNodeEvent(Instruction, frozen=True):
 
 
 class PatchNode(Instruction, frozen=True):
-    """Write annotations of the node; None removes one."""
+    """Write annotations and labels of the node; None removes one."""
 
     annotations: dict[str, str | None]
+    labels: dict[str, str | None] = {}
 
 
 class OfferDevices(Instruction, frozen=True):

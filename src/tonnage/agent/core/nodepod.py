@@ -18,6 +18,7 @@ from tonnage.model.pod import Pod, PodSpec
 
 DISABLE_CONTROL = "CUDA_DISABLE_CONTROL"
 """The variable by which a container turns limits off."""
+_REJECTED = "UnexpectedAdmissionError"
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 """How Go reads a true value."""
 
@@ -45,6 +46,8 @@ class NodePod(msgspec.Struct, gc=False, frozen=True):
     fault: str = ""
     """Why it gets no devices, as a sentence; empty if it has what it requests."""
     is_over: bool = False
+    is_rejected: bool = False
+    """Whether the kubelet failed it because its devices could not be had."""
     is_terminating: bool = False
     """Whether it is being deleted, so that its containers may still run."""
     annotations: dict[str, str] = NOTHING
@@ -94,6 +97,7 @@ def node_pod(pod: WatchedPod, vendor: Vendor) -> NodePod:
         containers=tuple(containers),
         fault=fault,
         is_over=pod.status.phase in ("Succeeded", "Failed"),
+        is_rejected=pod.status.phase == "Failed" and pod.status.reason == _REJECTED,
         is_terminating=pod.metadata.deletionTimestamp is not None,
         annotations=annotations,
     )

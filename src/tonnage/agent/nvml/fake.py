@@ -1,5 +1,6 @@
 """Invented cards from a YAML file, for trials on nodes without GPUs."""
 
+import ctypes
 import threading
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5
@@ -29,6 +30,15 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class FakeFileError(Exception):
     """The file of invented cards is wrong; the message says where and how."""
+
+
+def has_driver() -> bool:
+    """Whether the loader finds NVML, so that there are real cards, or will be."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
 
 
 class FakeCards:
