@@ -40,6 +40,20 @@ def test_what_is_no_library_is_not_installed(content: bytes | None, tmp_path: Pa
         NodeFiles(AnswerSettings(), tmp_path, file).restore()
 
 
+def test_in_trials_containers_get_all_mounts_and_load_nothing(tmp_path: Path) -> None:
+    with pytest.raises(HostFilesError, match="is missing"):
+        NodeFiles(AnswerSettings(), tmp_path).restore()
+    trial = NodeFiles(AnswerSettings(), tmp_path, is_trial=True)
+    assert trial.restore().library == "/usr/local/vgpu/libvgpu.so.none"
+    preload = tmp_path / "usr/local/vgpu/ld.so.preload"
+    assert preload.read_text() == ""
+    with pytest.raises(HostFilesError, match="is missing"):
+        NodeFiles(AnswerSettings(), tmp_path).restore()
+    preload.with_name("libvgpu.so").write_bytes(LIBRARY)
+    assert trial.restore().library == "/usr/local/vgpu/libvgpu.so"
+    assert preload.read_text() == "/usr/local/vgpu/libvgpu.so\n"
+
+
 def test_what_the_runtime_made_a_directory_becomes_a_file_again(tmp_path: Path) -> None:
     """A container that starts while a mounted file is missing gets an empty directory in its place."""
     files = NodeFiles(AnswerSettings(), tmp_path, given(tmp_path))

@@ -25,8 +25,29 @@ PATHS = {
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
 }
+
+NOBODYS = [
+    ("get", "", "secrets", ""),
+    ("list", "", "secrets", ""),
+    ("create", "", "pods", ""),
+    ("update", "", "pods", ""),
+    ("create", "", "pods/exec", ""),
+    ("create", "", "pods/attach", ""),
+    ("create", "", "pods/portforward", ""),
+    ("patch", "", "pods/ephemeralcontainers", ""),
+    ("update", "", "nodes", ""),
+    ("delete", "", "nodes", ""),
+    ("patch", "", "nodes/status", ""),
+    ("create", "", "nodes/proxy", ""),
+    ("create", "", "serviceaccounts/token", ""),
+    ("impersonate", "", "users", ""),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
+    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", ""),
+]
+"""Rights that no process of ours needs: verb, API group, resource and name."""
 
 
 def objects(server: str = "extender") -> list[dict[str, Any]]:
@@ -35,9 +56,9 @@ def objects(server: str = "extender") -> list[dict[str, Any]]:
 
 
 def pod_of(server: str) -> dict[str, Any]:
-    """The pod that a server's Deployment makes."""
-    (deployment,) = [thing for thing in objects(server) if thing["kind"] == "Deployment"]
-    template: dict[str, Any] = deployment["spec"]["template"]
+    """The pod that a server's Deployment, or the agent's DaemonSet, makes."""
+    (owner,) = [thing for thing in objects(server) if thing["kind"] in ("Deployment", "DaemonSet")]
+    template: dict[str, Any] = owner["spec"]["template"]
     return {"apiVersion": "v1", "kind": "Pod", **template}
 
 
@@ -101,3 +122,21 @@ def apply(plane: ControlPlane, server: str, *kinds: str) -> None:
             # A field that the API server does not know would be dropped without a word.
             path = PATHS[thing["kind"]].format(namespace=namespace)
             plane.api.request("POST", path, thing, query={"fieldValidation": "Strict"})
+
+
+def may(plane: ControlPlane, account: str, what: tuple[str, str, str, str], namespace: str = "tonnage") -> bool:
+    """Whether a service account has a right, in its namespace."""
+    verb, group, resource, name = what
+    resource, _, sub = resource.partition("/")
+    attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": sub}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"],
+            "resourceAttributes": {**attributes, "name": name},
+        },
+    }
+    answer = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])

@@ -1,6 +1,7 @@
 """`tonnage agent` on a real API server and real gRPC sockets, with a kubelet that is played."""
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.nvml.fakelibrary import VARIABLE, InventedCards, library, needs_cc
 from tests.agent.played_kubelet import AdmissionError, PlayedKubelet
 from tests.cli.command import COMMAND
 from tests.waiting import PATIENCE
@@ -25,17 +27,21 @@ CARDS = "cards:\n- {name: NVIDIA A100-SXM4-40GB, memory: 40960, count: 8}\n"
 
 
 @contextmanager
-def running(plane: ControlPlane, folder: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The agent as a process, on files under a folder."""
+def running(
+    plane: ControlPlane, folder: Path, *more: str, kubeconfig: Path | None = None, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The agent as a process, on files under a folder; its cards are invented by it or by a library."""
     (folder / "cards.yaml").write_text(CARDS)
-    library = folder / "root/usr/local/vgpu/libvgpu.so.1"
-    library.parent.mkdir(parents=True, exist_ok=True)
-    library.write_bytes(b"a library")
-    flags = ("--node-name", NODE, "--kubeconfig", plane.kubeconfig(), "--fake", folder / "cards.yaml")
+    core_library = folder / "root/usr/local/vgpu/libvgpu.so.1"
+    core_library.parent.mkdir(parents=True, exist_ok=True)
+    core_library.write_bytes(b"a library")
+    flags = ("--node-name", NODE, "--kubeconfig", kubeconfig or plane.kubeconfig())
+    flags += () if "--nvml-library" in more else ("--fake", folder / "cards.yaml")
     flags += ("--device-plugins-folder", folder / "device-plugins", "--host-root", folder / "root")
     flags += ("--pod-resources-socket", folder / "pod-resources.sock")
     with (folder / "agent.log").open("ab") as log:
-        process = subprocess.Popen([*COMMAND, "agent", *map(str, flags), *more], stderr=log, stdout=log)
+        command = [*COMMAND, "agent", *map(str, flags), *more]
+        process = subprocess.Popen(command, stderr=log, stdout=log, env={**os.environ, **environment})
     try:
         yield process
     finally:
@@ -177,10 +183,13 @@ def test_it_registers_again_after_the_kubelet_and_serves_after_its_own_restart(
     asyncio.run(scene())
 
 
+@needs_cc
 def test_without_the_library_nothing_is_offered_and_the_log_says_why(plane: ControlPlane, folder: Path) -> None:
     async def scene() -> None:
         async with kubelet_in(folder) as kubelet:
-            with running(plane, folder, "--hook-path", "/elsewhere"):
+            cards = InventedCards(folder / "cards")
+            flags = ("--hook-path", "/elsewhere", "--nvml-library", str(library()))
+            with running(plane, folder, *flags, **{VARIABLE: str(cards.file)}):
                 log = folder / "agent.log"
                 await eventually(lambda: "libvgpu.so is missing" in log.read_text(), "the log does not say it")
                 assert kubelet.registrations == 0

@@ -11,7 +11,7 @@ import yaml
 
 from tests.cli.command import tonnage
 from tests.e2e.certificates import self_signed
-from tests.e2e.deployment import DEPLOY, PATHS, account_of, apply, objects, pod_of
+from tests.e2e.deployment import DEPLOY, NOBODYS, PATHS, account_of, apply, may, objects, pod_of
 from tests.e2e.extending import SCHEDULER, Extender, extended, wanted
 from tests.e2e.replicating import bind_by_hand, pair, until_leading
 from tests.scenario import node, pod
@@ -92,42 +92,6 @@ KUBE_SCHEDULERS_OWN = [
     ("create", "authorization.k8s.io", "subjectaccessreviews", ""),
 ]
 """Verb, API group, resource and name."""
-NOBODYS = [
-    ("get", "", "secrets", ""),
-    ("list", "", "secrets", ""),
-    ("create", "", "pods", ""),
-    ("update", "", "pods", ""),
-    ("create", "", "pods/exec", ""),
-    ("create", "", "pods/attach", ""),
-    ("create", "", "pods/portforward", ""),
-    ("patch", "", "pods/ephemeralcontainers", ""),
-    ("update", "", "nodes", ""),
-    ("delete", "", "nodes", ""),
-    ("patch", "", "nodes/status", ""),
-    ("create", "", "nodes/proxy", ""),
-    ("create", "", "serviceaccounts/token", ""),
-    ("impersonate", "", "users", ""),
-    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
-    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", ""),
-]
-
-
-def may(plane: ControlPlane, account: str, what: tuple[str, str, str, str]) -> bool:
-    """Whether a service account has a right, in the namespace of the schedulers."""
-    verb, group, resource, name = what
-    resource, _, sub = resource.partition("/")
-    attributes = {"namespace": "tonnage", "verb": verb, "group": group, "resource": resource, "subresource": sub}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:tonnage:{account}",
-            "groups": ["system:serviceaccounts", "system:serviceaccounts:tonnage", "system:authenticated"],
-            "resourceAttributes": {**attributes, "name": name},
-        },
-    }
-    answer = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    return bool(answer["status"]["allowed"])
 
 
 def test_the_extender_has_none_of_the_rights_that_only_kube_scheduler_needs(plane: ControlPlane) -> None:

@@ -54,11 +54,12 @@ def test_every_policy_is_bound_and_enforced_on_request() -> None:
 
 def test_accounts_and_writers_are_options() -> None:
     plugin = "system:serviceaccount:vendor:plugin"
+    agents = "system:serviceaccount:gpus:agents"
     flags = ("--namespace=gpus", "--extender-account=ext", "--scheduler-account=sched", "--group=system:nodes")
-    writers, *others = printed(*flags, f"--user={plugin}")
+    writers, *others = printed(*flags, f"--user={plugin}", f"--agent-user={agents}")
     assert writers["metadata"]["namespace"] == "gpus"
     ours = ["system:serviceaccount:gpus:ext", "system:serviceaccount:gpus:sched"]
-    assert writers["data"] == {"users": "\n".join([*ours, plugin, ""]), "groups": "system:nodes\n"}
+    assert writers["data"] == {"users": "\n".join([*ours, agents, plugin, ""]), "groups": "system:nodes\n"}
     assert "serviceaccount:tonnage" not in json.dumps(others)
     references = [thing["spec"]["paramRef"] for thing in others if "paramRef" in thing["spec"]]
     assert {reference["namespace"] for reference in references} == {"gpus"}

@@ -17,6 +17,8 @@ from tonnage.agent.foldertree import remove_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+_PLACEHOLDER = "libvgpu.so.none"
+"""An empty file in place of the library, in trials."""
 _ELF = b"\x7fELF"
 _OPEN = 0o777
 """Containers of every user write into these folders."""
@@ -29,11 +31,20 @@ class HostFilesError(Exception):
 class NodeFiles:
     """The folders and files under the hook path; `root` stands before every path of the node."""
 
-    def __init__(self, settings: AnswerSettings, root: Path = Path("/"), library: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: AnswerSettings,
+        root: Path = Path("/"),
+        library: Path | None = None,
+        *,
+        is_trial: bool = False,
+    ) -> None:
         self._settings = settings
         self._root = root
         self._given = library
         """HAMi-core's library, to be installed; None to take the one that is there."""
+        self._is_trial = is_trial
+        """Whether cards are invented, so that there is nothing to limit and a library may be missing."""
 
     def _path(self, path: str) -> Path:
         return self._root / path.lstrip("/")
@@ -46,25 +57,34 @@ class NodeFiles:
     def restore(self, folders: Iterable[str] = ()) -> HostFiles:
         """Make everything that containers need, those that run included; HostFilesError without the library."""
         vgpu = self._path(f"{self._settings.hook}/vgpu")
-        library = self._library(vgpu) if self._given is None else _installed(self._given, vgpu)
+        library, preload = self._library(vgpu), f"{self._settings.hook}/vgpu/libvgpu.so\n"
+        if library is None:
+            # Containers get all their mounts, and load nothing.
+            library, preload = _PLACEHOLDER, ""
+            _write(vgpu / library, b"")
         for folder in (self.containers, self._path(self._settings.lock_folder)):
             _make_folder(folder)
         for name in folders:
             if _is_safe(name):
                 _make_folder(self.containers / name)
-        _write(vgpu / "ld.so.preload", f"{self._settings.hook}/vgpu/libvgpu.so\n".encode())
+        _write(vgpu / "ld.so.preload", preload.encode())
         return HostFiles(
             library=f"{self._settings.hook}/vgpu/{library}",
             has_license=(vgpu / "license").is_file(),
             control_files=tuple(path for path in _CONTROL if self._path(path).exists()),
         )
 
-    def _library(self, vgpu: Path) -> str:
-        """The name of the library: the newest with a version, else the one without."""
+    def _library(self, vgpu: Path) -> str | None:
+        """The name of the library: the given one, or the newest with a version or none; None in trials."""
+        if self._given is not None:
+            return _installed(self._given, vgpu)
         try:
-            names = [path.name for path in vgpu.iterdir() if path.name.startswith("libvgpu.so") and path.is_file()]
+            found = [path for path in vgpu.iterdir() if path.name.startswith("libvgpu.so") and path.is_file()]
+            names = [path.name for path in found if path.name != _PLACEHOLDER]
         except OSError:
             names = []
+        if not names and self._is_trial:
+            return None
         if not names:
             raise HostFilesError(
                 f"{vgpu}/libvgpu.so is missing: install HAMi-core's library there, without it no limits hold"

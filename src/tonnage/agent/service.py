@@ -99,7 +99,7 @@ class AgentService:
         self._resource = resource
         self._paths = paths
         self._settings = settings
-        self._files = NodeFiles(settings[0], paths.root, paths.library)
+        self._files = NodeFiles(settings[0], paths.root, paths.library, is_trial=source.is_invented)
         self._host: HostFiles | None = None
         self._cards = CardThread(source, self, time.monotonic)
         self._writer = AgentWriter(client, node, self._given_up, core.pods.__contains__)

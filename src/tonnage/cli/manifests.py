@@ -33,11 +33,16 @@ def _valid_name(ctx: click.Context, parameter: click.Parameter, name: str) -> st
     return name
 
 
-def _valid_users(ctx: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+def _valid_user(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     """The writers are kept one per line, without blanks around them."""
+    if name is not None and (not name or name != name.strip() or "\n" in name):
+        raise click.BadParameter(f"{name!r} is empty, has blanks around it or several lines")
+    return name
+
+
+def _valid_users(ctx: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if not name or name != name.strip() or "\n" in name:
-            raise click.BadParameter(f"{name!r} is empty, has blanks around it or several lines")
+        _valid_user(ctx, parameter, name)
     return names
 
 
@@ -84,6 +89,7 @@ def webhook(device_config_file: str | None, output: str) -> None:
     show_default=True,
     help="A service account.",
 )
+@click.option("--agent-user", metavar="NAME", callback=_valid_user, help="The user that the agents are.")
 @click.option(
     "--user",
     "users",
@@ -101,6 +107,7 @@ def policies(
     namespace: str,
     extender_account: str,
     scheduler_account: str,
+    agent_user: str | None,
     users: tuple[str, ...],
     groups: tuple[str, ...],
     output: str,
@@ -110,13 +117,14 @@ def policies(
     They reserve the annotations and labels of schedulers and device plugins, which depend on the device configuration.
     The file queues must be asked for.
     """
-    from tonnage.policies.options import HAMI_USERS, PolicyOptions
+    from tonnage.policies.options import AGENT_USER, HAMI_USERS, PolicyOptions
 
     options = PolicyOptions(
         vendors=tuple(device_vendors(device_config_file)),
         namespace=namespace,
         extender_account=extender_account,
         scheduler_account=scheduler_account,
+        agent_user=agent_user or AGENT_USER,
         users=users or HAMI_USERS,
         groups=groups,
         enforce=enforce,

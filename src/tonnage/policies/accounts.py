@@ -10,7 +10,7 @@ from tonnage.policies.expressions import (
     only_changes,
     unchanged,
 )
-from tonnage.policies.keys import NODE, POD, POD_GROUP, Writer, written_by
+from tonnage.policies.keys import NODE, POD, POD_GROUP, MetadataKey, Writer, written_by
 from tonnage.policies.options import PolicyOptions
 from tonnage.policies.reservedkeys import GROUP_APIS
 
@@ -49,22 +49,18 @@ def server_accounts(options: PolicyOptions) -> list[Document]:
 
 def _metadata(name: str, kind: str, matched: Document, options: PolicyOptions) -> list[Document]:
     """A policy by which the servers change the metadata that they write, and nothing else."""
-    validations = [
-        validation(
-            only_changes(field, keys),
-            f"Tonnage's servers change only these {field} of a {kind}: {', '.join(keys) or 'none'}",
-        )
-        for field, keys in (
-            (field, written_by(Writer.SCHEDULER, options.keys, kind, field == LABELS))
-            for field in (ANNOTATIONS, LABELS)
-        )
-    ]
-    validations.append(
-        validation(
-            unchanged("spec", *_OWNERSHIP), f"Tonnage's servers change no specification or ownership of a {kind}"
-        )
-    )
+    validations = own_metadata("Tonnage's servers", Writer.SCHEDULER, kind, options.keys)
     return _restricted(name, matched, validations, options, metadata_variables(ANNOTATIONS, LABELS))
+
+
+def own_metadata(who: str, writer: Writer, kind: str, keys: tuple[MetadataKey, ...]) -> list[Document]:
+    """The validations by which a party changes the metadata that it writes, and nothing else of an object."""
+    validations = [
+        validation(only_changes(field, own), f"{who} change only these {field} of a {kind}: {', '.join(own) or 'none'}")
+        for field, own in ((field, written_by(writer, keys, kind, field == LABELS)) for field in (ANNOTATIONS, LABELS))
+    ]
+    nothing_else = validation(unchanged("spec", *_OWNERSHIP), f"{who} change no specification or ownership of a {kind}")
+    return [*validations, nothing_else]
 
 
 def _status(options: PolicyOptions) -> list[Document]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tonnage.manifests.output import as_yaml
 from tonnage.policies.accounts import server_accounts
+from tonnage.policies.agentaccount import agent_account
 from tonnage.policies.documents import Document
 from tonnage.policies.nodenames import node_names
 from tonnage.policies.options import PolicyOptions
@@ -35,5 +36,6 @@ FILES = (
     PolicyFile("server-accounts", "Tonnage's servers change only the metadata that they write.", server_accounts),
     PolicyFile("priority-classes", "PodGroups outside kube-system name no system-* priority class.", priority_classes),
     PolicyFile("node-names", "Only schedulers create pods with devices on a node of their choice.", node_names),
+    PolicyFile("agent-account", "Agents change only the metadata that they write, on their node.", agent_account),
     PolicyFile("queues", "A namespace uses only the queues that its labels allow.", namespace_queues, is_optional=True),
 )

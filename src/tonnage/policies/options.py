@@ -12,6 +12,9 @@ HAMI_USERS = (
 )
 """The users of HAMi's chart, installed as `hami` in kube-system, where no tenant can create them."""
 
+AGENT_USER = "system:serviceaccount:tonnage-agent:tonnage-agent"
+"""The user that the agents of all nodes are; their pods need rights that the servers' namespace refuses."""
+
 
 class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the policies depend on."""
@@ -21,8 +24,9 @@ class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Of the servers' service accounts and of the policies' parameters."""
     extender_account: str = "tonnage-extender"
     scheduler_account: str = "tonnage-scheduler"
+    agent_user: str = AGENT_USER
     users: tuple[str, ...] = HAMI_USERS
-    """Writers besides the two servers."""
+    """Writers besides the two servers and the agents."""
     groups: tuple[str, ...] = ()
     enforce: bool = False
 

@@ -18,7 +18,7 @@ ADVICE = f"have an administrator add you to the ConfigMap {WRITERS}"
 def writers(options: PolicyOptions) -> list[Document]:
     """The ConfigMap: one user or group per line."""
     metadata = {"name": WRITERS, "namespace": options.namespace}
-    data = {"users": _lines((*options.servers, *options.users)), "groups": _lines(options.groups)}
+    data = {"users": _lines((*options.servers, options.agent_user, *options.users)), "groups": _lines(options.groups)}
     return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}]
 
 
