@@ -57,6 +57,15 @@ def test_a_whole_plain_card_counts_while_it_is_known_which():
     assert used(cluster) == 6000
 
 
+def test_the_memory_of_a_card_of_unknown_size_counts_from_when_the_size_is_known():
+    cluster = limited({MEMORY: 9000}, plain("a", 1), pod("x", 1, on="a"))
+    assert used(cluster) == 0
+    cluster.upsert_node(plain("a", 1, gpu_memory=6000))
+    assert used(cluster) == 6000
+    cluster.upsert_node(plain("a", 1))
+    assert used(cluster) == 0
+
+
 def test_a_quota_that_comes_later_finds_everything_counted():
     cluster = limited({}, node("a", gpus=1), running("x", on="a", memory=1000))
     assert cluster.quotas.quota("default", "nvidia.com/gpumem") is None

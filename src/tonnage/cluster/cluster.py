@@ -137,7 +137,7 @@ class Cluster:
         self.holdings.add_resources(self.rows.add_resources(state.offers))
         self.rows.write(state)
         for device, vendor in zip(state.devices, state.vendors, strict=True):
-            self.quotas.seen(vendor, device.memory, device.cores)
+            self.quotas.seen(vendor, device)
         if is_new:
             self.holdings.add_node(state)
         else:
@@ -164,6 +164,8 @@ class Cluster:
         if state is not None:
             self.topology.version += 1
             self.holdings.remove_node(state)
+            for device, vendor in zip(state.devices, state.vendors, strict=True):
+                self.quotas.gone(vendor, device)
 
     # -- HyperNodes
 

@@ -60,6 +60,7 @@ class CardModel(msgspec.Struct, gc=False, frozen=True):
     profiles: tuple[MigProfile, ...] = ()
     state: str = ""
     """`unhealthy` or `cordoned` if the card accepts no new pods."""
+    memory_known: bool = True
 
 
 NO_CARD = CardModel(vendor=-1, type="", mode="")

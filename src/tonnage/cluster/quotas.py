@@ -2,7 +2,7 @@
 
 Kubernetes does not count these itself. As in HAMi, `limits.<resource>` limits the memory or the compute resource of a
 vendor; pods count per card, at the peak of their phases. Events keep the usage current: `hold` replaces what a pod held
-before. Cards that a pod does not name count nothing.
+before. Cards that a pod does not name count nothing, and neither does the memory of cards whose size nobody knows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tonnage.cluster.holding import VendorUse
 from tonnage.cluster.task import INIT
-from tonnage.devices.base import LARGEST_AMOUNT, Vendor
+from tonnage.devices.base import LARGEST_AMOUNT, Device, Vendor
 from tonnage.model.problem import Problem
 from tonnage.model.quantity import QuantityError, exact
 from tonnage.model.quota import ResourceQuota
@@ -80,6 +80,8 @@ class Quotas:
         """The tightest limits of each namespace that has any."""
         self.largest: list[tuple[int, int]] = [(0, 0)] * len(vendors)
         """The largest memory and compute of any card of each vendor so far."""
+        self._unsized: set[tuple[int, str]] = set()
+        """Cards of unknown memory, by their vendor and UUID."""
         self._units: dict[str, int] = {}
         self._number: dict[str, int] = {}
         for vendor in vendors:
@@ -163,11 +165,19 @@ class Quotas:
 
     # -- usage
 
-    def seen(self, vendor: int, memory: int, cores: int) -> None:
+    def seen(self, vendor: int, card: Device) -> None:
         """Take the size of a card into account."""
-        most = self.largest[vendor]
-        if memory > most[0] or cores > most[1]:
-            self.largest[vendor] = (max(memory, most[0]), max(cores, most[1]))
+        most, memory = self.largest[vendor], card.memory if card.memory_known else 0
+        if memory > most[0] or card.cores > most[1]:
+            self.largest[vendor] = (max(memory, most[0]), max(card.cores, most[1]))
+        if not card.memory_known:
+            self._unsized.add((vendor, card.uuid))
+        elif self._unsized:
+            self._unsized.discard((vendor, card.uuid))
+
+    def gone(self, vendor: int, card: Device) -> None:
+        """Forget a card whose node is gone."""
+        self._unsized.discard((vendor, card.uuid))
 
     def forget_usage(self) -> None:
         """Forget what pods hold."""
@@ -193,7 +203,8 @@ class Quotas:
         for use in uses:
             memory, cores = self.numbers[use.vendor]
             for card in use.cards:
-                amounts[memory] = amounts.get(memory, 0) + card.memory
+                known = 0 if (use.vendor, card.uuid) in self._unsized else card.memory
+                amounts[memory] = amounts.get(memory, 0) + known
                 amounts[cores] = amounts.get(cores, 0) + card.cores
         return amounts
 

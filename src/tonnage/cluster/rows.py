@@ -202,7 +202,7 @@ class Rows:
             columns.card_total[MEMORY, position, row] = device.memory
             columns.card_total[CORES, position, row] = device.cores
             columns.model[position, row] = columns.model_id(
-                CardModel(vendor, device.type, device.mode, device.profiles, condition)
+                CardModel(vendor, device.type, device.mode, device.profiles, condition, device.memory_known)
             )
             columns.vendor_cards[vendor, row] += 1
             columns.particular[vendor, row] |= device.mode == MIG_MODE

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from tests.plugins.gpus.migcards import mig
@@ -55,6 +56,22 @@ def test_a_quota_that_is_exceeded_already_concerns_only_pods_that_request_some_o
     cluster = limited({MEMORY: 2000, CORES: 20}, node("a", gpus=1), held)
     assert fits(cluster, pod("p", 1, memory=100))
     assert not fits(cluster, pod("p", 1, memory=100, cores=1))
+
+
+@pytest.mark.parametrize("wanted", [pod("p", 1), pod("p", None, annotations={"gpu-fraction": "0.5"})])
+def test_a_card_of_unknown_size_takes_no_memory_of_a_quota(wanted):
+    """Nobody knows how much that would be, so no sentence can name an amount."""
+    cluster = limited({MEMORY: 10}, plain("a", 2))
+    for name in ("one", "two"):
+        place(cluster, msgspec.structs.replace(wanted, metadata=msgspec.structs.replace(wanted.metadata, name=name)))
+    assert used(cluster) == 0
+
+
+def test_cards_of_known_size_stay_within_the_quota_beside_cards_of_unknown_size():
+    cluster = limited({MEMORY: 5000}, plain("known", 1, gpu_memory=8000))
+    assert not fits(cluster, pod("p", 1))
+    cluster.upsert_node(plain("unknown", 1))
+    assert place(cluster, pod("p", 1)).node == "unknown"
 
 
 def test_the_sentence_has_limit_use_and_request():

@@ -138,7 +138,12 @@ class DeviceQuota(Plugin, trusted=True):
             if number not in (cores, memory):
                 continue
             total = nodes.cards.total
-            each = request.memory_on(total[MEMORY]) if number == memory else _cores_on(request, total[CORES])
+            if number == memory:
+                each = request.memory_on(total[MEMORY])
+                if isinstance(each, np.ndarray):
+                    each = each * self._counts.sized(nodes.cards)
+            else:
+                each = _cores_on(request, total[CORES])
             if isinstance(each, np.ndarray):
                 each = np.where(self._counts.owned(nodes.cards, (vendor,)), each, _FAR).min(axis=0)
             steps.append((kind, each * request.count))
@@ -158,7 +163,8 @@ class DeviceQuota(Plugin, trusted=True):
         devices = self._cluster.states[row].devices
         if left is None or len(self._asked(task)) > 1 or any(devices[card].mode == MIG_MODE for card in candidates):
             return None
-        costs = [int(request.memory_on(devices[card].memory)) for card in candidates]
+        sizes = [devices[card].memory if devices[card].memory_known else 0 for card in candidates]
+        costs = [int(request.memory_on(size)) for size in sizes]
         chosen: list[int] = []
         for place, card in enumerate(candidates):
             missing = request.count - len(chosen)

@@ -28,6 +28,8 @@ class CardCounts:
         self._cluster = cluster
         self._owned: dict[tuple[int, ...], Array] = {}
         """By vendors, which card models are theirs."""
+        self._sized: Array = np.zeros(0, np.bool_)
+        """Which card models have a memory that is known."""
         self._idle: Memo[tuple[tuple[int, ...], Look], Array] = Memo()
         """Idle cards per node, by the look of its cards."""
         self._vendors: Memo[tuple[Demand, ...], tuple[int, ...]] = Memo()
@@ -47,6 +49,13 @@ class CardCounts:
         if known is None or len(known) < len(models):
             known = self._owned[vendors] = np.array([model.vendor in vendors for model in models], np.bool_)
         return known.take(cards.model)
+
+    def sized(self, cards: Cards) -> Array:
+        """Which cards have a memory that is known."""
+        models = self._cluster.columns.models
+        if len(self._sized) < len(models):
+            self._sized = np.array([model.memory_known for model in models], np.bool_)
+        return self._sized.take(cards.model)
 
     def idle(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
         """Cards of each node that are idle or as good as idle; NaN where a node has none of the vendors' cards."""
