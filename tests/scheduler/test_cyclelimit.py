@@ -27,10 +27,10 @@ def world(cpus: int, urgent: str = "", **pods: int) -> Cluster:
     return cluster
 
 
-def placed(cluster: Cluster, portion: int, config: str = VOLCANO_HELM) -> dict[str, int]:
+def placed(cluster: Cluster, portion: int, config: str = VOLCANO_HELM, first: int | None = None) -> dict[str, int]:
     """How many pods of each queue get places, cycle by cycle, until one gives none."""
     waiting: set[str] = set()
-    limit = CycleLimit(waiting, portion, queue_of=cluster.groups.queue_of)
+    limit = CycleLimit(waiting, portion, queue_of=cluster.groups.queue_of, first=first)
     runner = CycleRunner(cluster, load(config).plugins, make_actions(["allocate", "backfill"]))
     counts: dict[str, int] = {}
     while True:
@@ -71,3 +71,21 @@ def test_a_queue_whose_pods_fit_nowhere_does_not_end_the_turns_of_others():
     for number in range(40):
         cluster.upsert_pod(pod(f"large-{number:02}", cpu="9", annotations={QUEUE: "a"}, created="2025-02-01T00:00:00Z"))
     assert placed(cluster, 8, CAPACITY) == {"b": 4}
+
+
+def test_the_first_cycle_decides_about_the_first_pods_only_and_the_next_about_all_others():
+    cluster = world(300, a=200)
+    limit = CycleLimit(frozenset(), 1000, first=64)
+    runner = CycleRunner(cluster, load(VOLCANO_HELM).plugins, make_actions(["allocate"]))
+    first = runner.run(limit.next(cluster.waiting), 0.0, limit.cut_queues)
+    assert limit.is_partial
+    assert {one.task.key for one in first.placed} == {f"default/a-{number:03}" for number in range(64)}
+    limit.adapt(0.001)
+    rest = runner.run(limit.next(cluster.waiting), 0.0, limit.cut_queues)
+    assert not limit.is_partial
+    assert len(rest.placed) == 136
+
+
+@pytest.mark.parametrize("first", [4, 10, 64, None])
+def test_queues_get_their_shares_whatever_the_first_cycle_looks_at(first):
+    assert placed(world(12, a=30, b=10, c=10), 1000, first=first) == {"a": 4, "b": 4, "c": 4}

@@ -66,10 +66,13 @@ def load_config(file: str, finder: "PluginFinder") -> "SchedulerConfig":
 
 def device_vendors(file: str | None) -> "Sequence[Vendor]":
     """The vendors of HAMi's device configuration, or of its defaults; what is doubtful about it is said."""
-    from tonnage.config.deviceconfig import load_devices_file
-    from tonnage.devices.catalog import default_vendors
+    if file is None:
+        from tonnage.devices.catalog import default_vendors
 
-    return default_vendors() if file is None else valid_vendors(lambda: load_devices_file(file))
+        return default_vendors()
+    from tonnage.config.deviceconfig import load_devices_file
+
+    return valid_vendors(lambda: load_devices_file(file))
 
 
 def valid_vendors(load: "Callable[[], DeviceConfig]") -> "Sequence[Vendor]":

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tonnage.kube.client import Client
     from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
     from tonnage.kube.ratelimit import RateLimit
+    from tonnage.kube.watch import Backoff
     from tonnage.scheduler.metrics import SchedulerMetrics
     from tonnage.scheduler.reload.reloader import Configuration, Reloader
     from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
@@ -40,12 +41,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tonnage.scheduler")
 
+_MUTE_SECONDS = 1.0
+"""After how many seconds HTTP requests are answered at the latest, however many pods are still to be bound."""
+
 
 def _config(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "str | MapName | None":
+    if text is None:
+        return None
     from tonnage.scheduler.reload.sources import map_name
 
     try:
-        return text if text is None else map_name(text) or text
+        return map_name(text) or text
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -152,7 +158,6 @@ def command(
     with importing():
         import uvloop
 
-        from tonnage.framework.session import SessionError
         from tonnage.kube.client import connect
         from tonnage.kube.errors import KubeError
         from tonnage.kube.ratelimit import limit_warnings, request_limit
@@ -173,15 +178,11 @@ def command(
     for warning in limit_warnings(kube_qps, kube_burst):
         click.echo(f"warning: {warning}", err=True)
     limit = request_limit(kube_qps, kube_burst)
-    with importing():
-        vendors = device_vendors(device_config_file)
-        first = _from_file(config) if isinstance(config, str) else _default(policy)
     try:
         uvloop.run(
             _serve(
-                vendors,
+                partial(_given, device_config_file, config, policy),
                 config,
-                first,
                 scheduler_name,
                 partial(connect, kubeconfig, context),
                 bind_workers,
@@ -193,8 +194,17 @@ def command(
                 election,
             )
         )
-    except (GaveUpError, KubeError, ServeError, SessionError) as error:
+    except (GaveUpError, KubeError, ServeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _given(
+    device_config_file: str | None, config: "str | MapName | None", policy: str | None
+) -> "tuple[Sequence[Vendor], Configuration]":
+    """The vendors and the configuration of files, or of the defaults; imports all that schedules."""
+    import_module("tonnage.scheduler.service")
+    vendors = device_vendors(device_config_file)
+    return vendors, _from_file(config) if isinstance(config, str) else _default(policy)
 
 
 def _loaded(text: str, name: str) -> "Configuration":
@@ -214,7 +224,7 @@ def _default(policy: str | None) -> "Configuration":
     from tonnage.scheduler.reload.reloader import Configuration
 
     _, plugins, actions = decided_by(policy, None, find_plugins(()))
-    return Configuration(written_text(plugins, actions), plugins, make_actions(actions))
+    return Configuration(partial(written_text, plugins, actions), plugins, make_actions(actions))
 
 
 @contextmanager
@@ -245,9 +255,8 @@ def _said(found: "Configuration") -> "Configuration":
 
 
 async def _serve(
-    vendors: "Sequence[Vendor]",
+    given: "Callable[[], tuple[Sequence[Vendor], Configuration]]",
     config: "str | MapName | None",
-    first: "Configuration",
     scheduler_name: str,
     connect: "Callable[..., Awaitable[Client]]",
     bind_workers: int,
@@ -258,65 +267,105 @@ async def _serve(
     limit: "RateLimit | None",
     election: "LeaderElectionConfig | None",
 ) -> None:
+    """Schedule until told to stop; the first lists are made while the engine is imported."""
     with importing():
         import random
         import time
 
+        from tonnage.kube.errors import KubeError
+        from tonnage.kube.firstlists import FirstLists
         from tonnage.kube.leaderelection.leaderelector import LeaderElector
         from tonnage.kube.leaderelection.lease import since_boot
-        from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
-        from tonnage.kube.watch import Backoff
-        from tonnage.scheduler.metrics import SchedulerMetrics
-        from tonnage.scheduler.reload.reloader import Reloader
-        from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource, MapName
-        from tonnage.scheduler.service import SchedulerService
+        from tonnage.kube.supervision import watch_callbacks
+        from tonnage.model.kinds import KINDS
 
-    client = await connect(limit=limit)
-    metrics = SchedulerMetrics()
-    client.observer = metrics.wrote
-    backoff = Backoff(draw=random.random)
-    source: ConfigSource | None = FileSource(config) if isinstance(config, str) and config != STANDARD_INPUT else None
-    if isinstance(config, MapName):
-        source = held = ConfigMapSource(client, config, backoff)
+    watch_callbacks(asyncio.get_running_loop())
+    async with AsyncExitStack() as stack:
+        loading = asyncio.create_task(asyncio.to_thread(given))
         try:
-            first = await _from_config_map(held)
-        except BaseException:
-            await client.close()
+            client = await connect(limit=limit)
+        except KubeError:
+            # What is wrong with a configuration needs no cluster to be said.
+            await loading
             raise
-    elector = None
-    if election is not None:
-        elector = LeaderElector(connect, election, since_boot, time.time)
-    service = SchedulerService(
-        client,
-        vendors,
-        first.plugins,
-        first.actions,
-        backoff,
-        metrics,
-        scheduler_name,
-        bind_workers,
-        elector,
-        group_wait,
-        volume_timeout,
-    )
-    namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
-    pod = f"{namespace}/{name}" if namespace and name else ""
-    reloading = Reloader(first, source, _loaded, service, metrics, pod)
+        stack.push_async_callback(client.close)
+        elector = None if election is None else LeaderElector(connect, election, since_boot, time.time)
+        look = None if elector is None else partial(elector.look, client.unlimited)
+        first_lists = FirstLists(client, [kind.path for kind in KINDS], look)
+        stack.push_async_callback(first_lists.close)
+        with importing():
+            vendors, first = await loading
+
+            from tonnage.framework.session import SessionError
+            from tonnage.kube.watch import Backoff
+            from tonnage.scheduler.metrics import SchedulerMetrics
+            from tonnage.scheduler.reload.reloader import Reloader
+            from tonnage.scheduler.service import SchedulerService
+
+        metrics = SchedulerMetrics()
+        client.observer = metrics.wrote
+        backoff = Backoff(draw=random.random)
+        source, first = await _followed(config, first, client, backoff)
+        service = SchedulerService(
+            client,
+            vendors,
+            first.plugins,
+            first.actions,
+            backoff,
+            metrics,
+            scheduler_name,
+            bind_workers,
+            elector,
+            group_wait,
+            volume_timeout,
+            first_lists,
+        )
+        namespace, name = os.environ.get("POD_NAMESPACE"), os.environ.get("POD_NAME")
+        pod = f"{namespace}/{name}" if namespace and name else ""
+        reloading = Reloader(first, source, _loaded, service, metrics, pod)
+        log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
+        try:
+            await _run(service, metrics, reloading, client.unlimited if authorize_metrics else None, place)
+        except SessionError as error:
+            raise click.ClickException(str(error)) from error
+
+
+async def _followed(
+    config: "str | MapName | None", first: "Configuration", client: "Client", backoff: "Backoff"
+) -> "tuple[ConfigSource | None, Configuration]":
+    """Where new configurations come from, if anywhere, and the first one."""
+    if config is None or config == STANDARD_INPUT:
+        return None, first
+    from tonnage.scheduler.reload.sources import ConfigMapSource, FileSource
+
+    if isinstance(config, str):
+        return FileSource(config), first
+    source = ConfigMapSource(client, config, backoff)
+    return source, await _from_config_map(source)
+
+
+async def _run(
+    service: "SchedulerService",
+    metrics: "SchedulerMetrics",
+    reloading: "Reloader",
+    reviewer: "Client | None",
+    place: "Endpoint",
+) -> None:
+    """Schedule and answer HTTP requests until told to stop."""
+    from tonnage.kube.supervision import first_cause, keep_running
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    watch_callbacks(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     running = asyncio.create_task(service.run(keep_running("reload", reloading.run)))
     running.add_done_callback(lambda _: stop.set())
     try:
-        log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
-        await _answer(service, metrics, reloading, client.unlimited if authorize_metrics else None, place, stop)
+        await _answer(service, metrics, reloading, reviewer, place, stop)
     finally:
         await service.stop()
         running.cancel()
         (failure,) = await asyncio.gather(running, return_exceptions=True)
-        await client.close()
     if isinstance(failure, Exception):
         cause = first_cause(failure)
         log.critical("the scheduler ends: %s: %s", type(cause).__name__, cause)
@@ -331,9 +380,10 @@ async def _answer(
     place: "Endpoint",
     stop: asyncio.Event,
 ) -> None:
-    """Answer HTTP requests until told to stop; the modules for that are imported while the first lists arrive."""
+    """Answer HTTP requests until told to stop; the first pods are bound before the modules for that are imported."""
     from tonnage.kube.supervision import keep_running
 
+    await _first_of(service.has_started, stop)
     http, routes, authorization = await asyncio.to_thread(_server_modules)
     health = routes.health_of(service)
     authorizer = None if reviewer is None else authorization.Authorizer(reviewer)
@@ -346,6 +396,16 @@ async def _answer(
         (failure,) = await asyncio.gather(checking, return_exceptions=True)
     if isinstance(failure, Exception):
         raise failure
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    """Wait for one of some events, but not for long."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=_MUTE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 def _server_modules() -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from tonnage.config.compat import ALLOCATE
 from tonnage.framework.plugin import Plugin
@@ -29,6 +28,9 @@ def written_document(plugins: Sequence[Plugin], actions: Sequence[str]) -> dict[
 
 def written_text(plugins: Sequence[Plugin], actions: Sequence[str]) -> str:
     """The same as YAML."""
+    # Imported here: who schedules by the defaults seldom asks for them in writing.
+    import yaml
+
     return yaml.safe_dump(written_document(plugins, actions), sort_keys=False)
 
 

@@ -7,14 +7,17 @@ A third-party plugin comes from a file given on the command line, from an instal
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tonnage.framework.failures import failure
 from tonnage.framework.plugin import Plugin
 from tonnage.plugins.catalog import BUILT_IN, plugin_class
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "tonnage.plugins"
 _BASE = f"{Plugin.__module__}.{Plugin.__name__}"
@@ -55,14 +58,20 @@ class PluginFinder:
             return known
         if ":" in name:
             return _load_object(name)
-        for entry in entry_points(group=GROUP, name=name):
-            return _load_object(entry.value)
-        return None
+        return next((_load_object(entry.value) for entry in _entry_points() if entry.name == name), None)
 
     def names(self) -> list[str]:
         """Every name that can be found, built-in plugins first."""
-        others = {*self.from_files, *_registered, *(entry.name for entry in entry_points(group=GROUP))}
+        others = {*self.from_files, *_registered, *(entry.name for entry in _entry_points())}
         return [*BUILT_IN, *sorted(others - BUILT_IN.keys())]
+
+
+def _entry_points() -> "EntryPoints":
+    """The plugins that installed packages offer."""
+    # Imported here: it takes as long as a third of all other modules, and few configurations name such a plugin.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
 
 
 def _load_object(name: str) -> type[Plugin]:

@@ -21,6 +21,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.kube.client import Client
 from tonnage.kube.discovery import Discovery
 from tonnage.kube.errors import KubeError, StatusError
+from tonnage.kube.firstlists import FirstLists
 from tonnage.kube.kinds import EXTENDER_KINDS, WatchedKind
 from tonnage.kube.outages import Outages
 from tonnage.kube.resource import Change, Resource
@@ -66,20 +67,21 @@ class ClusterInformer:
         backoff: Backoff,
         kinds: Sequence[WatchedKind] = EXTENDER_KINDS,
         silence: float = SILENCE,
+        first_lists: FirstLists | None = None,
     ) -> None:
         self.cluster = cluster
         self.problems: dict[str, Problem] = {}
         """Objects that cannot be read, by kind and name."""
         self.synced = asyncio.Event()
         """Set once every kind was listed, is not installed, or is not vital and may not be listed."""
-        self.began = inf
-        """When `run` began to list, by the monotonic clock."""
+        self._began = inf
         self.applied = 0
         """How many changes the informer has handled."""
         self.failures: Counter[tuple[str, str]] = Counter()
         """Changes at which something raised, by kind and stage."""
         self.observer: Observer | None = None
         self._client = client
+        self._first_lists = first_lists
         self._kinds = tuple(kinds)
         self._discovery = Discovery(client, backoff.missing)
         self._outages = Outages()
@@ -101,7 +103,15 @@ class ClusterInformer:
 
     def _reflector(self, resource: Resource, backoff: Backoff, silence: float) -> Reflector:
         until_served = self._discovery.until_served if resource.is_custom else None
-        return Reflector(self._client, resource, backoff, silence, until_served=until_served, outages=self._outages)
+        return Reflector(
+            self._client,
+            resource,
+            backoff,
+            silence,
+            until_served=until_served,
+            outages=self._outages,
+            first_lists=self._first_lists,
+        )
 
     def has_listed(self, struct: type[Any]) -> bool:
         """Whether the objects of a type are known, which are not if their kind is not installed."""
@@ -113,9 +123,14 @@ class ClusterInformer:
         """Why objects of a kind may be out of date, by kind."""
         return {kind: reflector.trouble for kind, reflector in self.reflectors.items() if reflector.trouble}
 
+    @property
+    def began(self) -> float:
+        """When the first list was asked for, by the monotonic clock."""
+        return self._began if self._first_lists is None else self._first_lists.began
+
     async def run(self) -> None:
         """List and watch every kind until cancelled."""
-        self.began = time.monotonic()
+        self._began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:
                 tasks.create_task(self._keep_watching(kind))

@@ -4,6 +4,7 @@ Of several files in KUBECONFIG the first that defines a name counts, as for kube
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,13 +126,7 @@ def _is_file(path: str) -> bool:
 
 def _read(path: Path) -> KubeConfig:
     """The entries of a file; ValueError if it is no kubeconfig file."""
-    # Imported here: in a pod nobody reads such files.
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
+    content = _parsed(path.read_text())
     if not isinstance(content, dict):
         raise ValueError("it is no kubeconfig file")
     found: dict[str, dict[str, Any]] = {}
@@ -145,6 +140,19 @@ def _read(path: Path) -> KubeConfig:
             _make_absolute(kind, entry, path.parent)
         found[section] = {name: msgspec.convert(entry, _TYPES[kind]) for name, entry in named.items()}
     return KubeConfig(**found, current_context=content.get("current-context") or None)
+
+
+def _parsed(text: str) -> object:
+    """The content of a file, which may be JSON; ValueError if it is neither that nor YAML."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text)
+    # Imported here: in a pod nobody reads such files.
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
 
 
 _TYPES: dict[str, type[Any]] = {"cluster": ClusterEntry, "user": User, "context": Context}

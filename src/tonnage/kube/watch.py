@@ -15,13 +15,13 @@ import msgspec
 
 from tonnage.kube.client import Client
 from tonnage.kube.errors import ConnectionLostError, KubeError, OutdatedError, StatusError, TooLargeError
+from tonnage.kube.firstlists import PAGE, FirstLists
 from tonnage.kube.outages import Outages
 from tonnage.kube.resource import GONE, Change, Page, Resource, read_lines, read_page
 from tonnage.model.wire import WireError
 
 log = logging.getLogger(__name__)
 
-PAGE = 500
 _SMALLER = 8
 """By how much pages get smaller if one is too large."""
 NOT_FOUND, FORBIDDEN = 404, 403
@@ -89,6 +89,7 @@ class Reflector:
         page: int = PAGE,
         until_served: Callable[[Resource], Awaitable[None]] | None = None,
         outages: Outages | None = None,
+        first_lists: FirstLists | None = None,
     ) -> None:
         self.resource = resource
         self.is_missing = False
@@ -112,6 +113,7 @@ class Reflector:
         self._until_served = until_served
         """Waits until a kind may be installed; None if the kind is built in."""
         self._outages = outages or Outages()
+        self._first_lists = first_lists
 
     async def batches(self) -> AsyncGenerator[ChangeBatch, None]:
         """Batches of changes without end; errors go to `trouble` and are retried."""
@@ -122,13 +124,15 @@ class Reflector:
             problem: KubeError | None
             try:
                 if not version:
-                    async for batch, listed_at in listing(self._client, self.resource, page):  # noqa: B007
+                    async for batch, listed_at in listing(self._first_lists or self._client, self.resource, page):  # noqa: B007
                         self._is_there()
                         yield batch
                     version, page, begun = listed_at, self._page, clock()
                     self.heard = time.monotonic()
                     self.lists += 1
                     self._works()
+                    if self._first_lists is not None:
+                        await self._first_lists.until_watches()
                 async with aclosing(self._watch(version)) as watch:
                     async for changes, reached in watch:
                         version = reached or version
@@ -216,7 +220,9 @@ class Reflector:
                         raise events.failure
 
 
-async def listing(client: Client, resource: Resource, size: int = PAGE) -> AsyncIterator[tuple[ChangeBatch, str]]:
+async def listing(
+    client: Client | FirstLists, resource: Resource, size: int = PAGE
+) -> AsyncIterator[tuple[ChangeBatch, str]]:
     """A complete list, page by page, each with the list's resourceVersion; the last batch has the keys of all objects.
 
     KubeError if the server does not answer with a list.
@@ -238,7 +244,7 @@ async def listing(client: Client, resource: Resource, size: int = PAGE) -> Async
     yield ChangeBatch((), frozenset(keys)), version
 
 
-async def _read_page(client: Client, resource: Resource, token: str, size: int) -> Page:
+async def _read_page(client: Client | FirstLists, resource: Resource, token: str, size: int) -> Page:
     query = {"limit": size, **resource.selection} if size else resource.selection
     if token:
         query["continue"] = token

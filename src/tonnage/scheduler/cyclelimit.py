@@ -15,6 +15,8 @@ from tonnage.cluster.task import Task
 
 AIM = 0.3
 """The seconds that a cycle should take if it cannot decide about all pods."""
+FIRST = 64
+"""Pods of the very first cycle, so that the API server binds them while the others are decided about."""
 FEWEST, AT_FIRST, MOST = 100, 1000, 5000
 """Limits of pods per cycle, which adapts to how long the last one took. A job counts as a whole, whatever its size."""
 MOST_PARTS = 8
@@ -31,12 +33,17 @@ class CycleLimit:
         unschedulable: Container[str],
         at_first: int = AT_FIRST,
         queue_of: Callable[[Task], str] = lambda task: "",
+        first: int | None = None,
     ) -> None:
         self._unschedulable = unschedulable
         self._queue_of = queue_of
         self._most = at_first
+        self._first = first
+        """How many pods the first cycle decides about; None after it, or if it is as any other."""
         self._tried: set[str] = set()
         """Pods that this round has tried."""
+        self.is_first = False
+        """Whether the last cycle was the first one."""
         self.is_partial = False
         """Whether the last cycle left pods for another one."""
         self.cut_queues: Container[str] = frozenset()
@@ -45,13 +52,17 @@ class CycleLimit:
     def next(self, waiting: Mapping[str, Task]) -> Container[str]:
         """The pods that the next cycle skips."""
         left = [task for key, task in waiting.items() if key not in self._unschedulable]
-        self.is_partial = len(left) > self._most
+        first, self._first = self._first, None
+        self.is_first = first is not None
+        limit = self._most if first is None else min(first, self._most)
+        self.is_partial = len(left) > limit
         self.cut_queues = frozenset()
         if not self.is_partial:
             self._tried.clear()
             return self._unschedulable
-        most = max(self._most, len(waiting) // MOST_CYCLES)
-        half = most // 2
+        most = limit if self.is_first else max(limit, len(waiting) // MOST_CYCLES)
+        # The first cycle takes the first pods only: the next one is near, and decides about the others in their order.
+        half = most if self.is_first else most // 2
         queues: dict[str, list[Task]] = {}
         for task in left:
             queues.setdefault(self._queue_of(task), []).append(task)
@@ -69,7 +80,7 @@ class CycleLimit:
 
     def adapt(self, seconds: float) -> None:
         """Change the limit by up to a factor of 2 in view of how long the last cycle took."""
-        if self.is_partial:
+        if self.is_partial and not self.is_first:
             factor = min(2.0, max(0.5, AIM / max(seconds, 0.001)))
             self._most = int(min(MOST, max(FEWEST, self._most * factor)))
 

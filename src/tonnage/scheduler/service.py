@@ -25,6 +25,7 @@ from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.client import Client
+from tonnage.kube.firstlists import FirstLists
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import PODS, WatchedKind, batch_kinds
 from tonnage.kube.leaderelection.callbacks import LeaderCallbacks
@@ -37,7 +38,7 @@ from tonnage.kube.watch import Backoff
 from tonnage.observability.events import EventRecorder
 from tonnage.scheduler.binds import AT_ONCE, Binds
 from tonnage.scheduler.conditions import Conditions
-from tonnage.scheduler.cyclelimit import CycleLimit
+from tonnage.scheduler.cyclelimit import FIRST, CycleLimit
 from tonnage.scheduler.cyclerunner import CycleOutcome, CycleRunner, Either
 from tonnage.scheduler.evictions.evictor import EVICTED, Evictor
 from tonnage.scheduler.evictions.plans import EvictionPlan, Victim
@@ -88,13 +89,17 @@ class SchedulerService:
         elector: LeaderElector | None = None,
         group_wait: float = GROUP_WAIT_SECONDS,
         volume_timeout: float = VOLUME_SECONDS,
+        first_lists: FirstLists | None = None,
     ) -> None:
         self.cluster = Cluster(vendors)
         self.unschedulable = UnschedulablePods(time.monotonic)
         self._changed = asyncio.Event()
         self._triggers = Triggers(scheduler_name, self.unschedulable, self._changed.set)
         self.cluster.is_ours = self._triggers.is_ours
-        self.informer = ClusterInformer(client, self.cluster, backoff, batch_kinds(self._triggers.is_ours))
+        self._first_lists = first_lists
+        self.informer = ClusterInformer(
+            client, self.cluster, backoff, batch_kinds(self._triggers.is_ours), first_lists=first_lists
+        )
         self._triggers.listen(self.informer)
         self.problems = Problems(self.cluster, self.informer.problems)
         self._unreadable = Unreadable(self.informer.problems, self._triggers.room_came_free)
@@ -125,7 +130,7 @@ class SchedulerService:
         )
         self.cycle_runner = CycleRunner(self.cluster, plugins, actions, metrics.stopwatch)
         self._cycle_limit = CycleLimit(
-            Either(self.unschedulable, self.cycle_runner.set_aside), queue_of=self.cluster.groups.queue_of
+            Either(self.unschedulable, self.cycle_runner.set_aside), queue_of=self.cluster.groups.queue_of, first=FIRST
         )
         self.handovers = HandoverQueue(time.monotonic, GuessingPlugins(self.cluster))
         self._overlaps = Overlaps(
@@ -159,6 +164,8 @@ class SchedulerService:
         self._group_times = GroupTimestamps(fenced, self.cluster, self._changed.set, self.leadership.fence)
         self.ready = asyncio.Event()
         """Set once the informer has synced and the cluster's state has settled."""
+        self.has_started = asyncio.Event()
+        """Set once the pods that were pending at the start have been decided about and bound."""
         self.cycles = 0
         self._patience = Patience("cycles")
         self._alarm: asyncio.TimerHandle | None = None
@@ -225,6 +232,9 @@ class SchedulerService:
             took = time.monotonic() - started
             self._metrics.cycle_seconds.observe(took)
             self._cycle_limit.adapt(took)
+            if self._first_lists is not None:
+                self._first_lists.begin_watches()
+            self._note_start()
             await asyncio.sleep(max(pause, min(took, LONGEST_REST)))
 
     def _try_cycle(self) -> float:
@@ -342,15 +352,16 @@ class SchedulerService:
 
     async def _follow(self) -> None:
         """Run the informer, after the Lease was read: what is listed while holding it need not be listed again."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_LOOK):
-                await self.leadership.has_observed.wait()
+        if self._first_lists is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LOOK):
+                    await self.leadership.has_observed.wait()
         await self.informer.run()
 
     async def _prepare(self) -> None:
         """Read what the last leader wrote before it stopped."""
         await self.ready.wait()
-        if self._is_elected and self.informer.began < self.leadership.acquired_at:
+        if self._is_elected and self.informer.began < self.leadership.sole_since:
             await self.informer.refresh()
 
     def _begin(self) -> None:
@@ -381,6 +392,11 @@ class SchedulerService:
 
     def bound(self, decision: Decision, seconds: float) -> None:
         self._recorder.bound(decision, seconds)
+        self._note_start()
+
+    def _note_start(self) -> None:
+        if not self.has_started.is_set() and not self._cycle_limit.is_partial and not self.binds:
+            self.has_started.set()
 
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         """The places are free for other pods at once; the released pods back off."""

@@ -77,9 +77,11 @@ class World:
         self.go_on = asyncio.Event()
         self.go_on.set()
         election = LeaderElectionConfig(namespace="system", name="lease", identity="me", durations=durations)
-        elector = LeaderElector(self.connect, election, clock or (lambda: self.now), self.wall) if elected else None
+        self.elector = (
+            LeaderElector(self.connect, election, clock or (lambda: self.now), self.wall) if elected else None
+        )
         callbacks = LeaderCallbacks(self.prepare, lambda: self.told.append("begin"), self.cease, lambda: self.is_idle)
-        self.leadership = Leadership(elector, callbacks)
+        self.leadership = Leadership(self.elector, callbacks)
         self.seconds = 0.0
 
     async def connect(self):
@@ -364,3 +366,49 @@ def test_one_without_an_election_has_no_thread_that_could_stand():
         assert world.leadership.alive() == ""
 
     play(scenario, elected=False)
+
+
+# -- a look at the Lease ahead
+
+
+def looking_ahead(api, meanwhile=lambda api: None):
+    """When the Lease was looked at ahead, and since when nobody else can have led by what the leader knows."""
+    found = []
+
+    async def main():
+        world = World(api)
+        await world.elector.look(api)
+        looked = time.monotonic()
+        meanwhile(api)
+        running = asyncio.create_task(world.leadership.run())
+        try:
+            await world.until(lambda: world.leadership.leads)
+            found.extend((looked, world.leadership.sole_since))
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
+    return found
+
+
+@pytest.mark.parametrize("spec", [{}, {"holderIdentity": "", "leaseTransitions": 3}])
+def test_nobody_has_led_since_a_look_at_a_lease_that_was_free_and_is_unchanged(spec):
+    looked, since = looking_ahead(Api(**spec))
+    assert since <= looked
+
+
+def test_somebody_may_have_led_since_a_look_at_a_lease_that_has_changed():
+    def lead_and_resign(api):
+        api.hold("other")
+        api.hold("")
+
+    looked, since = looking_ahead(Api(holderIdentity="", leaseTransitions=3), lead_and_resign)
+    assert since > looked
+
+
+def test_whoever_held_the_lease_at_the_look_may_have_led_since():
+    api = Api()
+    api.hold("other")
+    looked, since = looking_ahead(api, lambda api: api.hold(""))
+    assert since > looked

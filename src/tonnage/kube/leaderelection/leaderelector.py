@@ -6,8 +6,10 @@ A scheduling cycle may keep the main event loop busy for longer than a Lease las
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from math import inf
 
 import msgspec
 
@@ -60,11 +62,27 @@ class LeaderElector:
         self._is_stopped = self._releases = False
         self.trouble = ""
         """Why the last read or write of the Lease failed; empty if it did not."""
+        self.sole_since = inf
+        """Since when nobody else can have led in the present term, by the monotonic clock."""
+        self._vacancy: tuple[str, float] | None = None
+        """The resourceVersion of a Lease that nobody held when `look` read it, and when that was."""
         self._beat: float | None = None
         """When the thread last began to read or write the Lease; None while it does not run."""
 
     def __str__(self) -> str:
         return f"{self._config.namespace}/{self._config.name}"
+
+    async def look(self, client: Client) -> None:
+        """Read the Lease ahead of `run`, with a client of the present loop; KubeError if it cannot be read.
+
+        If nobody holds it, and the Lease is unchanged when this process acquires it, nobody else led in between.
+        """
+        seen = await self._store(client).read(self._config.durations.renew_deadline / 2)
+        if not seen.lease.holder:
+            self._vacancy = seen.resource_version, time.monotonic()
+
+    def _store(self, client: Client) -> LeaseStore:
+        return LeaseStore(client, self._config.namespace, self._config.name)
 
     # -- for other threads
 
@@ -115,7 +133,7 @@ class LeaderElector:
     async def _run(self, on_change: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         client = await self._connect()
-        lease = LeaseStore(client, self._config.namespace, self._config.name)
+        lease = self._store(client)
         try:
             while not self._is_stopped:
                 self._beat = self._clock()
@@ -143,9 +161,12 @@ class LeaderElector:
             if desired is not None:
                 with self._lock:
                     self._candidate.doubt()
-                written = await lease.write(desired, self._candidate.resource_version, seconds)
+                replaced, term = self._candidate.resource_version, self._candidate.term
+                written = await lease.write(desired, replaced, seconds)
                 with self._lock:
                     self._candidate.confirm(written, sent, self._clock())
+                    if self._candidate.term != term:
+                        self.sole_since = self._since(replaced)
             self._report("")
         except KubeError as error:
             if not (isinstance(error, StatusError) and error.status == _CONFLICT):
@@ -161,6 +182,11 @@ class LeaderElector:
             log.info("the lease %s is given back", self)
         except KubeError as error:
             log.warning("the lease %s could not be given back: %s", self, error)
+
+    def _since(self, replaced: str) -> float:
+        """Since when nobody else can have led, now that a Lease of that resourceVersion was replaced."""
+        vacancy, self._vacancy = self._vacancy, None
+        return vacancy[1] if vacancy is not None and vacancy[0] == replaced else time.monotonic()
 
     def _stamp(self) -> str:
         return rfc3339_micro(self._now())

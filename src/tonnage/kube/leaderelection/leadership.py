@@ -32,8 +32,8 @@ class Leadership:
         self._holder = ""
         self._term = 0
         """The term that this process leads in or prepares for; 0 while it may not lead."""
-        self.acquired_at = inf
-        """When the present term was observed to have begun."""
+        self.sole_since = inf
+        """Since when nobody else can have led, if this process may, by the monotonic clock."""
         self.has_observed = asyncio.Event()
         """Set once the Lease was observed."""
         self._role_change: asyncio.Task[None] | None = None
@@ -131,7 +131,7 @@ class Leadership:
             return
         if self._term:
             log.warning("this replica leads no longer%s", f": {self.trouble}" if self.trouble else "")
-        self._term, self.acquired_at = term, time.monotonic()
+        self._term, self.sole_since = term, elector.sole_since
         self._change_role(asyncio.create_task(self._take_over(elector, term)) if term else None)
 
     def _raise_failure(self) -> None:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from tonnage.config.notes import ConfigError
 from tonnage.framework.action import Action
@@ -16,21 +16,38 @@ from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import SessionError
 from tonnage.observability.events import CONFIGURATION_REFUSED, ObjectRef
 from tonnage.scheduler.metrics import SchedulerMetrics
-from tonnage.scheduler.reload.sources import ConfigSource, Content
 from tonnage.scheduler.service import SchedulerService
+
+if TYPE_CHECKING:
+    # What reads YAML is not imported where no configuration is given.
+    from tonnage.scheduler.reload.sources import ConfigSource, Content
 
 log = logging.getLogger(__name__)
 
 TAKEN, REFUSED = "taken", "refused"
 
 
-class Configuration(NamedTuple):
+class Configuration:
     """A configuration: its text, and the plugins and actions made of it."""
 
-    text: str
-    plugins: Sequence[Plugin]
-    actions: Sequence[Action]
-    warnings: Sequence[str] = ()
+    def __init__(
+        self,
+        text: str | Callable[[], str],
+        plugins: Sequence[Plugin],
+        actions: Sequence[Action],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self._text = text
+        """Or what writes it, if nobody has given a text: few ask for that."""
+        self.plugins = plugins
+        self.actions = actions
+        self.warnings = warnings
+
+    @property
+    def text(self) -> str:
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return self._text
 
 
 class Reloader:
@@ -39,7 +56,7 @@ class Reloader:
     def __init__(
         self,
         first: Configuration,
-        source: ConfigSource | None,
+        source: "ConfigSource | None",
         load: Callable[[str, str], Configuration],
         service: SchedulerService,
         metrics: SchedulerMetrics,
@@ -53,7 +70,7 @@ class Reloader:
         self._metrics = metrics
         self._pod = pod
         """The namespace and name of this process's own pod; empty if unknown."""
-        self._seen = first.text, ""
+        self._seen = ("" if source is None else first.text), ""
         """The last text, and why there was none."""
         for outcome in (TAKEN, REFUSED):
             metrics.config_reloads.labels(outcome)
@@ -68,7 +85,7 @@ class Reloader:
             async for content in contents:
                 self.apply(content, self._source)
 
-    def apply(self, content: Content, source: ConfigSource) -> None:
+    def apply(self, content: "Content", source: "ConfigSource") -> None:
         """Apply the content of the source if it is new and can be used."""
         seen = (content, "") if isinstance(content, str) else ("", str(content))
         if seen == self._seen:
@@ -98,7 +115,7 @@ class Reloader:
                 log.warning("%s", warning)
             log.info("%s: the new configuration is in force", source.name)
 
-    def _refuse(self, why: str, source: ConfigSource) -> None:
+    def _refuse(self, why: str, source: "ConfigSource") -> None:
         self._metrics.config_reloads.labels(REFUSED).inc()
         log.error("the new configuration is refused, the one in force stays: %s", why)
         about = source.about or self._own_pod()
