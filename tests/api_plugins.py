@@ -216,6 +216,10 @@ class Jobs(Plugin):
         session.add_job_starving(lambda job: job.started() < job.minimum)
         session.add_job_enqueueable(lambda job: job.count(PodStatus.WAITING) < 1000)
         session.add_node_sets(self.sets)
+        session.add_subgroup_node_sets(self.sets_of_subgroup)
+
+    def sets_of_subgroup(self, job: Job, subgroup: tuple[str, ...], tasks: Sequence[Task]) -> NodeSets | None:
+        return None if job.inside(subgroup, PodStatus.RUNNING) else self.sets(job, tasks)
 
     def sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets:
         reason = Reason("NotTogether", f"no node holds {len(tasks)} pods of {job.key}")

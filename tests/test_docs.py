@@ -26,6 +26,8 @@ PART_OF = {
         ("_hostports", "_interpodaffinity", "_topologyspread", "_claims", "_volumes", "_volumebinding", "_mignodes"),
         "predicates",
     ),
+    "subjobs": "joballocator",
+    "subjoballocator": "joballocator",
 }
 """Modules that are not called as the plugin whose reasons they give."""
 

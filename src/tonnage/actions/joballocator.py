@@ -12,6 +12,8 @@ import msgspec
 
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.jobqueue import JobQueue
+from tonnage.actions.subjoballocator import SubJobAllocator
+from tonnage.actions.subjobs import sub_jobs, too_few_pods
 from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
@@ -33,12 +35,14 @@ class _Attempt:
         self.is_ready = False
         """Whether the job can start now, with the places found."""
         self.failed: list[Decision] = []
+        self.incomplete: list[Decision] = []
+        """Pods of subgroups that found no places whole."""
 
     @property
     def failed_anywhere(self) -> bool:
         """Whether the pods that found no place would find none on other nodes either."""
         others = [d for d in self.failed if d.is_of_class and d.outcome != DecisionOutcome.WAITING]
-        return bool(self.failed) and not others
+        return bool(self.failed) and not others and not self.incomplete
 
 
 class JobAllocator:
@@ -153,6 +157,9 @@ class JobAllocator:
 
     def _try(self, statement: Statement, queue: Queue, job: Job, attempt: _Attempt) -> None:
         """Place pods until the job can start, or no longer can."""
+        if job.subgroups is not None:
+            self._try_sub_jobs(statement, queue, job, attempt)
+            return
         session = self._session
         failures = 0
         tasks = attempt.left
@@ -170,6 +177,42 @@ class JobAllocator:
             # The question costs time per pod left, so it is asked after 1, 2, 4, 8 ... failures only.
             if failures & (failures - 1) == 0 and not self._can_still_start(job, tasks):
                 return
+
+    def _try_sub_jobs(self, statement: Statement, queue: Queue, job: Job, attempt: _Attempt) -> None:
+        """Place subgroups, each whole, and other pods until the job can start, or no longer can."""
+        session = self._session
+        allocator = SubJobAllocator(
+            session, statement, job, self._action, lambda task, among: self._place(statement, queue, task, among)
+        )
+        parts = sub_jobs(job, attempt.left)
+        left = {task.key: task for part in parts for task in part.tasks}
+        for task in attempt.left:
+            if task.key not in left:
+                attempt.incomplete.append(session.refuse(task, self._action, too_few_pods(job, task)))
+        failures = 0
+        for part in parts:
+            if job.maximum is not None and job.with_place() + len(part.first()) > job.maximum:
+                continue
+            found = allocator.allocate(part, attempt.among)
+            # Nothing of a subgroup starts before what completes it can.
+            paths = {job.subgroup_of(decision.task) for decision in found}
+            if any(path and job.tree.shortfalls(job.started, path) for path in paths):
+                waiting = [task for path in paths for task in job.inside(path, PodStatus.PIPELINED)]
+                self._make_wait(found, [session.decisions[t.key] for t in waiting if t.key in session.decisions])
+            for decision in found:
+                del left[decision.task.key]
+            attempt.found += found
+            attempt.is_ready = bool(found) and session.jobs.is_ready(job)
+            if attempt.is_ready:
+                break
+            if not found:
+                failures += 1
+                for task in part.tasks:
+                    del left[task.key]
+                    attempt.incomplete.append(session.refuse(task, *allocator.why))
+                if failures & (failures - 1) == 0 and not self._can_still_start(job, list(left.values())):
+                    break
+        attempt.left = list(left.values())
 
     def _without_alike(self, decision: Decision, tasks: list[Task], failed: list[Decision]) -> list[Task]:
         """The pods worth trying after one found no place; pods of its class would find none either."""
@@ -225,16 +268,16 @@ class JobAllocator:
                 self._make_wait(attempt.found)
         elif attempt.left:
             self._refuse(attempt.left, self._action, self._why_not_ready(job, attempt))
-        for decision in (*attempt.found, *attempt.failed):
+        for decision in (*attempt.found, *attempt.failed, *attempt.incomplete):
             session.decisions[decision.task.key] = decision
         if not attempt.found:
             return False
         self._left[job] = [task for task in attempt.left if self._wants(task)]
         return bool(self._left[job])
 
-    def _make_wait(self, found: Sequence[Decision]) -> None:
-        """Let all pods of the job wait with their places, because some of them wait for others to leave."""
-        leaving = sorted({key for decision in found for key in decision.waits_for})
+    def _make_wait(self, found: Sequence[Decision], beside: Sequence[Decision] = ()) -> None:
+        """Let all of these pods wait with their places, because some of them, or `beside`, wait for others to leave."""
+        leaving = sorted({key for decision in (*found, *beside) for key in decision.waits_for})
         for decision in found:
             decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = leaving
@@ -249,11 +292,11 @@ class JobAllocator:
         message = f"{job.key} needs {job.minimum} of {pods} pods placed, {job.with_place()} fit"
         message += f" and {untried} were not tried" if untried else ""
         with job.supposing(attempt.left):
-            short = sorted(role for role in job.lacking() if role is not None)
-        for role in short:
+            short = list(job.lacking())
+        for role in sorted(role for role in short if isinstance(role, str)):
             message += f"; of role {role} it needs {job.roles[role]}, {job.with_place(role)} fit"
-        if attempt.failed:
-            first = attempt.failed[0]
+        message += "".join(f"; subgroup {'/'.join(path)} is not complete" for path in short if isinstance(path, tuple))
+        for first in [*attempt.failed, *attempt.incomplete][:1]:
             message += f"; {first.task.key}: {first.why_not()}"
         return Reason("JobNotReady", message)
 

@@ -97,7 +97,7 @@ SWITCHED = {
     "enablePreemptable": ("preemptable",),
     "enableReclaimable": ("reclaimable",),
     "enablePreemptive": ("reclaimer",),
-    "enabledHyperNodeGradient": ("node sets",),
+    "enabledHyperNodeGradient": ("node sets", "subgroup node sets"),
     "enabledOverused": ("overused",),
     "enabledAllocatable": ("allocatable",),
 }

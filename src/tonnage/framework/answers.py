@@ -8,12 +8,13 @@ from typing import Any
 from tonnage.cluster.columns import Array, Cards
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
+from tonnage.cluster.jobs.subgroups import Path
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework import points
 from tonnage.framework.decision import QueueFigures, QueueRecord, Reason
-from tonnage.framework.nodesets import NodeSets
+from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.points import QueueOrder, VictimQueues
 from tonnage.framework.registration import Registered, Registration
 
@@ -31,6 +32,7 @@ class JobAnswers:
         self._starving = questions[points.JOB_STARVING]
         self._enqueueable = questions[points.JOB_ENQUEUEABLE]
         self._node_sets = questions[points.NODE_SETS]
+        self._subgroup_node_sets = questions[points.SUBGROUP_NODE_SETS]
         self._preemptable = questions[points.PREEMPTABLE]
         self._reclaimer = questions[points.RECLAIMER]
         self._reclaimable = questions[points.RECLAIMABLE]
@@ -84,12 +86,26 @@ class JobAnswers:
 
         Sets without room now are among them, because others may leave.
         """
-        for registered in self._node_sets:
-            sets: NodeSets | None = registered.function(job, tasks)
-            if sets is not None:
-                sets.attribute_to(registered.plugin)
-                return sets
-        return None
+        return _first_sets(self._node_sets, job, tasks)
+
+    def subgroup_node_sets(
+        self, job: Job, path: Path, tasks: Sequence[Task], around: NodeSet | None
+    ) -> NodeSets | None:
+        """The same for pods of a subgroup, within the nodes of the set `around` it if there is one."""
+        sets = _first_sets(self._subgroup_node_sets, job, path, tasks) if path else None
+        return sets if sets is None or around is None else sets.within(around)
+
+    def is_kept_together(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Whether some of these pods must be within one set of nodes."""
+        if job.subgroups is not None:
+            inside: dict[Path, list[Task]] = {}
+            for task in tasks:
+                path = job.subgroup_of(task)
+                for depth in range(1, len(path) + 1):
+                    inside.setdefault(path[:depth], []).append(task)
+            if any(self.subgroup_node_sets(job, path, pods, None) is not None for path, pods in inside.items()):
+                return True
+        return self.node_sets(job, tasks) is not None
 
     def preemptable(self, job: Job, candidates: Sequence[Task], *, whole_gangs: bool = False) -> list[Task]:
         """Which pods may be evicted for a job of the same queue; gangs also as a whole, whatever protects them."""
@@ -199,6 +215,16 @@ def _first_decides(functions: Sequence[Registered], one: object, other: object) 
         if order:
             return order
     return 0
+
+
+def _first_sets(functions: Sequence[Registered], *about: object) -> NodeSets | None:
+    """The node sets of the first plugin that has an opinion."""
+    for registered in functions:
+        sets: NodeSets | None = registered.function(*about)
+        if sets is not None:
+            sets.attribute_to(registered.plugin)
+            return sets
+    return None
 
 
 def _first_reason(functions: Sequence[Registered], *about: object) -> tuple[str, Reason] | None:

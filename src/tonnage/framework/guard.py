@@ -26,7 +26,6 @@ from tonnage.framework.points import (
     JOB_VALID,
     PREEMPTABLE,
     CardPredicate,
-    ChooseNodeSets,
     Evaluate,
     ExtensionPoint,
     GpuOrder,
@@ -205,10 +204,10 @@ class Guard:
 
         return guarded
 
-    def node_sets(self, choose: ChooseNodeSets, cluster: Cluster) -> ChooseNodeSets:
-        def guarded(job: Job, tasks: Sequence[Task]) -> NodeSets | None:
+    def node_sets(self, choose: Callable[..., NodeSets | None], cluster: Cluster) -> Callable[..., NodeSets | None]:
+        def guarded(job: Job, *about: object) -> NodeSets | None:
             try:
-                sets = choose(job, tasks)
+                sets = choose(job, *about)
                 cluster.settle()
                 if sets is None or (isinstance(sets, NodeSets) and all(_is_node_set(s, cluster) for s in sets)):
                     return sets

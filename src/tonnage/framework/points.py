@@ -8,6 +8,7 @@ from tonnage.cluster.columns import Array, Cards, Nodes
 from tonnage.cluster.holding import VolumeReservation
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
+from tonnage.cluster.jobs.subgroups import Path
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
@@ -72,6 +73,12 @@ NODE_SETS = ExtensionPoint(
     "sets of nodes of which one is to hold all of the pods, or no opinion",
     "the first plugin that has one; its sets are tried in their order",
 )
+SUBGROUP_NODE_SETS = ExtensionPoint(
+    "subgroup node sets",
+    "job, subgroup, tasks",
+    "the same for the pods of a subgroup, or no opinion",
+    "the first plugin that has one; its sets are tried in their order, within the set of what is around the subgroup",
+)
 PREEMPTABLE = ExtensionPoint("preemptable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
 RECLAIMER = ExtensionPoint("reclaimer", "job, tasks", "nothing or a reason", "all must pass")
 RECLAIMABLE = ExtensionPoint("reclaimable", "job, victims", "the victims it would allow, or no opinion", _VICTIMS)
@@ -100,6 +107,7 @@ POINTS = (
     JOB_STARVING,
     JOB_ENQUEUEABLE,
     NODE_SETS,
+    SUBGROUP_NODE_SETS,
     PREEMPTABLE,
     RECLAIMER,
     RECLAIMABLE,
@@ -150,6 +158,8 @@ JobCheck = Callable[[Job], Reason | None]
 JobVote = Callable[[Job], bool | None]
 ChooseNodeSets = Callable[[Job, Sequence[Task]], NodeSets | None]
 """For waiting pods of a job in their order; the pods that the job needs to start come first."""
+ChooseSubGroupNodeSets = Callable[[Job, Path, Sequence[Task]], NodeSets | None]
+"""For waiting pods of a subgroup of a job in their order."""
 Victims = Callable[[Job, Sequence[Task]], Sequence[Task] | None]
 """Of pods that would be evicted in this order, beyond those that leave already, the ones that may be."""
 JobTasksCheck = Callable[[Job, Sequence[Task]], Reason | None]

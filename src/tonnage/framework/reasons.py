@@ -110,6 +110,9 @@ _JOB = {
     "NotEnoughPodsOfRole": KnownReason(
         "A role of the job has fewer pods than its minimum.", _TIME, volcano="NotEnoughPodsOfTask"
     ),
+    "NotEnoughPodsOfSubGroup": KnownReason(
+        "A subgroup of the job has too few pods, or the job too few subgroups.", _TIME, volcano="NotEnoughPodsOfTask"
+    ),
     "JobNotReady": KnownReason("Too few of the job's pods have a place for it to start.", _ROOM),
     "TopologyNotMet": KnownReason("No topology domain holds the pods that the job needs to start.", _ROOM),
     "InvalidTopology": KnownReason("The topology domain that the job requires does not exist.", _CHANGE),

@@ -14,12 +14,14 @@ from tonnage.framework import points
 from tonnage.framework.classes import FITS, Classes, PredicateFunction, everything
 from tonnage.framework.decision import QueueFigures, QueueRecord
 from tonnage.framework.guard import Guard, PluginProblems
+from tonnage.framework.nodesets import NodeSets
 from tonnage.framework.pernode import NodeScore, PerNodePredicate, PerNodeScore, Predicate
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.points import (
     Assign,
     CardPredicate,
     ChooseNodeSets,
+    ChooseSubGroupNodeSets,
     Confirm,
     Detail,
     Evaluate,
@@ -189,12 +191,19 @@ class Registration:
 
     def add_node_sets(self, choose: ChooseNodeSets) -> None:
         """Say which sets of nodes are to be tried for the pods of a job as a whole."""
-        if not self._registers(points.NODE_SETS, choose):
+        self._add_node_sets(points.NODE_SETS, choose)
+
+    def add_subgroup_node_sets(self, choose: ChooseSubGroupNodeSets) -> None:
+        """Say which sets of nodes are to be tried for the pods of a subgroup of a job."""
+        self._add_node_sets(points.SUBGROUP_NODE_SETS, choose)
+
+    def _add_node_sets(self, point: ExtensionPoint, choose: Callable[..., NodeSets | None]) -> None:
+        if not self._registers(point, choose):
             return
         if not self._opening.trusted:
             choose = self._guard.node_sets(choose, self._cluster)
-        choose = self._observed(points.NODE_SETS.name, choose)
-        self.questions[points.NODE_SETS].append(Registered(self._opening.name, self._opening.options.tier, choose))
+        choose = self._observed(point.name, choose)
+        self.questions[point].append(Registered(self._opening.name, self._opening.options.tier, choose))
 
     def add_preemptable(self, choose: Victims, *, veto: bool = False, later: Victims | None = None) -> None:
         """Say which pods may be evicted for a job of the same queue.

@@ -109,6 +109,7 @@ class Session:
         self.add_job_starving = registration.add_job_starving
         self.add_job_enqueueable = registration.add_job_enqueueable
         self.add_node_sets = registration.add_node_sets
+        self.add_subgroup_node_sets = registration.add_subgroup_node_sets
         self.add_preemptable = registration.add_preemptable
         self.add_reclaimer = registration.add_reclaimer
         self.add_reclaimable = registration.add_reclaimable

@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.model.meta import NOTHING, ObjectMeta
 from tonnage.model.number import Int32
+from tonnage.model.selection import LabelSelector
 
 Quantities = dict[str, str | int | float]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -26,9 +27,14 @@ class NetworkTopology(msgspec.Struct, gc=False, frozen=True):
 
 
 class SubGroupPolicy(msgspec.Struct, gc=False, frozen=True):
-    """A subgroup of a Volcano PodGroup; only its name is read."""
+    """How pods of a Volcano PodGroup are divided into subgroups that are placed whole, by their labels."""
 
     name: str = ""
+    networkTopology: NetworkTopology | None = None
+    subGroupSize: Count | None = None
+    minSubGroups: Count | None = None
+    labelSelector: LabelSelector | None = None
+    matchLabelKeys: list[str] | None = None
 
 
 class VolcanoGroupSpec(msgspec.Struct, gc=False, frozen=True):
@@ -79,7 +85,7 @@ class TopologyConstraint(msgspec.Struct, gc=False, frozen=True):
 
 
 class SubGroup(msgspec.Struct, gc=False, frozen=True):
-    """A subgroup of a KAI PodGroup, with a minimum of its own."""
+    """A subgroup of a KAI PodGroup: pods with a minimum of their own, or the subgroups that name it as their parent."""
 
     name: str
     minMember: Count | None = None

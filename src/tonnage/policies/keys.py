@@ -7,7 +7,7 @@ import msgspec
 
 from tonnage.binder.binding import TIME_ANNOTATION
 from tonnage.binder.handover import BIND_TIME, NODE_ANNOTATION
-from tonnage.cluster.jobs import group, grouping, job, topologyconstraint
+from tonnage.cluster.jobs import group, grouping, job, subgroups, topologyconstraint
 from tonnage.devices import _kai, metax, mthreads, nvidia
 from tonnage.devices.base import Vendor
 from tonnage.extender.peers import ROLE
@@ -129,10 +129,10 @@ KEYS: tuple[MetadataKey, ...] = (
     *_pod(_WISH, "the PodGroup", group.COSCHEDULING_GROUP, is_label=True),
     *_pod(_WISH, "the size of the gang", annotations.MIN_MEMBERS, annotations.MAX_MEMBERS, grouping.VOLCANO_MINIMUM),
     *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE),
-    *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE, group.KAI_ROLE, is_label=True),
+    *_pod(_WISH, "the role within the gang", group.VOLCANO_ROLE, subgroups.KAI_ROLE, is_label=True),
     *_pod(_WISH, "the role within the job", kubeflow.LABEL, ray.LABEL, taskorder.LABEL, is_label=True),
     *_pod(_WISH, "the place in a Volcano Job", *_OF_VOLCANO_JOBS),
-    *_pod(_WISH, "the place in a Volcano Job", *_OF_VOLCANO_JOBS, is_label=True),
+    *_pod(_WISH, "the place in a Volcano Job", *_OF_VOLCANO_JOBS, volcanojob.PARTITION, is_label=True),
     *_pod(_WISH, "whether it may be preempted", job.VOLCANO_KEY),
     *_pod(_WISH, "whether it may be preempted", job.VOLCANO_KEY, job.KAI_LABEL, is_label=True),
     *_pod(_WISH, "the topology", *_TOPOLOGY),

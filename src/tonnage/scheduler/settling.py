@@ -11,7 +11,7 @@ from tonnage.framework.decision import Decision
 
 SECONDS = 2.0
 """How long the same must be missing before it is told."""
-PASSING = frozenset(("GroupExpected", "NotEnoughPods", "NotEnoughPodsOfRole"))
+PASSING = frozenset(("GroupExpected", "NotEnoughPods", "NotEnoughPodsOfRole", "NotEnoughPodsOfSubGroup"))
 """Reasons that say that something of the job is missing."""
 Told = tuple[Decision, str]
 """A decision about a pending pod, and why it is pending."""

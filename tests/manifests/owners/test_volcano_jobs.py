@@ -1,6 +1,7 @@
 """Volcano Jobs: their pods and the PodGroup that makes a gang of them."""
 
 from tests.manifests.owners.making import expanded, made, manifest, names, owned, template
+from tonnage.cluster.jobs.group import read_group
 from tonnage.model.group import VolcanoPodGroup
 
 
@@ -58,3 +59,16 @@ def test_finished_and_aborted_jobs_make_none():
     for phase in ("Completed", "Failed", "Aborted", "Terminated"):
         assert made(job(phase)) == []
         assert expanded(job(phase)).groups == []
+
+
+def test_parts_of_a_task_become_subgroups_of_the_pod_group():
+    network = {"mode": "hard", "highestTierAllowed": 1}
+    policy = {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1, "networkTopology": network}
+    tasks = [{"name": "worker", "replicas": 4, "template": template(), "partitionPolicy": policy}]
+    (group,) = expanded(job(tasks=tasks)).groups
+    (made_policy,) = group.spec.subGroupPolicy
+    assert (group.spec.minMember, made_policy.name, made_policy.subGroupSize) == (2, "worker", 2)
+    assert (made_policy.minSubGroups, made_policy.networkTopology.highestTierAllowed) == (1, 1)
+    said = read_group(group).subgroups
+    parts = [said.path_of(pod) for pod in made(job(tasks=tasks))]
+    assert parts == [("worker", "0"), ("worker", "0"), ("worker", "1"), ("worker", "1")]

@@ -285,7 +285,10 @@ def test_without_hypernodes_nothing_is_scored_and_that_is_said():
 
 @pytest.mark.parametrize(
     ("plugin", "registered"),
-    [(aware(weight=0), []), (aware(normal_pods=False), [(NetworkTopologyAware.name, "node sets")])],
+    [
+        (aware(weight=0), []),
+        (aware(normal_pods=False), [(NetworkTopologyAware.name, name) for name in ("node sets", "subgroup node sets")]),
+    ],
 )
 def test_switched_off_it_scores_no_nodes(plugin, registered):
     with Session(two_racks(), [plugin]) as session:

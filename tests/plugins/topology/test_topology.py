@@ -385,14 +385,11 @@ def test_odd_topologies_are_problems():
     }
 
 
-def test_what_is_not_read_is_said():
+def test_what_has_no_effect_is_said():
     part = {"name": "a", "minMember": 1, "topologyConstraint": {"topology": "network", "requiredTopologyLevel": RACK}}
     cluster = add(scenario(host("n1")), kai_group("g", subGroups=[part]), group("h", 1, subGroupPolicy=[{"name": "a"}]))
-    message = "is not read yet; only what is said of the whole group counts"
-    assert said(cycle(cluster)) == {
-        "PodGroup/default/g spec.subGroups[0].topologyConstraint": message,
-        "PodGroup/default/h spec.subGroupPolicy": message,
-    }
+    message = "names no label, so that no pod is in a subgroup"
+    assert said(cycle(cluster)) == {"PodGroup/default/h spec.subGroupPolicy[0].matchLabelKeys": message}
 
 
 def test_a_network_topology_that_nobody_looks_at_is_said():

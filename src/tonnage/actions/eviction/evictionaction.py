@@ -11,6 +11,7 @@ from itertools import chain
 import msgspec
 
 from tonnage.actions.admission import why_held_back
+from tonnage.actions.eviction.allotment import Allotment
 from tonnage.actions.eviction.disruptions import Disruptions
 from tonnage.actions.eviction.inheritance import inherit
 from tonnage.actions.eviction.noderoom import HelpfulNodes
@@ -19,12 +20,13 @@ from tonnage.actions.eviction.search import Allows, Search
 from tonnage.actions.eviction.searchlimit import SearchLimit
 from tonnage.actions.eviction.victims import Victims
 from tonnage.actions.jobqueue import JobQueue
+from tonnage.actions.subjobs import sub_jobs
 from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.action import Action
 from tonnage.framework.decision import Decision, Reason
-from tonnage.framework.nodesets import NodeSet
+from tonnage.framework.nodesets import NodeSet, SetOf
 from tonnage.framework.reasons import NOT_FINISHED
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
@@ -113,7 +115,7 @@ class _Attempts:
             # A preemptor before it has evicted some of its pods, and it cannot start with the waiting ones.
             return
         kinds = frozenset([session.class_key(task) for task in tasks])
-        alone = preemptor.key if preemptor.is_kept_together else ""
+        alone = preemptor.key if preemptor.is_kept_together or preemptor.subgroups is not None else ""
         spared = session.spared_by(preemptor)
         kind = (
             queue.name,
@@ -171,8 +173,19 @@ class _Attempts:
             return Reason("SearchNotFinished", f"{message}; {waits}")
         self._disruptions.begin()
         spared = session.spared_by(preemptor)
-        attempts = [(within, self._disruptions) for within in hopeful[:MOST_SETS]]
-        beyond: list[tuple[NodeSet | None, None]] = []
+        attempts: list[tuple[SetOf, Disruptions | None]] = []
+        for one in hopeful[:MOST_SETS]:
+            allotment = Allotment(
+                session, preemptor, lambda pods, among: self._prospects.worst(pods, queues, below, among)
+            )
+            divided = allotment.divide(tasks, one)
+            if divided is not None:
+                attempts.append((divided, self._disruptions))
+            elif allotment.reason is not None:
+                message = f"{message}; {allotment.reason.message}"
+        if not attempts:
+            return Reason("NoRoomCanBeMade", message)
+        beyond: list[tuple[SetOf, None]] = []
         for within, disruptions in chain(attempts, beyond):
             with Statement(session) as statement:
                 victims = self._disruptions.protected_last(self._victims.stream(queues, below, spared))
@@ -225,6 +238,8 @@ def starting(session: Session, job: Job) -> list[Task]:
     tasks = session.jobs.ordered_tasks(job.tasks_that(PodStatus.WAITING))
     if job.group is None:
         return tasks
+    if job.subgroups is not None:
+        return _starting_sub_jobs(session, job, tasks)
     lacking = job.lacking()
     chosen: list[Task] = []
     others: list[Task] = []
@@ -237,3 +252,14 @@ def starting(session: Session, job: Job) -> list[Task]:
             others.append(task)
     missing = job.minimum - job.with_place() - len(chosen)
     return [*chosen, *others[: max(missing, 0 if chosen else 1)]]
+
+
+def _starting_sub_jobs(session: Session, job: Job, tasks: Sequence[Task]) -> list[Task]:
+    """The pods of the first sub-jobs with which a job would start."""
+    chosen: list[Task] = []
+    for part in sub_jobs(job, tasks):
+        chosen += part.first()
+        with job.supposing(chosen):
+            if session.jobs.is_pipelined(job):
+                break
+    return chosen

@@ -25,7 +25,7 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.framework.nodesets import NodeSet
+from tonnage.framework.nodesets import NodeSet, SetOf, anywhere
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
@@ -56,7 +56,7 @@ class Search:
         reason: str,
         helpful: HelpfulNodes,
         progress: Progress,
-        within: NodeSet | None = None,
+        within: SetOf = anywhere,
         disruptions: Disruptions | None = None,
     ) -> None:
         self._session, self._cluster = session, session.cluster
@@ -67,7 +67,7 @@ class Search:
         self._helpful = helpful
         self._progress = progress
         self._within = within
-        """The nodes to make room on; all nodes if there is no set."""
+        """The nodes to make room on for each pod."""
         self._disruptions = disruptions
         """The budgets to keep to; nothing to go beyond them."""
         self.is_beyond_budgets = False
@@ -108,7 +108,7 @@ class Search:
         if session.queues.why_not_allocatable(self._queue, task) is not None:
             return self._allows is not None and self._make_room_in_queue(task)
         spent = self._progress.spent
-        decision = session.decide(task, self._within)
+        decision = session.decide(task, self._within(task))
         if decision.node is not None and self._take(decision, {}) is None:
             self._progress.found(spent)
             return True
@@ -126,8 +126,8 @@ class Search:
 
     def _choose_nodes(self, task: Task) -> None:
         """Look only at nodes where the pod may fit once others have left."""
-        nodes = self._helpful.of(task)
-        self._nodes = nodes if self._within is None else nodes & self._within.mask
+        nodes, within = self._helpful.of(task), self._within(task)
+        self._nodes = nodes if within is None else nodes & within.mask
 
     def _add_candidate(self, batch: VictimBatch) -> list[str]:
         """Add a batch to the candidates, unless its job must keep its surplus and so its rest; returns its nodes."""
@@ -176,7 +176,8 @@ class Search:
         return False
 
     def _place(self, task: Task, node: str) -> Place:
-        name = "" if self._within is None else self._within.name
+        within = self._within(task)
+        name = "" if within is None else within.name
         if self._disruptions is None:
             name += " beyond budgets"
         return name, self._session.class_key(task), node, len(self.plan.placed)
@@ -229,7 +230,7 @@ class Search:
             self._remove(batch, task, tell=True)
             tried = len(needed)
             if session.queues.why_not_allocatable(self._queue, task) is None and not progress.was_tried(place, tried):
-                decision = self._decide(task, self._within)
+                decision = self._decide(task, self._within(task))
                 if decision.node is not None:
                     break
                 progress.failed(place, tried)
@@ -244,7 +245,7 @@ class Search:
             if batch.job.key in stopped:
                 continue
             self._restore(batch, task, tell=True)
-            without = self._decide(task, self._within)
+            without = self._decide(task, self._within(task))
             if without.node is not None and session.queues.why_not_allocatable(self._queue, task) is None:
                 decision = without
                 del needed[number]

@@ -68,6 +68,7 @@ def _is_stale(session: Session, job: Job) -> bool:
 def _message(job: Job) -> str:
     lacking = job.lacking()
     text = f"{job.key} runs with {job.with_place()} of {job.minimum} pods"
-    for role in sorted(role for role in lacking if role is not None):
+    for role in sorted(role for role in lacking if isinstance(role, str)):
         text += f", {job.with_place(role)} of {job.roles[role]} of role {role}"
+    text += "".join(f", subgroup {'/'.join(path)} incomplete" for path in lacking if isinstance(path, tuple))
     return text

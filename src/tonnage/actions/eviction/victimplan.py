@@ -14,7 +14,7 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.jobs.queue import Queue
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
-from tonnage.framework.nodesets import NodeSet
+from tonnage.framework.nodesets import SetOf
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
@@ -35,7 +35,7 @@ class VictimPlan:
         preemptor: Job,
         reason: str,
         progress: Progress,
-        within: NodeSet | None,
+        within: SetOf,
     ) -> None:
         self._statement, self._session = statement, session
         self._queue, self._preemptor, self._reason = queue, preemptor, reason
@@ -160,7 +160,7 @@ class VictimPlan:
             if self._session.queues.why_not_allocatable(self._queue, task) is not None:
                 return None
             self._progress.decided(task)
-            decision = self._session.decide(task, self._within)
+            decision = self._session.decide(task, self._within(task))
             if decision.node is None:
                 return None
             self._statement.take(decision)
@@ -186,7 +186,7 @@ class VictimPlan:
         for place in range(len(batches) - 1, -1, -1):
             batch = batches[place]
             queue = session.cluster.queues[batch.job.queue]
-            if batch.job.key in stopped or session.jobs.node_sets(batch.job, batch.tasks) is not None:
+            if batch.job.key in stopped or session.jobs.is_kept_together(batch.job, batch.tasks):
                 # Nothing of a gang runs without its rest, and in a node set all would have to be in the new place.
                 homeless.add(place)
                 continue

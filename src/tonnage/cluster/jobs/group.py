@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.cluster.jobs.queue import KAI_DEFAULT_QUEUE, Shares
+from tonnage.cluster.jobs.subgroups import KAI_ROLE, SubGroups, SubGroupTree, by_names, by_policies
 from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, LabelConstraint, constrained, in_network
 from tonnage.cluster.task import Task
 from tonnage.model.annotations import MAX_MEMBERS, MIN_MEMBERS, QUEUE
@@ -23,7 +24,6 @@ VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 KAI_GROUP = "pod-group-name"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 VOLCANO_ROLE = "volcano.sh/task-spec"
-KAI_ROLE = "kai.scheduler/subgroup-name"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE = "kai.scheduler/queue"
 LAST_START = "kai.scheduler/last-start-timestamp"
@@ -77,8 +77,10 @@ class Group(msgspec.Struct, gc=False, frozen=True):
     """The node label of which all its pods must find one value; nothing if unspecified."""
     network: HyperNodeConstraint | None = None
     """The HyperNodes that its pods must stay within."""
-    unread: tuple[str, ...] = ()
-    """Fields that are set and have no effect."""
+    subgroups: SubGroups | None = None
+    """Its parts that are placed whole; nothing if the minima of roles say all."""
+    without_effect: tuple[tuple[str, str], ...] = ()
+    """Fields that are set and have no effect, with the reason."""
     is_object: bool = True
     """Whether it is a PodGroup, rather than made from annotations of its pods."""
     times: GroupTimes = GroupTimes()
@@ -135,6 +137,7 @@ def read_group(given: PodGroup) -> Group:
     spec = given.spec
     roles = {role: count for role, count in (spec.minTaskMember or {}).items() if count}
     resources = {name: float(amount(name, value)) for name, value in (spec.minResources or {}).items()}
+    subgroups, without_effect = by_policies(spec.subGroupPolicy or ())
     return Group(
         key,
         spec.minMember,
@@ -149,19 +152,20 @@ def read_group(given: PodGroup) -> Group:
         fault=fault or _contradiction(spec.minMember, maximum),
         near=constrained(None, annotations),
         network=in_network(spec.networkTopology),
-        unread=("spec.subGroupPolicy",) if spec.subGroupPolicy else (),
+        subgroups=subgroups,
+        without_effect=tuple(without_effect),
         times=read_times(annotations),
     )
 
 
 def _read_kai(given: KaiPodGroup, created: str, maximum: int | None, fault: str) -> Group:
     spec = given.spec
-    parts = spec.subGroups or []
-    inner = {part.parent for part in parts}
-    roles = {part.name: 1 if part.minMember is None else part.minMember for part in parts if part.name not in inner}
-    if spec.minSubGroup is not None or any(part.minSubGroup is not None for part in parts):
-        fault = fault or "minSubGroup is not understood; give minMember to every subgroup"
-    least = max(spec.minMember or 0, sum(roles.values()) or (1 if spec.minMember is None else 0))
+    subgroups, wrong = by_names(spec.subGroups or (), spec.minSubGroup)
+    is_choice = any(rule.needed is not None for rule in subgroups.rules.values())
+    roles = {} if is_choice else {name: subgroups.rules[path].size for name, path in subgroups.named.items()}
+    fault = fault or wrong
+    least = SubGroupTree(subgroups).missing(lambda path: 0)
+    least = max(spec.minMember or 0, least or (1 if spec.minMember is None else 0))
     said = spec.preemptibility
     return Group(
         given.key,
@@ -175,11 +179,7 @@ def _read_kai(given: KaiPodGroup, created: str, maximum: int | None, fault: str)
         by_kai=True,
         fault=fault or _contradiction(least, maximum),
         near=constrained(spec.topologyConstraint, given.metadata.annotations or NOTHING),
-        unread=tuple(
-            f"spec.subGroups[{number}].topologyConstraint"
-            for number, part in enumerate(parts)
-            if part.topologyConstraint is not None
-        ),
+        subgroups=subgroups if is_choice or subgroups.constraints() else None,
         times=read_times(given.metadata.annotations or NOTHING, spec.preemptionDelay, spec.stalenessGracePeriod),
     )
 

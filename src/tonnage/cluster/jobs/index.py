@@ -368,9 +368,8 @@ class JobIndex:
             yield Problem(name, "spec.priorityClassName", "", "a PriorityClass that exists", message)
         if group.fault:
             yield Problem(name, "spec", "", "", f"{group.fault}; its pods wait")
-        for field in group.unread:
-            message = "is not read yet; only what is said of the whole group counts"
-            yield Problem(name, field, "", "a topology of the whole group", message)
+        for field, message in group.without_effect:
+            yield Problem(name, field, "", "", message)
         for annotation in group.times.unreadable:
             message = "it is no time, and counts as if it were absent"
             yield Problem(name, annotation_field(annotation), "", "a time such as 2026-01-31T12:00:00Z", message)

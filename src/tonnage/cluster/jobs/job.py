@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from tonnage.cluster.jobs.group import LET_IN, VOLCANO_GROUP, Group
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
+from tonnage.cluster.jobs.subgroups import Path, SubGroups, SubGroupTree
 from tonnage.cluster.jobs.topologyconstraint import LabelConstraint, said_by_pods
 from tonnage.cluster.task import Task
 from tonnage.model.pod import Pod
@@ -57,10 +58,12 @@ class Job:
         "_counts",
         "_created",
         "_facts",
+        "_paths",
         "_preemptible",
         "_priority",
         "_status_of",
         "_statuses",
+        "_tree",
         "class_priority",
         "finished",
         "group",
@@ -70,6 +73,7 @@ class Job:
         "minimum",
         "queue",
         "roles",
+        "subgroups",
         "tasks",
     )
 
@@ -95,6 +99,10 @@ class Job:
         """The number of pods that may have a place; nothing for no limit."""
         self.roles = _NO_ROLES
         """The number of pods of each role among the minimum."""
+        self.subgroups: SubGroups | None = None
+        """Its parts that are placed whole, if its group has any."""
+        self._paths: dict[str, Path] = {}
+        self._tree: SubGroupTree | None = None
         self._read_group()
         self.is_lost = False
         """Whether its pods name a group that is not known."""
@@ -105,7 +113,7 @@ class Job:
         self._statuses: dict[str, PodStatus] | None = None
         self.finished: dict[str, Pod] = {}
         """Its succeeded pods, until they are deleted."""
-        self._counts: dict[str | None, list[int]] = {}
+        self._counts: dict[str | Path | None, list[int]] = {}
         self._preemptible: bool | None = None
         self._priority: int | None = None
         self._created: str | None = None
@@ -170,6 +178,8 @@ class Job:
         self.minimum = 1 if group is None else group.minimum
         self.maximum = None if group is None else group.maximum
         self.roles = _NO_ROLES if group is None else group.roles
+        self.subgroups = None if group is None else group.subgroups
+        self._paths.clear()
 
     @property
     def facts(self) -> Hashable:
@@ -178,7 +188,8 @@ class Job:
             return self.queue
         if self._facts is None:
             roles = tuple(sorted(self.roles.items()))
-            self._facts = (self.queue, self.minimum, self.maximum, roles, self.priority, self.preemptible)
+            facts = self.queue, self.minimum, self.maximum, roles, self.priority, self.preemptible
+            self._facts = facts if self.subgroups is None else (*facts, repr(self.subgroups))
         return self._facts
 
     @property
@@ -191,28 +202,55 @@ class Job:
 
     @property
     def is_kept_together(self) -> bool:
-        """Whether it has a topology constraint."""
-        return self.constraint is not None or (self.group is not None and self.group.network is not None)
+        """Whether it has a topology constraint, or one of its subgroups."""
+        if self.constraint is not None or (self.group is not None and self.group.network is not None):
+            return True
+        return self.subgroups is not None and bool(self.subgroups.constraints())
+
+    # -- subgroups
+
+    def subgroup_of(self, task: Task) -> Path:
+        """The subgroup that one of its pods is in; empty if it is in none."""
+        return () if self.subgroups is None else self._path_of(task.key, task.pod)
+
+    def inside(self, path: Path, *statuses: PodStatus) -> list[Task]:
+        """The pods of a subgroup with one of the statuses."""
+        tasks = self.tasks_that(*statuses)
+        return [task for task in tasks if self.subgroup_of(task)[: len(path)] == path] if path else tasks
+
+    @property
+    def tree(self) -> SubGroupTree:
+        """Its subgroups."""
+        if self._tree is None:
+            leaves = [key for key in self._counts if isinstance(key, tuple) and key]
+            self._tree = SubGroupTree(self.subgroups or SubGroups({}), leaves)
+        return self._tree
+
+    def _path_of(self, key: str, pod: Pod) -> Path:
+        path = self._paths.get(key)
+        if path is None:
+            path = self._paths[key] = () if self.subgroups is None else self.subgroups.path_of(pod)
+        return path
 
     # -- pods by status
 
-    def count(self, *statuses: PodStatus, role: str | None = None) -> int:
-        """The number of its pods with one of the statuses, of one role or of all."""
+    def count(self, *statuses: PodStatus, role: str | Path | None = None) -> int:
+        """The number of its pods with one of the statuses, of one role or subgroup or of all."""
         counts = self._counted(role)
         return sum([counts[status] for status in statuses])
 
-    def started(self, role: str | None = None) -> int:
+    def started(self, role: str | Path | None = None) -> int:
         """The number of its pods that are placed, run or have succeeded."""
         # The counts are in the order of PodStatus; unpacking them takes a quarter of the time of indexing.
         _, placed, _, running, _, succeeded = self._counted(role)
         return placed + running + succeeded
 
-    def with_place(self, role: str | None = None) -> int:
+    def with_place(self, role: str | Path | None = None) -> int:
         """The same, and pods whose place others have to leave first."""
         _, placed, pipelined, running, _, succeeded = self._counted(role)
         return placed + pipelined + running + succeeded
 
-    def _counted(self, role: str | None) -> Sequence[int]:
+    def _counted(self, role: str | Path | None) -> Sequence[int]:
         """The number of its pods by status."""
         if self._statuses is not None:
             return self._counts.get(role, _NO_PODS)
@@ -232,26 +270,30 @@ class Job:
         status = self._plain_status() if self._statuses is None else self._statuses.get(task.key)
         return status == PodStatus.PIPELINED
 
-    def lacking(self, without: Collection[str] = ()) -> dict[str | None, int]:
-        """The number of pods that lack a place before it can start, in all and by role; empty if it can.
+    def lacking(self, without: Collection[str] = ()) -> dict[str | Path | None, int]:
+        """The number of pods that lack a place before it can start, in all, by role and by subgroup; empty if it can.
 
         The places of pods `without` do not count.
         """
-        left_out = self._roles_of(without) if without else Counter[str | None]()
+        left_out = self._roles_of(without) if without else Counter[str | Path | None]()
         missing = self.minimum - self.with_place() + left_out[None]
-        short: dict[str | None, int] = {None: missing} if missing > 0 else {}
+        short: dict[str | Path | None, int] = {None: missing} if missing > 0 else {}
         for role, minimum in self.roles.items():
             missing = minimum - self.with_place(role) + left_out[role]
             if missing > 0:
                 short[role] = missing
+        if self.subgroups is not None:
+            short.update(self.tree.shortfalls(lambda path: self.with_place(path) - left_out[path]).items())
         return short
 
-    def _roles_of(self, keys: Collection[str]) -> "Counter[str | None]":
-        """How many of these pods have a place, in all and by role."""
+    def _roles_of(self, keys: Collection[str]) -> "Counter[str | Path | None]":
+        """How many of these pods have a place, in all, by role and by subgroup."""
         placed = [task for task in self.tasks_that(*HAVE_PLACES) if task.key in keys]
-        counted: Counter[str | None] = Counter({None: len(placed)})
+        counted: Counter[str | Path | None] = Counter({None: len(placed)})
         if self.group is not None and self.roles:
             counted.update([self.group.role(task.pod) for task in placed])
+        if self.subgroups is not None:
+            counted.update([self.subgroup_of(task) for task in placed])
         return counted
 
     def asking(self) -> list[Task]:
@@ -282,6 +324,7 @@ class Job:
             self._discount(key)
             self.finished.pop(key, None)
             self.tasks[key] = task
+            self._paths.pop(key, None)
             self._forget()
         self.move(key, status)
 
@@ -298,6 +341,7 @@ class Job:
         self._discount(key)
         self.tasks.pop(key, None)
         self.finished.pop(key, None)
+        self._paths.pop(key, None)
         self._forget()
         return not self._statuses
 
@@ -312,11 +356,11 @@ class Job:
 
     def set_group(self, group: Group | None, queue: str, priority: int | None) -> None:
         """Set its group, queue and the value of its priority class."""
-        roles = self.roles
+        before = self.roles, self.subgroups
         self.group, self.queue, self.class_priority = group, queue, priority
         self._read_group()
         self._forget()
-        if self._statuses is not None and self.roles != roles:
+        if self._statuses is not None and (self.roles, self.subgroups) != before:
             self._count_all(self._statuses)
 
     def recount(self, status_of: StatusOf) -> None:
@@ -327,7 +371,7 @@ class Job:
             self._count_all(self._statuses)
 
     def _count_all(self, statuses: Mapping[str, PodStatus]) -> None:
-        self._counts = {None: [0] * len(_NO_PODS)}
+        self._counts, self._tree = {None: [0] * len(_NO_PODS)}, None
         for key, status in statuses.items():
             self._count_move(key, None, status)
 
@@ -337,24 +381,33 @@ class Job:
             del self._statuses[key]
 
     def _count_move(self, key: str, before: PodStatus | None, after: PodStatus | None) -> None:
-        """Count a change of status among all pods, and among those of the pod's role if roles matter."""
+        """Count a change of status among all pods, and among those of the pod's role and subgroup if those matter."""
         counts = self._counts[None]
         if before is not None:
             counts[before] -= 1
         if after is not None:
             counts[after] += 1
-        if self.group is None or not self.roles:
+        if self.group is None or not (self.roles or self.subgroups):
             return
         pod = self.tasks[key].pod if key in self.tasks else self.finished[key]
-        counts = self._counts.setdefault(self.group.role(pod), [0] * len(_NO_PODS))
-        if before is not None:
-            counts[before] -= 1
-        if after is not None:
-            counts[after] += 1
+        if self.roles:
+            _move(self._counts.setdefault(self.group.role(pod), [0] * len(_NO_PODS)), before, after)
+        if self.subgroups is not None:
+            path = self._path_of(key, pod)
+            if path not in self._counts:
+                self._tree = None
+            _move(self._counts.setdefault(path, [0] * len(_NO_PODS)), before, after)
 
     def _forget(self) -> None:
         self._priority = self._created = self._preemptible = self._facts = None
         self._constraint = _UNKNOWN
+
+
+def _move(counts: list[int], before: PodStatus | None, after: PodStatus | None) -> None:
+    if before is not None:
+        counts[before] -= 1
+    if after is not None:
+        counts[after] += 1
 
 
 def is_promised(group: Group, job: Job | None) -> bool:

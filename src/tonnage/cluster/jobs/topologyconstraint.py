@@ -1,6 +1,6 @@
 """Topology constraints of jobs: all pods within one value of a node label, or within one HyperNode."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -44,12 +44,16 @@ class HyperNodeConstraint(msgspec.Struct, gc=False, frozen=True):
 
 def constrained(given: TopologyConstraint | None, annotations: Mapping[str, str]) -> LabelConstraint | None:
     """The constraint of a PodGroup: from its specification, else from its annotations."""
-    if given is not None:
-        required, preferred = given.requiredTopologyLevel or "", given.preferredTopologyLevel or ""
-        said = LabelConstraint(required, preferred, given.topology or "", "spec.topologyConstraint")
-        if said.is_said:
-            return said
-    return annotated(annotations)
+    return said_constraint(given) or annotated(annotations)
+
+
+def said_constraint(given: TopologyConstraint | None) -> LabelConstraint | None:
+    """The constraint in a specification."""
+    if given is None:
+        return None
+    required, preferred = given.requiredTopologyLevel or "", given.preferredTopologyLevel or ""
+    said = LabelConstraint(required, preferred, given.topology or "", "spec.topologyConstraint")
+    return said if said.is_said else None
 
 
 def annotated(annotations: Mapping[str, str]) -> LabelConstraint | None:
@@ -76,6 +80,11 @@ def said_by_pods(tasks: Iterable[Task]) -> LabelConstraint | None:
         if said is not None and (found is None or task.key < found[0]):
             found = task.key, said
     return None if found is None else found[1]
+
+
+def network_field(subgroup: Sequence[str] = ()) -> str:
+    """The field of a Volcano PodGroup with the network topology of the group, or of the subgroups of a policy."""
+    return f"spec.subGroupPolicy[{subgroup[0]}].networkTopology" if subgroup else "spec.networkTopology"
 
 
 def in_network(given: NetworkTopology | None) -> HyperNodeConstraint | None:

@@ -8,14 +8,34 @@ import msgspec
 from tonnage.cluster.jobs.group import VOLCANO_GROUP, VOLCANO_QUEUE, VOLCANO_ROLE
 from tonnage.manifests.owners.inventory import Inventory
 from tonnage.manifests.owners.owner import PodTemplate
-from tonnage.model.group import Count, NetworkTopology, Quantities, VolcanoGroupSpec, VolcanoPodGroup
+from tonnage.model.group import Count, NetworkTopology, Quantities, SubGroupPolicy, VolcanoGroupSpec, VolcanoPodGroup
 from tonnage.model.meta import ObjectMeta, OwnerReference
 from tonnage.model.pod import Pod
 from tonnage.model.resources import CPU, PODS, effective_request
+from tonnage.model.selection import LabelSelector
 
 JOB_NAME, JOB_NAMESPACE = "volcano.sh/job-name", "volcano.sh/job-namespace"
 QUEUE_NAME, TASK_INDEX = "volcano.sh/queue-name", "volcano.sh/task-index"
+PARTITION = "volcano.sh/partition-id"
 _FINISHED = ("Completed", "Completing", "Failed", "Aborted", "Aborting", "Terminated", "Terminating")
+
+
+class PartitionPolicy(msgspec.Struct, gc=False, frozen=True):
+    """The parts of a task, each of so many pods, that are placed whole."""
+
+    partitionSize: Count = 0
+    minPartitions: Count = 0
+    networkTopology: NetworkTopology | None = None
+
+    def part_of(self, index: int) -> str:
+        """The part of the pod with that index."""
+        return str(index // self.partitionSize if self.partitionSize else 0)
+
+    def subgroups(self, task: str) -> SubGroupPolicy:
+        """The same as the controller writes it into the PodGroup."""
+        selector = LabelSelector({VOLCANO_ROLE: task})
+        size, least = self.partitionSize, self.minPartitions
+        return SubGroupPolicy(task, self.networkTopology, size, least, selector, [PARTITION])
 
 
 class VolcanoTask(msgspec.Struct, gc=False, frozen=True):
@@ -25,11 +45,16 @@ class VolcanoTask(msgspec.Struct, gc=False, frozen=True):
     replicas: Count = 1
     minAvailable: Count | None = None
     template: PodTemplate = PodTemplate()
+    partitionPolicy: PartitionPolicy | None = None
 
     @property
     def least(self) -> int:
         """How many of its pods must run."""
-        return self.replicas if self.minAvailable is None else self.minAvailable
+        if self.minAvailable is not None:
+            return self.minAvailable
+        policy = self.partitionPolicy
+        in_parts = policy.minPartitions * policy.partitionSize if policy is not None else 0
+        return in_parts or self.replicas
 
 
 class VolcanoJobSpec(msgspec.Struct, gc=False, frozen=True):
@@ -94,6 +119,8 @@ class VolcanoJob(msgspec.Struct, gc=False, frozen=True):
                     VOLCANO_ROLE: task_name,
                 }
                 annotations = {**labels, VOLCANO_GROUP: group, VOLCANO_QUEUE: queue}
+                if task.partitionPolicy is not None:
+                    labels[PARTITION] = task.partitionPolicy.part_of(index)
                 yield inventory.pod(name, reference, meta.namespace, task.template, spec, labels, annotations)
 
     def _group(self, inventory: Inventory) -> str | None:
@@ -136,6 +163,11 @@ class VolcanoJob(msgspec.Struct, gc=False, frozen=True):
                 self.spec.priorityClassName,
                 self._least_resources(least),
                 self.spec.networkTopology,
+                [
+                    task.partitionPolicy.subgroups(task.name or f"default{number}")
+                    for number, task in enumerate(tasks)
+                    if task.partitionPolicy is not None
+                ],
             ),
         )
 

@@ -51,6 +51,11 @@ class Gang(Plugin, trusted=True):
             if pods < minimum:
                 message = f"{job.key} needs {minimum} pods of role {role} to start, and there are {pods}"
                 return Reason("NotEnoughPodsOfRole", message)
+        if job.subgroups is not None:
+            for path, missing in job.tree.shortfalls(lambda path: job.count(*_USABLE, role=path)).items():
+                inside = "pods" if job.tree.children(path) is None else "subgroups with enough pods"
+                where = f"subgroup {'/'.join(path)}" if path else "the group"
+                return Reason("NotEnoughPodsOfSubGroup", f"{where} of {job.key} lacks {missing} {inside} to start")
         return None
 
     @staticmethod
@@ -59,6 +64,8 @@ class Gang(Plugin, trusted=True):
         if job.group is None:
             return None
         if job.started() < job.minimum:
+            return False
+        if job.subgroups is not None and job.tree.shortfalls(job.started):
             return False
         return not job.roles or all(job.started(role) >= least for role, least in job.roles.items())
 
@@ -70,7 +77,7 @@ class Gang(Plugin, trusted=True):
     @staticmethod
     def is_starving(job: Job) -> bool | None:
         """Whether the job lacks pods to start; the ones beyond its minimum take what is free."""
-        return bool(job.lacking()) if job.group is not None and (job.minimum or job.roles) else None
+        return bool(job.lacking()) if job.group is not None and (job.minimum or job.roles or job.subgroups) else None
 
     @staticmethod
     def order(one: Job, other: Job) -> int:

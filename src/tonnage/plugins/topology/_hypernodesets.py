@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.cluster.columns import Array
-from tonnage.cluster.jobs.job import HAVE_PLACES, Job
 from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint
 from tonnage.framework.decision import Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
-from tonnage.framework.session import Session
 from tonnage.model.hypernode import HyperNode
 from tonnage.plugins.topology._fillorder import filling_order, filling_scores
 from tonnage.plugins.topology._jobroom import JobRoom
@@ -40,22 +38,14 @@ def highest_tier(said: HyperNodeConstraint, hypernodes: Mapping[str, HyperNode])
 
 
 class HyperNodeSearch:
-    """The search for HyperNodes that may hold some pods of one job."""
+    """The search for HyperNodes that may hold some pods of one job, or of a subgroup."""
 
-    def __init__(
-        self, session: Session, tiers: HyperNodeTiers, scores: Mapping[str, float], job: Job, room: JobRoom
-    ) -> None:
+    def __init__(self, tiers: HyperNodeTiers, scores: Mapping[str, float], room: JobRoom) -> None:
         """`scores` rates each HyperNode for the job."""
         self._tiers = tiers
         self._scores = scores
-        self._job = job
         self._room = room
-        self._held = np.zeros(tiers.member.shape[1])
-        """The number of the job's pods on each node."""
-        for task in job.tasks_that(*HAVE_PLACES):
-            state = session.cluster.nodes.get(session.cluster.holders.get(task.key, ""))
-            if state is not None:
-                self._held[state.row] += 1
+        self._held = room.held
         self._inside = self._totals(self._held)
         self._fit = self._room.fit(self._totals)
         self._capacity = self._room.capacity(self._totals)
@@ -97,7 +87,7 @@ class HyperNodeSearch:
 
     def _why_none(self, allowed: Sequence[int], highest: int | None) -> Reason:
         limit = "" if highest is None else f" of tier {highest} or lower"
-        message = f"{self._job.key} needs {self._room.needed} pods in one HyperNode{limit}"
+        message = f"{self._room.subject} needs {self._room.needed} pods in one HyperNode{limit}"
         if not allowed:
             beside = ", and has pods that are together in none" if self._held.any() else ", and there is none"
             return Reason("TopologyNotMet", message + beside)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.cluster.columns import CORES, LARGEST, MEMORY, SLOTS, UNLIMITED, Array, Nodes
-from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.subgroups import Path
 from tonnage.cluster.task import Task
 from tonnage.framework.session import Session
 from tonnage.model.resources import PODS, show
@@ -70,12 +71,21 @@ class PodKinds:
 
 
 class JobRoom:
-    """The room for the pods that a job asks for."""
+    """The room for the pods that a job, or a subgroup of it, asks for."""
 
-    def __init__(self, session: Session, kinds: PodKinds, job: Job, tasks: Sequence[Task]) -> None:
-        """`tasks` are the waiting pods, those that the job needs to start first."""
-        self.needed = min(max(job.minimum - job.with_place(), 1), len(tasks))
+    def __init__(self, session: Session, kinds: PodKinds, job: Job, tasks: Sequence[Task], subgroup: Path = ()) -> None:
+        """`tasks` are the waiting pods, those that the job or subgroup needs to start first."""
+        missing = job.tree.missing(job.with_place, subgroup) if subgroup else job.minimum - job.with_place()
+        self.needed = min(max(missing, 1), len(tasks))
         """How many of the pods must be placed."""
+        self.subject = f"subgroup {'/'.join(subgroup)} of {job.key}" if subgroup else job.key
+        """Whose pods they are, in messages."""
+        self.held = np.zeros(session.cluster.columns.size)
+        """The number of its pods on each node."""
+        for task in job.inside(subgroup, *HAVE_PLACES):
+            state = session.cluster.nodes.get(session.cluster.holders.get(task.key, ""))
+            if state is not None:
+                self.held[state.row] += 1
         self._cluster = session.cluster
         if session.cluster.leaving:
             with session.looking_ahead():

@@ -22,6 +22,8 @@ import numpy as np
 
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.jobs.job import HAVE_PLACES, Job
+from tonnage.cluster.jobs.subgroups import Path
+from tonnage.cluster.jobs.topologyconstraint import HyperNodeConstraint, network_field
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task
 from tonnage.framework.decision import Reason
@@ -155,26 +157,37 @@ class NetworkTopologyAware(Plugin, trusted=True):
             session.add_batch_node_order(self._score, key=self._key, fresh=True)
         if self.args.weight:
             session.add_node_sets(self._node_sets)
+            session.add_subgroup_node_sets(self._subgroup_node_sets)
 
     def _key(self, task: Task) -> Hashable:
         return None if self._is_in_network(task) else task.requests
 
     def _is_in_network(self, task: Task) -> bool:
-        """Whether the pod's job must be within one HyperNode."""
+        """Whether the pod's job must be within one HyperNode, or a subgroup that the pod is in."""
         job = self._cluster.groups.of_pod.get(task.key)
-        return job is not None and job.group is not None and job.group.network is not None
+        if job is None or job.group is None:
+            return False
+        if job.group.network is not None or job.subgroups is None:
+            return job.group.network is not None
+        return job.subgroups.rule(job.subgroup_of(task)).network is not None
 
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
         """The candidate HyperNodes of a job with a network topology."""
         said = job.group.network if job.group is not None else None
-        if said is None or job.constraint is not None:
-            return None
+        return None if said is None or job.constraint is not None else self._search(job, (), tasks, said)
+
+    def _subgroup_node_sets(self, job: Job, path: Path, tasks: Sequence[Task]) -> NodeSets | None:
+        """The candidate HyperNodes of a subgroup with a network topology."""
+        said = job.subgroups.rule(path).network if job.subgroups is not None else None
+        return None if said is None else self._search(job, path, tasks, said)
+
+    def _search(self, job: Job, path: Path, tasks: Sequence[Task], said: HyperNodeConstraint) -> NodeSets | None:
         highest = highest_tier(said, self._cluster.hypernodes)
         around = self._hypernodes()
         fault = highest if isinstance(highest, str) else "there are no HyperNodes" if around is None else ""
         if fault or isinstance(highest, str) or around is None:
             message = f"{fault}; {'the pods wait' if said.hard else 'nothing is preferred'}"
-            self._session.report(Problem(f"PodGroup/{job.key}", "spec.networkTopology", "", "HyperNodes", message))
+            self._session.report(Problem(f"PodGroup/{job.key}", network_field(path), "", "HyperNodes", message))
             return NodeSets((), Reason("InvalidTopology", f"{job.key}: {fault}")) if said.hard else None
         tiers = HyperNodeTiers(
             around.domains.names,
@@ -182,10 +195,9 @@ class NetworkTopologyAware(Plugin, trusted=True):
             around.domains.member,
             dict(zip(around.levels, around.places.take(around.sets, axis=1), strict=True)),
         )
-        room = JobRoom(self._session, self._kinds, job, tasks)
-        scores = self.hypernode_scores(tasks[: room.needed], placed=job.tasks_that(*HAVE_PLACES))
-        search = HyperNodeSearch(self._session, tiers, scores, job, room)
-        return search.node_sets(highest if said.hard else None)
+        room = JobRoom(self._session, self._kinds, job, tasks, path)
+        scores = self.hypernode_scores(tasks[: room.needed], placed=job.inside(path, *HAVE_PLACES))
+        return HyperNodeSearch(tiers, scores, room).node_sets(highest if said.hard else None)
 
     def hypernode_scores(
         self, tasks: Sequence[Task], among: Iterable[str] | None = None, placed: Sequence[Task] = ()

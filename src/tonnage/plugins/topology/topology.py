@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.cluster.columns import Array
-from tonnage.cluster.jobs.job import HAVE_PLACES, Job
-from tonnage.cluster.jobs.topologyconstraint import LabelConstraint
+from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.subgroups import Path, SubGroupRule
+from tonnage.cluster.jobs.topologyconstraint import LabelConstraint, network_field
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
@@ -51,37 +52,45 @@ class JobTopology(Plugin, trusted=True):
         self._kinds = PodKinds(session)
         self._known: Memo[tuple[int, tuple[str, ...]], TopologyLevels] = Memo()
         session.add_node_sets(self._node_sets)
+        session.add_subgroup_node_sets(self._subgroup_node_sets)
 
     def _node_sets(self, job: Job, tasks: Sequence[Task]) -> NodeSets | None:
         constraint = job.constraint
         if job.group is not None and job.group.network is not None:
-            self._tell_of_network(job, constraint)
-        if constraint is None:
-            return None
-        plan = self._plan(job, constraint)
+            self._tell_of_network(job, (), constraint)
+        return None if constraint is None else self._search(job, (), tasks, constraint)
+
+    def _subgroup_node_sets(self, job: Job, path: Path, tasks: Sequence[Task]) -> NodeSets | None:
+        rule = job.subgroups.rule(path) if job.subgroups is not None else SubGroupRule()
+        if rule.network is not None:
+            self._tell_of_network(job, path, None)
+        return None if rule.near is None else self._search(job, path, tasks, rule.near)
+
+    def _search(self, job: Job, path: Path, tasks: Sequence[Task], constraint: LabelConstraint) -> NodeSets | None:
+        plan = self._plan(job, path, constraint)
         if isinstance(plan, Reason):
             return NodeSets((), plan)
         if plan is None:
             return None
-        return _Search(self._session, plan, job, JobRoom(self._session, self._kinds, job, tasks)).node_sets()
+        return _Search(plan, JobRoom(self._session, self._kinds, job, tasks, path)).node_sets()
 
-    def _tell_of_network(self, job: Job, constraint: LabelConstraint | None) -> None:
-        """Report a group's network topology that no plugin reads."""
+    def _tell_of_network(self, job: Job, path: Path, constraint: LabelConstraint | None) -> None:
+        """Report a network topology of a group, or of a subgroup, that no plugin reads."""
         if constraint is not None:
             message = f"has no effect beside {constraint.field}"
         elif (NETWORK, NODE_SETS.name) not in self._session.registered:
             message = f"has no effect: the configuration does not name the plugin {NETWORK}, or switches it off"
         else:
             return
-        self._session.report(Problem(f"PodGroup/{job.key}", "spec.networkTopology", "", "", message))
+        self._session.report(Problem(f"PodGroup/{job.key}", network_field(path), "", "", message))
 
     # -- constraints
 
-    def _plan(self, job: Job, said: LabelConstraint) -> _Plan | Reason | None:
+    def _plan(self, job: Job, path: Path, said: LabelConstraint) -> _Plan | Reason | None:
         """The levels of a constraint; a reason if the required one is invalid, nothing if only the preferred is."""
         labels = self._labels(said)
         if isinstance(labels, str):
-            return self._refuse(job, said, labels)
+            return self._refuse(job, path, said, labels)
         required, preferred = said.required, said.preferred
         levels = self._levels(labels)
         for label in (required, preferred):
@@ -92,13 +101,14 @@ class JobTopology(Plugin, trusted=True):
                 wider = " and of all wider levels" if labels.index(label) else ""
                 fault = f"no node has the label {label}{wider}"
             if fault and label == required:
-                return self._refuse(job, said, fault)
+                return self._refuse(job, path, said, fault)
             if fault:
-                self._report(job, said, f"{fault}; it is not preferred")
+                self._report(job, path, said, f"{fault}; it is not preferred")
                 preferred = ""
         widest = labels.index(required) if required else None
         if preferred and widest is not None and labels.index(preferred) < widest:
-            self._report(job, said, f"the preferred level {preferred} is wider than the required {required}; left out")
+            wider = f"the preferred level {preferred} is wider than the required {required}; left out"
+            self._report(job, path, said, wider)
             preferred = ""
         if not preferred and widest is None:
             return None
@@ -120,33 +130,28 @@ class JobTopology(Plugin, trusted=True):
         known = memo.get(key)
         return memo.keep(key, TopologyLevels(self._cluster, labels)) if known is None else known
 
-    def _refuse(self, job: Job, said: LabelConstraint, fault: str) -> Reason | None:
+    def _refuse(self, job: Job, path: Path, said: LabelConstraint, fault: str) -> Reason | None:
         if not said.required:
-            self._report(job, said, f"{fault}; nothing is preferred")
+            self._report(job, path, said, f"{fault}; nothing is preferred")
             return None
-        self._report(job, said, f"{fault}; the pods wait")
+        self._report(job, path, said, f"{fault}; the pods wait")
         return Reason("InvalidTopology", f"{job.key}: {fault}")
 
-    def _report(self, job: Job, said: LabelConstraint, message: str) -> None:
-        by_group = job.group is not None and job.group.near is not None
+    def _report(self, job: Job, path: Path, said: LabelConstraint, message: str) -> None:
+        by_group = bool(path) or (job.group is not None and job.group.near is not None)
         name = f"PodGroup/{job.key}" if by_group else f"Pod/{min(job.tasks, default=job.key)}"
-        self._session.report(Problem(name, said.field, "", "a level of a Topology, or a label of nodes", message))
+        field = f"spec.subGroups[{path[-1]}].topologyConstraint" if path else said.field
+        self._session.report(Problem(name, field, "", "a level of a Topology, or a label of nodes", message))
 
 
 class _Search:
-    """The search for domains that may hold some pods of one job."""
+    """The search for domains that may hold some pods of one job, or of a subgroup."""
 
-    def __init__(self, session: Session, plan: _Plan, job: Job, room: JobRoom) -> None:
+    def __init__(self, plan: _Plan, room: JobRoom) -> None:
         self._plan = plan
         self._levels = plan.levels
-        self._job = job
         self._room = room
-        self._held = np.zeros(session.cluster.columns.size)
-        """The number of the job's pods on each node."""
-        for task in job.tasks_that(*HAVE_PLACES):
-            state = session.cluster.nodes.get(session.cluster.holders.get(task.key, ""))
-            if state is not None:
-                self._held[state.row] += 1
+        self._held = room.held
         self._counted: dict[int, tuple[list[float], list[float]]] = {}
 
     def node_sets(self) -> NodeSets:
@@ -157,7 +162,7 @@ class _Search:
             return NodeSets(sets, self._why_none(plan.widest))
         sets.append(NodeSet(_EVERYWHERE, np.ones(len(self._held), np.bool_), True, self._scores(-1, None)))
         label = self._levels.labels[plan.narrowest]
-        message = f"{self._job.key} prefers one value of the node label {label}, and fits nowhere"
+        message = f"{self._room.subject} prefers one value of the node label {label}, and fits nowhere"
         return NodeSets(sets, Reason("TopologyNotMet", message))
 
     def _at(self, level: int) -> Iterator[NodeSet]:
@@ -207,7 +212,7 @@ class _Search:
         """What the job needs, and what the domain nearest to holding it lacks."""
         totals = self._levels.totals(level)
         fit, names = self._room.fit(totals), self._levels.names[level]
-        message = f"{self._job.key} needs {self._room.needed} pods in one domain of {self._levels.labels[level]}"
+        message = f"{self._room.subject} needs {self._room.needed} pods in one domain of {self._levels.labels[level]}"
         domains = self._allowed(level)
         if not domains:
             return Reason("TopologyNotMet", f"{message}, and has pods on nodes that are in none")

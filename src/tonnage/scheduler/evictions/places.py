@@ -29,7 +29,7 @@ def find_places(
     queue = cluster.queues.get(job.queue)
     if queue is None or why_held_back(session, job) is not None or session.jobs.why_invalid(job) is not None:
         return None
-    if session.jobs.node_sets(job, tasks) is not None:
+    if session.jobs.is_kept_together(job, tasks):
         # Its pods are to be close to each other, which is a question for all nodes together.
         anywhere = False
         if not all(places.get(task.key) for task in tasks):
