@@ -316,12 +316,15 @@ def test_a_pod_that_the_kubelet_failed_without_the_agent_is_named_once_and_its_l
     assert core.pod_seen(pod("old", [use(0)], phase="Failed", reason="Evicted")) == []
 
 
-def test_a_pod_that_the_agent_refused_or_served_was_not_missed() -> None:
+def test_a_pod_that_the_kubelet_failed_after_the_answer_is_named_and_a_refused_one_is_not() -> None:
     core, kubelet = agent()
     kubelet.admit(pod("served", [use(0)]))
     kubelet.admit(pod("forged", [use(0, memory=10**6)]))
-    for name in ("served", "forged"):
-        assert core.pod_seen(pod(name, [use(0)], phase="Failed", reason="UnexpectedAdmissionError")) == []
+    note, patch = core.pod_seen(pod("served", [use(0)], phase="Failed", reason="UnexpectedAdmissionError"))
+    assert isinstance(note, LogNote)
+    assert note.message == "the kubelet failed team/served after the agent had answered for it; create the pod again"
+    assert patch == PatchPod("uid-served", "team", "served", {BIND_PHASE: "failed"})
+    assert core.pod_seen(pod("forged", [use(0)], phase="Failed", reason="UnexpectedAdmissionError")) == []
 
 
 # -- preferences

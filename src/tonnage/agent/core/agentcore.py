@@ -83,7 +83,7 @@ class AgentCore:
         """Containers with devices in the kubelet's checkpoint when it was last read."""
         self._refused: set[str] = set()
         self._missed: set[str] = set()
-        """Pods that the kubelet failed while it could not ask, which were told of."""
+        """Pods that the kubelet failed of its own accord, which were told of."""
         self._questions: dict[int, KubeletQuestion] = {}
         self._absent: set[str] = set()
         """Pods of the kubelet that the API server does not know."""
@@ -253,12 +253,16 @@ class AgentCore:
         return [*self._told_if_missed(seen), *self._reconsider()]
 
     def _told_if_missed(self, pod: NodePod) -> list[Instruction]:
-        """Tell once of a pod that the kubelet failed while it could not ask the agent, and end its turn."""
-        is_open = pod.is_rejected and pod.asks and pod.annotations.get(BIND_PHASE) == ALLOCATING
-        if not is_open or pod.uid in self._refused | self._missed | {uid for uid, _ in self.done}:
+        """Tell once of a pod that the kubelet failed, and not because the agent refused it, and end its turn."""
+        is_told = pod.uid in self._refused or pod.uid in self._missed
+        if is_told or not pod.is_rejected or pod.annotations.get(BIND_PHASE) not in (ALLOCATING, SUCCESS):
             return []
         self._missed.add(pod.uid)
-        why = f"the kubelet failed {pod.key} while it could not ask the agent for its devices; create the pod again"
+        is_served = any(uid == pod.uid for uid, _ in self.done) or pod.annotations[BIND_PHASE] == SUCCESS
+        when = (
+            "after the agent had answered for it" if is_served else "while it could not ask the agent for its devices"
+        )
+        why = f"the kubelet failed {pod.key} {when}; create the pod again"
         return [LogNote("pod_missed", why, is_error=True), *self._closed(pod, FAILED)]
 
     def pod_gone(self, uid: str) -> list[Instruction]:
