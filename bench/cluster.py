@@ -4,6 +4,7 @@ With `--hami PATH` the run measures HAMi's own scheduler binary too.
 """
 
 import json
+import math
 import multiprocessing
 import queue
 import socket
@@ -11,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,10 +29,14 @@ from tonnage.lab.apiwatch import Server
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.player import Player
 from tonnage.lab.schedulers import extender_configuration
+from tonnage.model.annotations import AGENT
 from tonnage.model.pod import Pod
 
 PATIENCE = 240.0
 START_PATIENCE = 60.0
+_TURNS = 2
+_AS_FAST = 110.0
+"""Percent; what is above it is slower and not only measured on a busy machine."""
 
 
 class Sizes(NamedTuple):
@@ -45,21 +51,28 @@ class Sizes(NamedTuple):
     large: tuple[int, int]
     requests: int
     hami_requests: int
+    turns: int
+    """How often nodes with agents and kube-scheduler alone take turns."""
 
 
-FULL = Sizes(bound=1000, nodes=100, small=(1000, 5000), large=(5000, 20_000), requests=500, hami_requests=100)
-QUICK = Sizes(bound=20, nodes=10, small=(20, 40), large=(40, 80), requests=50, hami_requests=20)
+FULL = Sizes(bound=1000, nodes=100, small=(1000, 5000), large=(5000, 20_000), requests=500, hami_requests=100, turns=3)
+QUICK = Sizes(bound=20, nodes=10, small=(20, 40), large=(40, 80), requests=50, hami_requests=20, turns=1)
 
 
 def main() -> int:
     parser = argument_parser("bench.cluster", __doc__)
     parser.add_argument("--hami", type=Path, metavar="PATH", help="HAMi's scheduler binary, to compare with")
+    parser.add_argument("--agents", action="store_true", help="only the binding to nodes with agents")
     arguments = parser.parse_args()
     sizes = QUICK if arguments.quick else FULL
 
     def measure(report: Report) -> None:
         with control_planes(arguments.quick) as planes:
-            binding(report, planes, sizes, arguments.hami)
+            if not arguments.agents:
+                binding(report, planes, sizes, arguments.hami)
+            binding_to_agents(report, planes, sizes)
+            if arguments.agents:
+                return
             small, large = FilterBounds(0.9, 4.0, ready=3.0), FilterBounds(4.0, 10.0, memory=300.0)
             filtering(report, planes, sizes.small, sizes, small, arguments.hami)
             filtering(report, planes, sizes.large, sizes, large, None)
@@ -102,10 +115,30 @@ def filtering(
                 report.at_most(f"extender memory, {shown}", _resident(extender.process.pid), "MB", bounds.memory)
         finally:
             extender.stop()
+        if bounds.ready:
+            _beside_agents(report, plane, nodes, created, shown)
         if hami is not None:
             with hami_scheduler(plane, hami, _node_names(nodes)) as theirs:
                 times = _request(theirs.port, nodes, created[: sizes.hami_requests])
             report.add(f"HAMi: /filter, {shown}, p50", statistics.median(times) * 1e3, "ms")
+
+
+def _beside_agents(report: Report, plane: ControlPlane, nodes: int, pods: Sequence[dict[str, Any]], shown: str) -> None:
+    """CPU time of /filter on nodes with agents and on nodes with HAMi's plugins, by turns, the best of each."""
+    best = {True: math.inf, False: math.inf}
+    for has_agents in (True, False) * _TURNS:
+        mark = {"metadata": {"annotations": {AGENT: "0.1.0,boot" if has_agents else None}}}
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name, body=mark: plane.api.patch(f"/api/v1/nodes/{name}", body), _node_names(nodes)))
+        extender = Extender(plane.kubeconfig(), plane.folder / "extender.log")
+        try:
+            used = extender.cpu_seconds()
+            _request(extender.port, nodes, pods)
+            best[has_agents] = min(best[has_agents], extender.cpu_seconds() - used)
+        finally:
+            extender.stop()
+    share = 100 * best[True] / best[False]
+    report.at_most(f"/filter, {shown}, CPU time with agents relative to plugins", share, "%", _AS_FAST)
 
 
 def _node_names(count: int) -> list[str]:
@@ -202,6 +235,23 @@ def binding(report: Report, planes: ControlPlanes, sizes: Sizes, hami: Path | No
         report.add("kube-scheduler with HAMi's scheduler", theirs, "pods/s")
 
 
+def binding_to_agents(report: Report, planes: ControlPlanes, sizes: Sizes) -> None:
+    """The same on nodes with agents, where no pod waits; by turns with kube-scheduler alone, the best of each."""
+    bind = partial(_pods_per_second, planes, sizes, has_agents=True)
+    runs = (("spread", 0.0), ("binpack", 0.0), ("binpack", 0.05))
+    alone, best = 0.0, dict.fromkeys(runs, 0.0)
+    for _ in range(sizes.turns):
+        alone = max(alone, bind(None))
+        for policy, delay in runs:
+            with_us = bind(partial(_tonnage, [], policy), delay)
+            best[policy, delay] = max(best[policy, delay], with_us)
+    report.add("kube-scheduler alone, best turn", alone, "pods/s")
+    for (policy, delay), with_us in best.items():
+        shown = f"{policy}, agent takes {delay * 1000:.0f} ms"
+        report.add(f"kube-scheduler with the extender, {shown}, best turn", with_us, "pods/s")
+        report.at_least(f"  relative to kube-scheduler alone, {shown}", 100 * with_us / alone, "%", 75)
+
+
 @contextmanager
 def _tonnage(costs: list[float], policy: str, plane: ControlPlane) -> Iterator[int]:
     """The extender; its costs are writes to the API server and seconds of CPU time."""
@@ -238,10 +288,11 @@ def _pods_per_second(
     start: StartExtender | None,
     delay: float = 0.0,
     releases_locks: bool = False,
+    has_agents: bool = False,
 ) -> float:
     """All pods exist before kube-scheduler starts; the time runs from the first bind to the last."""
     with planes.empty() as plane:
-        plane.api.create_nodes(bench_node(number) for number in range(sizes.nodes))
+        plane.api.create_nodes(bench_node(number, has_agents) for number in range(sizes.nodes))
         bind_all = partial(_bind_all, plane, sizes.bound, delay, releases_locks)
         if start is None:
             return bind_all({"profiles": [{"schedulerName": SCHEDULER}]})

@@ -8,6 +8,7 @@ import msgspec
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.devices.catalog import default_vendors
+from tonnage.model.annotations import AGENT
 from tonnage.model.meta import ObjectMeta
 from tonnage.model.node import Node, NodeStatus
 from tonnage.model.pod import Container, Pod, PodSpec, ReportedPodStatus, ResourceRequirements
@@ -25,8 +26,8 @@ NEVER_SEEN = 0.05
 """Share of pods with a shape of their own."""
 
 
-def bench_node(number: int) -> Node:
-    """A node with eight 80 GB cards."""
+def bench_node(number: int, has_agent: bool = False) -> Node:
+    """A node with eight 80 GB cards, which an agent serves or HAMi's device plugin."""
     name = f"node-{number:05d}"
     cards = [
         {
@@ -45,7 +46,10 @@ def bench_node(number: int) -> Node:
         ObjectMeta(
             name=name,
             labels={"kubernetes.io/hostname": name, "pool": f"pool-{number % 4}"},
-            annotations={"hami.io/node-nvidia-register": json.dumps(cards)},
+            annotations={
+                "hami.io/node-nvidia-register": json.dumps(cards),
+                **({AGENT: "0.1.0,boot"} if has_agent else {}),
+            },
         ),
         status=NodeStatus(allocatable={"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": GPUS * 10}),
     )
