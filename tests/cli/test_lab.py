@@ -15,6 +15,7 @@ from tests.cli.command import tonnage
         (["--sample", "sharing", "--nodes", "0"], "--sample needs nodes"),
         (["--sample", "gangs", "--extender"], "--sample gangs needs --scheduler"),
         (["--sample", "queues", "--extender"], "--sample queues needs --scheduler"),
+        (["--sample", "sharing", "--kubelet"], "--sample or --kubelet, not both"),
         (["--sample", "gang"], "'gang' is not one of 'gangs', 'sharing', 'queues'"),
     ],
 )
@@ -36,3 +37,10 @@ def test_a_folder_without_the_programs_is_refused(tmp_path: Path) -> None:
     done = tonnage("lab", "--bin-dir", str(tmp_path / "nowhere"))
     assert done.returncode == 2
     assert "there is no such folder" in done.stderr
+
+
+def test_without_containerd_and_runc_a_real_node_is_refused_with_what_is_missing(tmp_path: Path) -> None:
+    done = tonnage("lab", "--kubelet", PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: --kubelet: ")
+    assert "a kubelet needs" in done.stderr

@@ -220,3 +220,24 @@ def test_it_says_so_and_fails_when_a_program_dies() -> None:
         os.kill(children(process.pid)[0], signal.SIGKILL)
         assert process.wait(PATIENCE) == 1
         assert "etcd ended with status -9; the end of its log" in process.stderr.read()
+
+
+@pytest.mark.kubelet
+def test_a_real_node_executes_pods_that_share_its_invented_cards() -> None:
+    with running("--nodes", "2", "--gpus", "4", "--kubelet", "--extender") as found:
+        node = found.said["kubelet"]["node"]
+        made = json.loads(Path(found.said["kubelet"]["pod"]).read_text())
+        for number in range(3):
+            # They ask for different amounts, so that one with another's values would be noticed.
+            made["metadata"]["name"] = f"try-{number}"
+            made["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] = 4000 + number
+            found.api.create(pods_path(), made)
+        pods = found.until_pods(lambda now: len(now) == 3 and all_run(now), "they do not run")
+        assert nodes_of(pods) == {node: 3}
+        folder = Path(found.said["kubeconfig"]).parent / node / "pod-logs"
+        for name, pod in pods.items():
+            (log,) = (folder / f"default_{name}_{pod['metadata']['uid']}" / "main").glob("*.log")
+            limit = f'"CUDA_DEVICE_MEMORY_LIMIT_0":"{4000 + int(name[-1])}m"'
+            until(lambda log=log, limit=limit: limit in log.read_text(), "it was given something else", log.read_text)
+        labels = found.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"]
+        assert labels["tonnage.io/invented-cards"] == "true"

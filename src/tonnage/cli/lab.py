@@ -1,17 +1,17 @@
 """`tonnage lab`: a practice cluster of real Kubernetes parts with invented GPU nodes, until Ctrl-C."""
 
 import os
-import shutil
 import signal
 import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.cli.inputs import BadInput
+from tonnage.cli.labtext import RealNode, RunningLab, as_data, as_text
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
 
 if TYPE_CHECKING:
@@ -27,21 +27,6 @@ _LOOK = 0.5
 _GRACE = 1.0
 """Seconds that a deleted pod takes at most to go."""
 _SAMPLES = ("gangs", "sharing", "queues")
-_VOLCANO = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
-"""The kinds of samples that only the batch scheduler can show."""
-
-
-class RunningLab(NamedTuple):
-    """All that a user is told about a lab that runs."""
-
-    plane: "ControlPlane"
-    nodes: int
-    gpus: int
-    sample: str | None
-    pods: int
-    """Pods of the sample."""
-    server: "StartedServer | None"
-    """Tonnage's scheduler or extender, if it was asked for."""
 
 
 @click.command("lab")
@@ -54,6 +39,9 @@ class RunningLab(NamedTuple):
 @click.option("--extender", is_flag=True, help="Start `tonnage extender` too; kube-scheduler asks it.")
 @click.option(
     "--kube-scheduler/--no-kube-scheduler", default=True, show_default=True, help="Run kube-scheduler for other pods."
+)
+@click.option(
+    "--kubelet", is_flag=True, help="Add a real node: kubelet, containerd and `tonnage agent` with invented cards."
 )
 @click.option("--sample", type=click.Choice(_SAMPLES), help="Create a sample workload.")
 @click.option(
@@ -70,6 +58,7 @@ def command(
     scheduler: bool,
     extender: bool,
     kube_scheduler: bool,
+    kubelet: bool,
     sample: str | None,
     bin_dir: Path | None,
     output: str,
@@ -78,7 +67,8 @@ def command(
 
     etcd, kube-apiserver and kube-scheduler run on this machine until Ctrl-C, and nothing is left of them afterwards.
     The nodes register their GPUs as HAMi's device plugin does. Kubelets and device plugins are played: pods become
-    Running and end as they say, but nothing is executed. Without --bin-dir the programs are built the first time, which
+    Running and end as they say, but nothing is executed. With --kubelet there is one more node, whose pods are
+    executed; it needs root, containerd and runc. Without --bin-dir the programs are built the first time, which
     needs Go and takes some minutes.
     """
     from random import Random
@@ -89,15 +79,17 @@ def command(
     from tonnage.simulator.workloads.demo import demo_nodes
 
     _check_flags(nodes, scheduler, extender, kube_scheduler, sample)
+    if kubelet:
+        _check_machine(sample)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as running:
             with _progress() as tell:
                 made = demo_nodes(nodes, gpus, Random(seed))
-                lab = _start(running, tell, made, gpus, (scheduler, extender, kube_scheduler), sample, bin_dir)
+                lab = _start(running, tell, made, gpus, (scheduler, extender, kube_scheduler), kubelet, sample, bin_dir)
             with suppress(KeyboardInterrupt):
-                click.echo(_as_text(lab) if output == TABLE else document(_as_data(lab), output), nl=False)
-                _until_interrupted(lab.plane)
+                click.echo(as_text(lab) if output == TABLE else document(as_data(lab), output), nl=False)
+                _until_interrupted(lab)
     except (PartsError, LabError, ApiError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -115,12 +107,23 @@ def _check_flags(nodes: int, scheduler: bool, extender: bool, kube_scheduler: bo
         raise click.UsageError(f"--sample {sample} needs --scheduler: kube-scheduler places pods one by one")
 
 
+def _check_machine(sample: str | None) -> None:
+    from tonnage.lab.kubelet_node import missing_here
+
+    if sample:
+        raise click.UsageError("--sample or --kubelet, not both: the images of samples' pods do not exist")
+    lacking = missing_here()
+    if lacking:
+        raise click.ClickException(f"--kubelet: {lacking}")
+
+
 def _start(
     running: ExitStack,
     tell: "Callable[[str], None]",
     nodes: "list[Node]",
     gpus: int,
     schedulers: tuple[bool, bool, bool],
+    kubelet: bool,
     sample: str | None,
     bin_dir: Path | None,
 ) -> RunningLab:
@@ -128,7 +131,8 @@ def _start(
     from tonnage.lab import definitions
     from tonnage.lab.control_plane import ControlPlane
     from tonnage.lab.heartbeats import Heartbeats, ready
-    from tonnage.lab.parts import build
+    from tonnage.lab.kubelet_node import NAME
+    from tonnage.lab.parts import NODE, build
     from tonnage.lab.player import playing
     from tonnage.lab.samples import SAMPLES, create_sample
     from tonnage.lab.schedulers import BATCH_SCHEDULER, start_extender, start_scheduler
@@ -136,6 +140,8 @@ def _start(
 
     scheduler, extender, kube_scheduler = schedulers
     programs = build(tell) if bin_dir is None else _checked(bin_dir, kube_scheduler)
+    if kubelet:
+        build(tell, NODE)
     chosen: SampleWorkload | None = SAMPLES[sample] if sample else None
     plane = running.enter_context(ControlPlane(programs=programs, tell=tell))
     tell("installing the definitions of PodGroups, Queues and topologies")
@@ -143,7 +149,10 @@ def _start(
     tell(f"creating {len(nodes)} nodes")
     plane.api.create_nodes(nodes, [ready()])
     running.callback(Heartbeats(plane).stop)
-    running.enter_context(playing(plane, longest_grace=_GRACE))
+    running.enter_context(playing(plane, longest_grace=_GRACE, real_nodes=[NAME] if kubelet else []))
+    real = (
+        _real_node(running, tell, plane, gpus, BATCH_SCHEDULER if scheduler else DEFAULT_SCHEDULER) if kubelet else None
+    )
     pods = 0
     if chosen is not None:
         # All pods are there before a scheduler looks, so that it divides the cluster among all of them.
@@ -157,7 +166,19 @@ def _start(
         plane.run_scheduler()
     if scheduler:
         server = start_scheduler(plane, chosen.config if chosen else None)
-    return RunningLab(plane, len(nodes), gpus, sample, pods, server)
+    return RunningLab(plane, len(nodes), gpus, sample, pods, server, real)
+
+
+def _real_node(
+    running: ExitStack, tell: "Callable[[str], None]", plane: "ControlPlane", gpus: int, scheduler: str
+) -> RealNode:
+    """A kubelet with an agent, and a pod for it."""
+    from tonnage.lab.agents import start_agent, write_pod
+    from tonnage.lab.kubelet_node import KubeletNode
+
+    node = running.enter_context(KubeletNode(plane, tell=tell))
+    start_agent(plane, node, gpus)
+    return RealNode(node, write_pod(plane.folder, node, scheduler))
 
 
 def _checked(bin_dir: Path, kube_scheduler: bool) -> Path:
@@ -188,77 +209,8 @@ def _progress() -> "Iterator[Callable[[str], None]]":
         yield lambda line: shown.update(step, description=line)
 
 
-def _until_interrupted(plane: "ControlPlane") -> None:
+def _until_interrupted(lab: RunningLab) -> None:
     while True:
         time.sleep(_LOOK)
-        plane.check()
-
-
-# -- what is told
-
-
-def _as_data(lab: RunningLab) -> dict[str, object]:
-    return {
-        "kubeconfig": str(lab.plane.kubeconfig()),
-        "server": lab.plane.server,
-        "nodes": lab.nodes,
-        "pods": lab.pods,
-        "tonnage": lab.server.address if lab.server else None,
-        "logs": {program.name: str(program.log) for program in lab.plane.running},
-    }
-
-
-def _as_text(lab: RunningLab) -> str:
-    plane = lab.plane
-    width = max(len(program.name) for program in plane.running)
-    return "\n".join(
-        [
-            f"A practice cluster with {lab.nodes} nodes x {lab.gpus} GPUs runs at {plane.server}",
-            *_about_sample(lab),
-            "",
-            *(f"  {line}" for line in _next_steps(lab)),
-            "",
-            "Logs:",
-            *(f"  {program.name:{width}}  {program.log}" for program in plane.running),
-            "",
-            "Ctrl-C ends the cluster and removes everything.\n",
-        ]
-    )
-
-
-def _about_sample(lab: RunningLab) -> list[str]:
-    from tonnage.lab.samples import SAMPLES
-
-    if not lab.sample:
-        return []
-    told = [f"Sample {lab.sample}: {SAMPLES[lab.sample].shows}; {lab.pods} pods"]
-    return told if lab.server else [*told, "Its pods wait until you start `tonnage scheduler` as below."]
-
-
-def _next_steps(lab: RunningLab) -> list[str]:
-    """Commands to try, which work as typed."""
-    from tonnage.lab.samples import SAMPLES
-
-    steps, tonnage = [f"export KUBECONFIG={lab.plane.kubeconfig()}"], _this_command()
-    sample = SAMPLES[lab.sample] if lab.sample else None
-    config = f" --config {sample.config}" if sample and sample.config else ""
-    kinds = ["nodes", "pods", *(_VOLCANO if sample and sample.is_batch else ())]
-    if lab.server is None:
-        steps.append(f"{tonnage} scheduler --http-bind 127.0.0.1:8080{config}")
-    if shutil.which("kubectl"):
-        steps += [
-            "kubectl get nodes",
-            "kubectl get pods -o wide --watch",
-            *(f"kubectl get {kind}" for kind in kinds[2:]),
-            f"kubectl get {','.join(kinds)} -A -o json | {tonnage} schedule -f -{config}",
-        ]
-    if lab.server is not None and shutil.which("curl"):
-        steps.append(f"curl {lab.server.address}/metrics")
-    return [*steps, f"{tonnage} debug compare"]
-
-
-def _this_command() -> str:
-    """How this command is typed again."""
-    if shutil.which("tonnage"):
-        return "tonnage"
-    return sys.argv[0] if Path(sys.argv[0]).name == "tonnage" else f"{sys.executable} -m tonnage.cli.main"
+        for program in lab.programs:
+            program.check()

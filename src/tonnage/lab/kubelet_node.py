@@ -34,7 +34,19 @@ esac
 
 
 def missing() -> str | None:
-    """Why no real node can run here, as a sentence; None if one can."""
+    """Why no real node can run here now, as a sentence; None if one can."""
+    lacking = missing_here()
+    if lacking:
+        return lacking
+    try:
+        parts.find(parts.NODE)
+    except parts.PartsError as error:
+        return str(error)
+    return None
+
+
+def missing_here() -> str | None:
+    """What this machine lacks for a real node, apart from parts that are built, as a sentence; None if nothing."""
     if sys.platform != "linux":
         return "a kubelet needs Linux"
     if os.geteuid() != 0:
@@ -44,14 +56,7 @@ def missing() -> str | None:
         return (
             f"{', '.join(lacking)} is not installed; a kubelet needs the packages containerd and runc, and util-linux"
         )
-    without = cgroups.missing()
-    if without:
-        return without
-    try:
-        parts.find(parts.NODE)
-    except parts.PartsError as error:
-        return str(error)
-    return None
+    return cgroups.missing()
 
 
 class KubeletNode:

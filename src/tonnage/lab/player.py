@@ -11,7 +11,7 @@ Containers end as `tonnage.lab.podstatus` says; a pod that is deleted takes its 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -41,6 +41,7 @@ class Player:
         longest_grace: float | None = None,
         ends: Callable[[dict[str, Any]], PodEnd | None] = end_of,
         starting: float = 0.0,
+        real_nodes: Collection[str] = (),
     ) -> None:
         self._api = Api(access.server, access.token, str(access.authority))
         self._delay = delay
@@ -51,6 +52,8 @@ class Player:
         self._ends = ends
         self._starting = starting
         """Seconds from a pod's admission until its containers run."""
+        self._real_nodes = real_nodes
+        """Nodes with a kubelet of their own."""
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(8)
         self._timers = Timers()
@@ -76,6 +79,8 @@ class Player:
 
     def _look(self, event: dict[str, Any]) -> None:
         pod = event["object"]
+        if pod.get("spec", {}).get("nodeName") in self._real_nodes:
+            return
         self._end(pod, event["type"])
         if event["type"] == "DELETED" or pod.get("kind") != "Pod" or "nodeName" not in pod["spec"]:
             return
@@ -206,10 +211,14 @@ def _path(pod: dict[str, Any]) -> str:
 
 @contextmanager
 def playing(
-    access: ApiAccess, delay: float = 0.0, quick: bool = False, longest_grace: float | None = None
+    access: ApiAccess,
+    delay: float = 0.0,
+    quick: bool = False,
+    longest_grace: float | None = None,
+    real_nodes: Collection[str] = (),
 ) -> Iterator[Player]:
     """A player, stopped in the end."""
-    player = Player(access, delay, quick, longest_grace)
+    player = Player(access, delay, quick, longest_grace, real_nodes=real_nodes)
     try:
         yield player
     finally:
