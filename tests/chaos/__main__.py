@@ -1,6 +1,7 @@
 """`python -m tests.chaos`: faults on real parts, one after another; the exit status is 1 if anything is found.
 
-First those of one extender or batch scheduler, then those between two replicas, then floods on 100 nodes.
+First those of one extender or batch scheduler, then those between two replicas, then floods on 100 nodes; or those of
+an agent on a real kubelet.
 """
 
 import argparse
@@ -11,6 +12,9 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from tests.chaos import faults, floods, replicafaults
+from tests.chaos.agent import faults as nodefaults
+from tests.chaos.agent.arena import node_arena
+from tests.chaos.agent.run import node_run
 from tests.chaos.arena import arena
 from tests.chaos.replicas import pair_arena
 from tests.chaos.run import Run, extender_run, summary
@@ -50,6 +54,7 @@ SERVERS = {
         lambda: yard(6, replicas=2),
         batch_run,
     ),
+    "agent": Server(nodefaults.KINDS, {}, 0.0, {}, 1, node_arena, node_arena, node_run),
 }
 
 
@@ -69,7 +74,8 @@ def main() -> int:
         titles = "\n".join(sorted(kinds))
         parser.error(f"there is no kind {arguments.kind!r}; there are:\n{titles}")
     started, runs = time.monotonic(), list[Run]()
-    between, poured = round(server.share * arguments.faults), round(_FLOODS * arguments.faults)
+    between = round(server.share * arguments.faults)
+    poured = round(_FLOODS * arguments.faults) if server.floods else 0
     if arguments.kind:
         between = arguments.faults if arguments.kind in server.between else 0
         poured = arguments.faults if arguments.kind in server.floods else 0

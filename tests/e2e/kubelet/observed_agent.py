@@ -1,8 +1,9 @@
 """`tonnage agent` as a program that tells what it asks of the API server, and that can be slowed and failed.
 
 The folder that $OBSERVED names gets a line per request in `requests` and a line per answer of Allocate, with its time,
-in `answers`. A file `slow` in it has the seconds that every Allocate takes longer, and a file `failures` what the next
-patches of pods are answered with instead of being sent: a status each line, or `lost`, for an answer that never comes.
+in `answers`. A file `slow` in it has the seconds that every Allocate takes longer, a file `clock` the seconds by which
+the wall clock is off, and a file `failures` what the next patches of pods are answered with instead of being sent: a
+status each line, or `lost`, for an answer that never comes.
 """
 
 import asyncio
@@ -60,20 +61,24 @@ class ObservedClient(Client):
             yield chunks
 
 
-_allocate = AgentService.allocate
+_allocate, _true_time = AgentService.allocate, time.time
+
+
+def shifted() -> float:
+    return _true_time() + float(read("clock") or 0)
 
 
 async def allocate(self: AgentService, ids: tuple[str, ...]) -> ContainerResponse:
-    tell("answers", f"{time.time()} asked {len(ids)}")
+    tell("answers", f"{_true_time()} asked {len(ids)}")
     slow = read("slow")
     if slow:
         await asyncio.sleep(float(slow))
     try:
         answer = await _allocate(self, ids)
     except Exception as error:
-        tell("answers", f"{time.time()} refused {error}")
+        tell("answers", f"{_true_time()} refused {error}")
         raise
-    tell("answers", f"{time.time()} given {answer.envs.get('CUDA_DEVICE_MEMORY_LIMIT_0')}")
+    tell("answers", f"{_true_time()} given {answer.envs.get('CUDA_DEVICE_MEMORY_LIMIT_0')}")
     return answer
 
 
@@ -82,4 +87,5 @@ if __name__ == "__main__":
 
     client_module.Client = ObservedClient  # type: ignore[misc]
     AgentService.allocate = allocate  # type: ignore[method-assign]
+    time.time = shifted
     main()
