@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.agent.nvml.fakelibrary import VARIABLE, InventedCards, library, uuid
 from tests.paths import ROOT
@@ -49,6 +49,37 @@ def record(containers: Sequence[dict[str, Any]]) -> str:
     return "".join(f"{slot};" for slot in slots)
 
 
+def placed_pod(name: str, node: str, slots: Sequence[Sequence[tuple[str, int, int]]]) -> dict[str, Any]:
+    """A pod that a scheduler has placed on a node, with a container for every list of UUIDs, MiB and percent."""
+    text = "".join("".join(f"{card},NVIDIA,{mib},{cores}:" for card, mib, cores in slot) + ";" for slot in slots)
+    notes = {PHASE: "allocating"} | {f"hami.io/vgpu-devices-{word}": text for word in ("allocated", "to-allocate")}
+    containers = [
+        {"name": f"c{number}", "image": "x", "resources": {"limits": {RESOURCE: str(len(slot))}}}
+        for number, slot in enumerate(slots)
+    ]
+    return {"metadata": {"name": name, "annotations": notes}, "spec": {"nodeName": node, "containers": containers}}
+
+
+def agent_flags(node: str, kubeconfig: Path, plugins: Path, pod_resources: Path) -> dict[str, object]:
+    """The flags of an agent on a node whose kubelet is there, with the fake NVML library."""
+    return {
+        "node-name": node,
+        "kubeconfig": kubeconfig,
+        "nvml-library": library(),
+        "device-plugins-folder": plugins,
+        "pod-resources-socket": pod_resources,
+    }
+
+
+def started_agent(
+    module: str, flags: Mapping[str, object], cards: InventedCards, log: IO[bytes], *more: str, **environment: str
+) -> subprocess.Popen[bytes]:
+    """`tonnage agent` as a process, by a module that has the command, on invented cards."""
+    words = [sys.executable, "-m", module, "agent", *(f"--{name}={value}" for name, value in flags.items()), *more]
+    values = {**os.environ, VARIABLE: str(cards.file), **environment}
+    return subprocess.Popen(words, cwd=ROOT, env=values, stdout=log, stderr=log)
+
+
 class Agent:
     """The agent as a process."""
 
@@ -74,6 +105,9 @@ class Agent:
 
     def slow(self, seconds: float) -> None:
         (self._folder / "slow").write_text(str(seconds))
+
+    def shift_clock(self, seconds: float) -> None:
+        (self._folder / "clock").write_text(str(seconds))
 
     def fail_patches(self, *answers: str) -> None:
         (self._folder / "failures").write_text("".join(f"{one}\n" for one in answers))
@@ -110,19 +144,13 @@ class GpuNode:
         self._agents += 1
         folder = self.kubelet.folder / f"agent-{self._agents}"
         folder.mkdir()
-        flags: dict[str, object] = {
-            "node-name": self.kubelet.name,
-            "kubeconfig": kubeconfig or self.plane.kubeconfig(),
-            "nvml-library": library(),
-            "device-plugins-folder": self.kubelet.plugins,
-            "pod-resources-socket": self.kubelet.pod_resources,
-            "host-root": self.kubelet.host,
-        }
-        words = [sys.executable, "-m", "tests.e2e.kubelet.observed_agent", "agent"]
-        words += [f"--{name}={value}" for name, value in flags.items()]
-        environment = {**os.environ, VARIABLE: str(self.cards.file), "OBSERVED": str(folder)}
+        user = kubeconfig or self.plane.kubeconfig()
+        flags = agent_flags(self.kubelet.name, user, self.kubelet.plugins, self.kubelet.pod_resources)
+        flags["host-root"] = self.kubelet.host
         with (folder / "agent.log").open("wb") as log:
-            process = subprocess.Popen([*words, *more], cwd=ROOT, env=environment, stdout=log, stderr=log)
+            process = started_agent(
+                "tests.e2e.kubelet.observed_agent", flags, self.cards, log, *more, OBSERVED=str(folder)
+            )
         return Agent(process, folder)
 
     @contextmanager
