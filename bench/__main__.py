@@ -5,7 +5,7 @@ import sys
 from functools import partial
 from typing import NamedTuple
 
-from bench import engine, evictions, jobs, queues, recorder, requeue, simulator
+from bench import engine, evictions, explain, jobs, queues, recorder, requeue, simulator
 from bench.report import Report, argument_parser, publish
 from bench.workload import bench_cluster
 
@@ -108,6 +108,7 @@ def run(report: Report, sizes: Sizes) -> None:
     allocation(report, sizes)
     eviction(report, sizes)
     requeueing(report, sizes)
+    explanation(report, sizes)
     report.add("yardstick again", engine.yardstick() * 1e6, "µs")
 
 
@@ -257,6 +258,15 @@ def requeueing(report: Report, sizes: Sizes) -> None:
         report.add("  longest pass", longest * 1e3, "ms")
         report.at_most("  pass without changes", pods.seconds_per_idle_pass() * 1e6, "µs", 5)
         pods.close()
+
+
+def explanation(report: Report, sizes: Sizes) -> None:
+    """Explaining pods that wait, reading excluded."""
+    size = f"{sizes.nodes:,} nodes × 8 GPUs, {sizes.running:,} pods"
+    for name, made in (("HAMi's policies", explain.with_defaults), ("KAI's plugins, all actions", explain.with_kai)):
+        costs = [made(sizes.nodes, sizes.running) for _ in range(sizes.repeats)]
+        report.at_most(f"explain: why a pod waits, {size}, {name}", min(one.why for one in costs), "s", 0.3)
+        report.at_most(f"explain: what would help, {size}, {name}", min(one.helps for one in costs), "s", 2)
 
 
 def main() -> int:

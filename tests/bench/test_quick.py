@@ -48,6 +48,10 @@ def test_the_engines_benchmark_reports_every_figure() -> None:
         "requeue after a freed card, N pending pods of N pod classes, N nodes",
         "  longest pass",
         "  pass without changes",
+        "explain: why a pod waits, N nodes × N GPUs, N pods, HAMi's policies",
+        "explain: what would help, N nodes × N GPUs, N pods, HAMi's policies",
+        "explain: why a pod waits, N nodes × N GPUs, N pods, KAI's plugins, all actions",
+        "explain: what would help, N nodes × N GPUs, N pods, KAI's plugins, all actions",
         "yardstick again",
     ]
 

@@ -1,7 +1,17 @@
-"""Completion of command lines by the shell: what click leaves out, the names of files."""
+"""Completion of command lines by the shell: the names of files, which click leaves out, and kubectl's protocol.
+
+kubectl completes `kubectl tonnage …` in bash, zsh and fish by calling the program `kubectl_complete-tonnage` with the
+words so far. It answers with a completion on each line, a tab before its description, and at last a number.
+"""
+
+import os
+import sys
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, ShellComplete
+
+_FILES, _NO_FILES = ":0", ":4"
+"""Whether the shell adds the names of files, as kubectl's library for command lines writes it."""
 
 
 class _FileName(click.types.StringParamType):
@@ -20,3 +30,18 @@ def complete_files(command: click.Command) -> None:
             parameter.type = _FileName()
     for inner in getattr(command, "commands", {}).values():
         complete_files(inner)
+
+
+def kubectl_main() -> None:
+    """Answer kubectl, whose words are the arguments of this program."""
+    from tonnage.cli.group import COMPLETING, group
+    from tonnage.cli.main import KUBECTL
+
+    # Commands complete the names of files only for a shell that asks.
+    os.environ[COMPLETING] = "kubectl"
+    words = sys.argv[1:] or [""]
+    found = ShellComplete(group, {}, KUBECTL, COMPLETING).get_completions(words[:-1], words[-1])
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(_FILES if any(item.type != "plain" for item in found) else _NO_FILES)

@@ -14,10 +14,11 @@ import click
 from tonnage import __version__
 from tonnage.cli.main import INTERRUPTED
 
-_COMPLETING = "_TONNAGE_COMPLETE"
+COMPLETING = "_TONNAGE_COMPLETE"
 """The variable by which a shell asks for the completion of a command line."""
 _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
+    "explain": "Say why a pod waits, who holds what it waits for, and what would let it run.",
     "check": "Say whether a scheduler or device configuration is valid, with the place of every error.",
     "plugins": "List the plugins that can be used, with their arguments and extension points; begin a new one.",
     "up": "Watch an invented GPU cluster being packed.",
@@ -74,7 +75,7 @@ class LazyGroup(SuggestingGroup):
         if callable(signal.getsignal(signal.SIGINT)):
             # From here on a command may have something to tidy up, so that Ctrl-C raises KeyboardInterrupt.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        if _COMPLETING in os.environ:
+        if COMPLETING in os.environ:
             from tonnage.cli.completion import complete_files
 
             complete_files(command)

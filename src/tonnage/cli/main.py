@@ -6,8 +6,17 @@ INTERRUPTED = 130
 """The exit status that shells give a command ended by Ctrl-C."""
 
 
-def main() -> None:
-    """Run the command line."""
+KUBECTL = "kubectl tonnage"
+"""What people type who call the program as a plugin of kubectl."""
+
+
+def kubectl_main() -> None:
+    """Run the command line as a plugin of kubectl."""
+    main(KUBECTL)
+
+
+def main(name: str | None = None) -> None:
+    """Run the command line, under another name if one is given."""
     try:
         import signal
         from types import FrameType
@@ -22,7 +31,7 @@ def main() -> None:
         from tonnage.cli.group import group
 
         try:
-            group()
+            group(prog_name=name)
         finally:
             if not is_ignored:
                 signal.signal(signal.SIGINT, end_at_once)

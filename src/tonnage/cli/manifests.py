@@ -74,6 +74,7 @@ def webhook(device_config_file: str | None, output: str) -> None:
 @click.option("--enforce", is_flag=True, help="Refuse (Deny) what is otherwise only warned about (Warn, Audit).")
 @click.option(
     "--namespace",
+    metavar="NAME",
     default="tonnage",
     callback=_valid_name,
     show_default=True,

@@ -134,11 +134,11 @@ def _row(decision: DecisionRecord, count: int, wide: bool) -> list[str]:
     cells = [decision.pod + _and_more(count), decision.outcome, decision.node or "-", _devices(decision.devices, wide)]
     if wide:
         best = decision.scores.get(decision.node or "", {}).get("total")
-        cells.append("-" if best is None else _score(best))
+        cells.append("-" if best is None else score_text(best))
     return cells
 
 
-def _score(score: float) -> str:
+def score_text(score: float) -> str:
     """A score in four digits, or as many as stand before the point: plugins are kept apart by powers of ten."""
     return f"{score:.4g}" if abs(score) < 10_000 else f"{score:.2f}".removesuffix(".00")
 
@@ -158,8 +158,8 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
     """Every score that was kept, and why other nodes were left out."""
     yield f"{decision.pod} on {decision.node}:"
     for name, parts in decision.scores.items():
-        details = ", ".join(f"{plugin} {_score(score)}" for plugin, score in parts.items() if plugin != "total")
-        yield f"  {name} scores {_score(parts['total'])}" + (f" ({details})" if details else "")
+        details = ", ".join(f"{plugin} {score_text(score)}" for plugin, score in parts.items() if plugin != "total")
+        yield f"  {name} scores {score_text(parts['total'])}" + (f" ({details})" if details else "")
     for rejection in decision.rejected:
         yield _rejection(rejection, nodes)
 

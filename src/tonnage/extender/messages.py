@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from tonnage.explain.sentence import counted
 from tonnage.extender.protocol import FilterResult
 from tonnage.framework.decision import Decision
 from tonnage.framework.reasons import is_resolvable
-from tonnage.observability.messages import counted, rejections
+from tonnage.observability.messages import rejections
 
 _SCORES = 5
 

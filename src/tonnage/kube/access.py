@@ -63,6 +63,10 @@ class Access:
         """The proxy that the kubeconfig file asks for."""
         return self._cluster.proxy_url
 
+    def namespace(self) -> str:
+        """The namespace of the context; AccessError if there is no such context."""
+        return self._choose().namespace
+
     async def open(self) -> None:
         """Read the configuration and the credentials."""
         chosen = self._choose()

@@ -13,6 +13,7 @@ import msgspec
 from tonnage.kube.errors import AccessError
 
 DEFAULT_FILE = "~/.kube/config"
+DEFAULT_NAMESPACE = "default"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _PATHS = {"cluster": ("certificate-authority",), "user": ("client-certificate", "client-key", "tokenFile")}
@@ -76,6 +77,7 @@ class Context(msgspec.Struct, frozen=True):
 
     cluster: str
     user: str | None = None
+    namespace: str | None = None
 
 
 class KubeConfig(NamedTuple):
@@ -93,6 +95,8 @@ class Chosen(NamedTuple):
     context: str
     cluster: ClusterEntry
     user: User
+    namespace: str = DEFAULT_NAMESPACE
+    """The namespace that commands mean if they are told none."""
 
 
 def from_service_account() -> Chosen:
@@ -196,7 +200,7 @@ def _choose(config: KubeConfig, context: str | None) -> Chosen:
         if wanted is not None and wanted not in known:
             raise ValueError(f"context {name} names the {kind} {wanted}, which is not there{_known(known)}")
     user = User() if chosen.user is None else config.users[chosen.user]
-    return Chosen(name, config.clusters[chosen.cluster], user)
+    return Chosen(name, config.clusters[chosen.cluster], user, chosen.namespace or DEFAULT_NAMESPACE)
 
 
 def _known(names: dict[str, Any]) -> str:

@@ -17,11 +17,6 @@ def rejections(decision: Decision | None) -> Counter[str]:
     return counts
 
 
-def counted(count: int, reason: str, example: str | None) -> str:
-    """One reason of a sentence: how many nodes have it, and one of them as an example."""
-    return f"{count} {reason}" + (f" ({example})" if example else "")
-
-
 def shortened(message: str) -> str:
     """The message on one line, cut at the end if it is too long for the API server."""
     # A line break makes one character two; what is cut off need not be looked at.
