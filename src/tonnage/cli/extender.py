@@ -16,11 +16,15 @@ from tonnage.extender.flags import extender_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tonnage.dashboard.mounting import MountedDashboard
     from tonnage.devices.base import Vendor
     from tonnage.extender.forwarding import PeerTls
     from tonnage.extender.options import ExtenderOptions
+    from tonnage.extender.recorder import ExtenderRecorder
     from tonnage.extender.replicas import SchedulerLeaseConfig
+    from tonnage.extender.service import ExtenderService
     from tonnage.framework.plugin import Plugin
+    from tonnage.server.authorization import Authorizer
 
 log = logging.getLogger("tonnage.extender")
 
@@ -133,12 +137,13 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     metrics = ExtenderMetrics()
     client.observer = metrics.wrote
     events = EventRecorder(client, time.time, options.scheduler_name or "tonnage", metrics.event)
+    recorder_of_pods = ExtenderRecorder(metrics, events)
     service = ExtenderService(
         client,
         vendors,
         plugins,
         Backoff(draw=random.random),
-        ExtenderRecorder(metrics, events),
+        recorder_of_pods,
         review,
         decides=options.placement == "extender",
         reservation_seconds=options.reservation_timeout,
@@ -155,18 +160,22 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     place = Endpoint(*options.http_bind, options.cert_file, options.key_file, options.client_ca_file)
     metrics_place = Endpoint(*options.metrics_bind_address)
     guard: Guard = anybody
+    authorizer: Authorizer | None = None
     if options.authorize_metrics:
         metrics_place = Endpoint(*options.metrics_bind_address, options.cert_file, options.key_file)
-        guard = partial(authorized, Authorizer(client.unlimited))
+        authorizer = Authorizer(client.unlimited)
+        guard = partial(authorized, authorizer)
+    board = _dashboard(service, recorder_of_pods, plugins, authorizer) if options.dashboard else None
     running = asyncio.create_task(service.run())
     recorder = asyncio.create_task(keep_running("events", events.run))
     for task in (running, recorder):
         task.add_done_callback(lambda _: stop.set())
+    looking = asyncio.create_task(board.run(stop)) if board is not None else None
     try:
         log.info("serving %s, metrics at %s, for %s", place, metrics_place, client.server)
         apps: list[tuple[Any, Endpoint]] = [
             (metrics.timings.timed(service.extender.app(service.health)), place),
-            (metrics.app(service, options.legacy_metrics, guard), metrics_place),
+            (metrics.app(service, options.legacy_metrics, guard, board.routes if board else ()), metrics_place),
         ]
         if options.peer_bind is not None:
             files = options.peer_cert_file, options.peer_key_file, options.peer_ca_file
@@ -176,6 +185,8 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     finally:
         running.cancel()
         recorder.cancel()
+        if looking is not None:
+            looking.cancel()
         outcomes = await asyncio.gather(running, recorder, return_exceptions=True)
         await client.close()
     for failure in outcomes:
@@ -183,3 +194,18 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
             cause = first_cause(failure)
             log.critical("the extender ends: %s: %s", type(cause).__name__, cause)
             raise cause from failure
+
+
+def _dashboard(
+    service: "ExtenderService",
+    recorder: "ExtenderRecorder",
+    plugins: "Sequence[Plugin]",
+    authorizer: "Authorizer | None",
+) -> "MountedDashboard":
+    """The extender's dashboard; imported only if it is asked for."""
+    from tonnage.config.defaults import DEFAULT_ACTIONS
+    from tonnage.dashboard.mounting import mounted
+    from tonnage.dashboard.sources.serversource import ServerSource
+
+    source = ServerSource("tonnage extender", service.informer, recorder, lambda: plugins, lambda: DEFAULT_ACTIONS)
+    return mounted(source, authorizer)

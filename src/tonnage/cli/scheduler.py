@@ -27,6 +27,7 @@ from tonnage.server.flags import parsed, switch
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+    from tonnage.dashboard.mounting import MountedDashboard
     from tonnage.devices.base import Vendor
     from tonnage.kube.client import Client
     from tonnage.kube.leaderelection.leaderelector import LeaderElectionConfig
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tonnage.scheduler.reload.reloader import Configuration, Reloader
     from tonnage.scheduler.reload.sources import ConfigMapSource, ConfigSource, MapName
     from tonnage.scheduler.service import SchedulerService
+    from tonnage.server.authorization import Authorizer
     from tonnage.server.endpoint import Endpoint
     from tonnage.server.flagvalues import Address
 
@@ -118,6 +120,12 @@ def _config(_context: click.Context, _parameter: click.Parameter, text: str | No
     "Whether /metrics and /debug answer, over HTTPS, only loopback peers and whom the API server lets get that path, "
     "by bearer token.",
 )
+@switch(
+    "--dashboard",
+    False,
+    "Whether to serve the dashboard under /dashboard, to loopback peers and, with --authorize-metrics, to whom the API "
+    "server lets look.",
+)
 @click.option(
     "--kube-qps",
     type=click.FloatRange(min=0),
@@ -146,6 +154,7 @@ def command(
     cert_file: str,
     key_file: str,
     authorize_metrics: bool,
+    dashboard: bool,
     kube_qps: float | None,
     kube_burst: int | None,
     debug: bool,
@@ -190,6 +199,7 @@ def command(
                 volume_timeout,
                 place,
                 authorize_metrics,
+                dashboard,
                 limit,
                 election,
             )
@@ -264,6 +274,7 @@ async def _serve(
     volume_timeout: float,
     place: "Endpoint",
     authorize_metrics: bool,
+    dashboard: bool,
     limit: "RateLimit | None",
     election: "LeaderElectionConfig | None",
 ) -> None:
@@ -325,7 +336,8 @@ async def _serve(
         reloading = Reloader(first, source, _loaded, service, metrics, pod)
         log.info("scheduling the pods of %s for %s; health and metrics at %s", scheduler_name, client.server, place)
         try:
-            await _run(service, metrics, reloading, client.unlimited if authorize_metrics else None, place)
+            reviewer = client.unlimited if authorize_metrics else None
+            await _run(service, metrics, reloading, reviewer, place, dashboard)
         except SessionError as error:
             raise click.ClickException(str(error)) from error
 
@@ -350,6 +362,7 @@ async def _run(
     reloading: "Reloader",
     reviewer: "Client | None",
     place: "Endpoint",
+    dashboard: bool,
 ) -> None:
     """Schedule and answer HTTP requests until told to stop."""
     from tonnage.kube.supervision import first_cause, keep_running
@@ -361,7 +374,7 @@ async def _run(
     running = asyncio.create_task(service.run(keep_running("reload", reloading.run)))
     running.add_done_callback(lambda _: stop.set())
     try:
-        await _answer(service, metrics, reloading, reviewer, place, stop)
+        await _answer(service, metrics, reloading, reviewer, place, stop, dashboard)
     finally:
         await service.stop()
         running.cancel()
@@ -379,6 +392,7 @@ async def _answer(
     reviewer: "Client | None",
     place: "Endpoint",
     stop: asyncio.Event,
+    dashboard: bool,
 ) -> None:
     """Answer HTTP requests until told to stop; the first pods are bound before the modules for that are imported."""
     from tonnage.kube.supervision import keep_running
@@ -389,9 +403,14 @@ async def _answer(
     authorizer = None if reviewer is None else authorization.Authorizer(reviewer)
     checking = asyncio.create_task(keep_running("health", health.run))
     checking.add_done_callback(lambda _: stop.set())
+    board = _dashboard(service, authorizer) if dashboard else None
+    looking = asyncio.create_task(board.run(stop)) if board is not None else None
+    more = board.routes if board else ()
     try:
-        await http.serve([(routes.app(service, metrics, reloading, health, authorizer), place)], stop)
+        await http.serve([(routes.app(service, metrics, reloading, health, authorizer, more), place)], stop)
     finally:
+        if looking is not None:
+            looking.cancel()
         checking.cancel()
         (failure,) = await asyncio.gather(checking, return_exceptions=True)
     if isinstance(failure, Exception):
@@ -411,3 +430,20 @@ async def _first_of(*events: asyncio.Event) -> None:
 def _server_modules() -> tuple[Any, ...]:
     names = ("tonnage.server.http", "tonnage.scheduler.app", "tonnage.server.authorization")
     return tuple(import_module(name) for name in names)
+
+
+def _dashboard(service: "SchedulerService", authorizer: "Authorizer | None") -> "MountedDashboard":
+    """The scheduler's dashboard; imported only if it is asked for."""
+    from tonnage.dashboard.mounting import mounted
+    from tonnage.dashboard.sources.serversource import ServerSource
+
+    runner = service.cycle_runner
+    source = ServerSource(
+        "tonnage scheduler",
+        service.informer,
+        service.recorder,
+        lambda: runner.plugins,
+        lambda: runner.actions,
+        runner.queue_figures,
+    )
+    return mounted(source, authorizer)

@@ -159,6 +159,12 @@ def _options() -> Iterator[Decorator[Any]]:
         False,
         "Whether /metrics answers, over HTTPS, only whom the API server lets get that path, by bearer token.",
     )
+    yield _switch(
+        "dashboard",
+        False,
+        "Whether to serve the dashboard beside the metrics, under /dashboard, to loopback peers and, with "
+        "--authorize-metrics, to whom the API server lets look.",
+    )
     yield _switch("legacy_metrics", False, "Whether metrics have their names before HAMi 2.9, too.")
     yield _switch("profiling", False, _without_effect("profiling"))
     yield _switch("debug", False, "Whether to log every decision.")

@@ -1,7 +1,7 @@
 """The extender's Prometheus metrics: requests, reservations, binds, and their durations."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, request_response
+from starlette.routing import BaseRoute, Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tonnage.binder.handover import HandoverQueue
@@ -72,7 +72,9 @@ class ExtenderMetrics(ServerMetrics):
         else:
             self.requeue_writes.labels(outcome).inc()
 
-    def app(self, parts: ExtenderParts, legacy: bool = False, guard: Guard = anybody) -> Starlette:
+    def app(
+        self, parts: ExtenderParts, legacy: bool = False, guard: Guard = anybody, more: Sequence[BaseRoute] = ()
+    ) -> Starlette:
         """The application that serves the metrics, with HAMi's old names too if `legacy` is set."""
         state = ExtenderState(parts)
         self.prepare = state.prepare
@@ -83,7 +85,7 @@ class ExtenderMetrics(ServerMetrics):
             return scrape(self, parts.cluster, legacy)
 
         endpoint = InFlight(request_response(guard(metrics)), MOST_SCRAPES)
-        return Starlette(routes=[Route(PATH, endpoint, methods=["GET"])], middleware=[PACKED])
+        return Starlette(routes=[Route(PATH, endpoint, methods=["GET"]), *more], middleware=[PACKED])
 
 
 class RequestTimings(BindTimings):

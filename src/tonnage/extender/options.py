@@ -65,6 +65,7 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     peer_key_file: str = ""
     peer_ca_file: str = ""
     authorize_metrics: bool = False
+    dashboard: bool = False
     scheduler_name: str = ""
     node_scheduler_policy: Literal["binpack", "spread"] | None = None
     """Nothing: the scheduler configuration's; without one, binpack."""

@@ -62,6 +62,8 @@ class ExtenderRecorder(PodRecorder):
         self._metrics.filter_seconds.observe(seconds)
         self._counts[FILTER, outcome].inc()
         pod, decision = args.pod, filtered.decision
+        if decision is not None:
+            self.on_decision(decision)
         if pod is None:
             log.warning("filter: %s", filtered.result.error)
         elif outcome == PLACED and decision is not None:

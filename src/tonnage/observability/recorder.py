@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from tonnage.framework.decision import Decision
 from tonnage.kube.supervision import failures
 from tonnage.model.pod import Pod
 from tonnage.observability.events import DEVICE_OVERLAP, EventRecorder, ObjectRef
@@ -39,6 +40,8 @@ class PodRecorder:
         self.log = log
         self.events = events
         self._overlaps = metrics.overlaps
+        self.on_decision: Callable[[Decision], None] = lambda decision: None
+        """Called with every decision about a pod, for whoever looks on."""
 
     def line(self, level: int, event: str, pod: str, **fields: object) -> None:
         """Log one line about a pod."""

@@ -6,7 +6,7 @@ import msgspec
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.framework.decision import Decision, main_reason
+from tonnage.framework.decision import Decision, DecisionOutcome, main_reason
 from tonnage.framework.reasons import known_reason
 from tonnage.model.timestamp import known_timestamp
 from tonnage.overview.podwants import asks
@@ -15,7 +15,10 @@ NOT_DECIDED = ""
 """The reason of pods that nothing was decided about yet."""
 PROMISED = "Promised"
 """The reason of pods that wait until others have left their place."""
+FITS = "Fits"
+"""The reason of pods that would be placed now."""
 _OWN = {
+    FITS: ("There is room for the pod, and it would be placed now.", "the next scheduling cycle"),
     NOT_DECIDED: ("Nothing was decided about the pod yet.", "the next scheduling cycle"),
     PROMISED: ("The pod has a place, which other pods have to leave first.", "other pods leave"),
 }
@@ -107,6 +110,8 @@ def grouped(rows: Iterable[WaitingRow]) -> list[WaitingGroup]:
 def _reason(decision: Decision | None) -> str:
     if decision is None:
         return NOT_DECIDED
+    if decision.outcome == DecisionOutcome.PLACED:
+        return FITS
     if decision.node is not None:
         return PROMISED if decision.waits_for else "JobNotReady"
     return main_reason(decision)

@@ -1,12 +1,13 @@
 """HTTP routes of `tonnage scheduler`: health, readiness, metrics, and what it sees and goes by under /debug."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route, request_response
+from starlette.routing import BaseRoute, Route, request_response
 
 from tonnage import __version__
 from tonnage.model.names import SNAPSHOT
@@ -40,6 +41,7 @@ def app(
     reloader: Reloader,
     health: Health,
     authorizer: Authorizer | None = None,
+    more: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """The routes of one scheduler; without an authorizer, metrics are everybody's and /debug is for loopback peers."""
     metrics.attach(service)
@@ -53,6 +55,7 @@ def app(
             *health.routes(),
             Route(PATH, InFlight(request_response(scraped(show_metrics)), MOST_SCRAPES), methods=["GET"]),
             *_debug_routes(service, reloader, debugged),
+            *more,
         ],
         middleware=[PACKED],
     )

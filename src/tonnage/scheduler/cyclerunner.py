@@ -306,6 +306,11 @@ class CycleRunner:
         """The plugins of the configuration in force."""
         return self._sessions.plugins
 
+    @property
+    def actions(self) -> list[str]:
+        """The names of the actions in force."""
+        return [action.name for action in self._actions]
+
     def queue_figures(self) -> Mapping[str, Mapping[str, QueueFigures]]:
         """Where queues stood at the end of the last cycle."""
         return {} if self._last is None else self._last.queues.figures()

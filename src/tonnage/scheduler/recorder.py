@@ -50,6 +50,7 @@ class SchedulerRecorder(PodRecorder):
     def bound(self, decision: Decision, seconds: float) -> None:
         """A pod has its node."""
         task = decision.task
+        self.on_decision(decision)
         self._conditions.forget(task.key)
         self._metrics.bind_seconds.observe(seconds)
         self._metrics.attempts.labels(BOUND).inc()
@@ -84,6 +85,7 @@ class SchedulerRecorder(PodRecorder):
     def unschedulable(self, decision: Decision, why: str) -> None:
         """A pod found no node."""
         task = decision.task
+        self.on_decision(decision)
         self._metrics.attempts.labels(WAITING).inc()
         if not self._conditions.set_unschedulable(task, why):
             return

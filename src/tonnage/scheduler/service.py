@@ -119,12 +119,12 @@ class SchedulerService:
         self._default_queues = DefaultQueues(fenced, self.cluster, self.informer.has_listed, self.leadership.leading)
         self.podgroup_statuses.listen(self.informer)
         self.queue_statuses.listen(self.informer)
-        self._recorder = SchedulerRecorder(metrics, self.events, self.conditions, self.podgroup_statuses.ref)
+        self.recorder = SchedulerRecorder(metrics, self.events, self.conditions, self.podgroup_statuses.ref)
         self.group_wait = GroupWait(
             self.cluster,
             self._triggers.is_ours,
             self.informer.has_listed,
-            self._recorder.group_came_late,
+            self.recorder.group_came_late,
             time.monotonic,
             group_wait,
         )
@@ -134,7 +134,7 @@ class SchedulerService:
         )
         self.handovers = HandoverQueue(time.monotonic, GuessingPlugins(self.cluster))
         self._overlaps = Overlaps(
-            fenced, self.cluster, time.monotonic, self._recorder.overlapped, lambda: self.leadership.leads
+            fenced, self.cluster, time.monotonic, self.recorder.overlapped, lambda: self.leadership.leads
         )
         self.writer = BindingWriter(client, self.cluster, time.time, time.monotonic, self.leadership.fence)
         self.writer.node_locks.listen(self.informer)
@@ -254,7 +254,7 @@ class SchedulerService:
             self._carry_out(cycle)
         for failure in self.cycle_runner.take_failed():
             for task in failure.job.tasks_that(PodStatus.WAITING):
-                self._recorder.failed(task, failure.message)
+                self.recorder.failed(task, failure.message)
         self._set_alarm()
         return pause
 
@@ -334,7 +334,7 @@ class SchedulerService:
 
     def _tell_waiting(self, waiting: Iterable[tuple[Decision, str]]) -> None:
         for decision, why in waiting:
-            self._recorder.unschedulable(decision, why)
+            self.recorder.unschedulable(decision, why)
 
     def _tell_settled_later(self) -> None:
         if self._settling and self._settled is None:
@@ -383,15 +383,15 @@ class SchedulerService:
     # -- outcomes of binds and evictions
 
     def evicted(self, victim: Victim, outcome: str) -> None:
-        self._recorder.evicted(victim, outcome)
+        self.recorder.evicted(victim, outcome)
         if outcome == EVICTED:
             self._group_times.evicted(victim.job, time.time())
 
     def postponed(self, plan: EvictionPlan) -> None:
-        self._recorder.postponed(plan)
+        self.recorder.postponed(plan)
 
     def bound(self, decision: Decision, seconds: float) -> None:
-        self._recorder.bound(decision, seconds)
+        self.recorder.bound(decision, seconds)
         self._note_start()
 
     def _note_start(self) -> None:
@@ -401,16 +401,16 @@ class SchedulerService:
     def not_bound(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         """The places are free for other pods at once; the released pods back off."""
         self._back_off(released)
-        self._recorder.not_bound(decision, why, released)
+        self.recorder.not_bound(decision, why, released)
 
     def node_busy(self, decision: Decision, why: str, released: Sequence[str]) -> None:
         """The places are free, and the next cycle decides about the released pods again."""
         self._update_device_plugins()
         self._triggers.room_came_free()
-        self._recorder.node_busy(decision, why, released)
+        self.recorder.node_busy(decision, why, released)
 
     def waits_for_volume(self, decision: Decision, why: str) -> None:
-        self._recorder.waits_for_volume(decision, why)
+        self.recorder.waits_for_volume(decision, why)
 
     def _give_up(self, plan: EvictionPlan, why: str, refused: Sequence[Victim]) -> None:
         """End a plan whose victims stay: its pods lose their nominations and are decided about anew."""
@@ -419,7 +419,7 @@ class SchedulerService:
             asyncio.get_running_loop().call_later(STAY_SECONDS + 0.01, self._triggers.room_came_free)
         if tasks:
             self._back_off([task.key for task in tasks])
-            self._recorder.not_evicted(tasks, why)
+            self.recorder.not_evicted(tasks, why)
 
     def _back_off(self, released: Sequence[str]) -> None:
         self._back_off_alone(released)

@@ -34,7 +34,12 @@ _SECONDS = 10.0
 _BEARER = "bearer "
 
 ALLOWED = 200
-_UNAUTHENTICATED, _FORBIDDEN, _TOO_MANY, _UNAVAILABLE = 401, 403, 429, 503
+FORBIDDEN = 403
+_UNAUTHENTICATED, _TOO_MANY, _UNAVAILABLE = 401, 429, 503
+
+
+Attributes = dict[str, dict[str, str]]
+"""What a SubjectAccessReview asks about."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -92,6 +97,15 @@ class Authorizer:
 
     async def status(self, authorization: str, path: str) -> int:
         """The HTTP status for the Authorization header of a request: 200 if the caller may get the path."""
+        return await self._status(authorization, path, {"nonResourceAttributes": {"path": path, "verb": "get"}})
+
+    async def list_status(self, authorization: str, resource: str, namespace: str = "") -> int:
+        """The same for listing a core resource, in a namespace or, if none is given, in all of them."""
+        asked = {"verb": "list", "version": "v1", "resource": resource, "namespace": namespace}
+        what = f"list {resource} in {namespace or 'all namespaces'}"
+        return await self._status(authorization, what, {"resourceAttributes": asked})
+
+    async def _status(self, authorization: str, path: str, attributes: Attributes) -> int:
         token = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
         if not token or len(token) > LONGEST_TOKEN:
             return _UNAUTHENTICATED
@@ -103,19 +117,19 @@ class Authorizer:
         if asked is None:
             if len(self._asked) >= MOST_ASKED:
                 return _TOO_MANY
-            asked = self._asked[key] = asyncio.create_task(self._ask(token, path))
+            asked = self._asked[key] = asyncio.create_task(self._ask(token, path, attributes))
             asked.add_done_callback(lambda _: self._asked.pop(key))
         status = await asyncio.shield(asked)
         if status != _UNAVAILABLE:
             (self._allowed if status == ALLOWED else self._refused).put(key, status)
         return status
 
-    async def _ask(self, token: str, path: str) -> int:
+    async def _ask(self, token: str, path: str, attributes: Attributes) -> int:
         try:
             user = await self._user(token)
             if user is None:
                 return _UNAUTHENTICATED
-            return ALLOWED if await self._may_get(user, path) else _FORBIDDEN
+            return ALLOWED if await self._may(user, attributes) else FORBIDDEN
         except (KubeError, WireError) as error:
             log.warning("who asks for %s cannot be reviewed: %s", path, error)
             return _UNAVAILABLE
@@ -126,13 +140,13 @@ class Authorizer:
         status = decode(answer, _TokenReview).status
         return status.user if status.authenticated and status.user.username else None
 
-    async def _may_get(self, user: _User, path: str) -> bool:
+    async def _may(self, user: _User, attributes: Attributes) -> bool:
         spec = {
             "user": user.username,
             "uid": user.uid,
             "groups": user.groups,
             "extra": user.extra,
-            "nonResourceAttributes": {"path": path, "verb": "get"},
+            **attributes,
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         answer = await self._client.request("POST", ACCESS_REVIEWS, body=body, timeout=_SECONDS)
@@ -142,7 +156,7 @@ class Authorizer:
 
 _WORDS = {
     _UNAUTHENTICATED: "show a bearer token that the API server knows",
-    _FORBIDDEN: "the API server does not let this user get {path}; allow it in a ClusterRole, under nonResourceURLs",
+    FORBIDDEN: "the API server does not let this user get {path}; allow it in a ClusterRole, under nonResourceURLs",
     _TOO_MANY: "too many tokens are being reviewed; try again",
     _UNAVAILABLE: "the API server cannot be asked who this is; try again",
 }
@@ -156,9 +170,13 @@ def authorized(authorizer: Authorizer, handler: Handler) -> Handler:
             path = request.url.path
             status = await authorizer.status(request.headers.get("Authorization", ""), path)
             if status != ALLOWED:
-                more = {"WWW-Authenticate": "Bearer"} if status == _UNAUTHENTICATED else {"Retry-After": "1"}
-                words = _WORDS[status].format(path=path)
-                return PlainTextResponse(words, status, more if status != _FORBIDDEN else None)
+                return refusal(status, path)
         return await handler(request)
 
     return guarded
+
+
+def refusal(status: int, path: str) -> Response:
+    """The answer to a caller who may not get a path, and what would help."""
+    more = {"WWW-Authenticate": "Bearer"} if status == _UNAUTHENTICATED else {"Retry-After": "1"}
+    return PlainTextResponse(_WORDS[status].format(path=path), status, more if status != FORBIDDEN else None)

@@ -6,7 +6,7 @@ pods in far less time, because it retries only what may have changed.
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ class Placer(ABC):
 
     decisions = 0
     """The number of decisions so far."""
+    on_placed: Callable[[Decision], None] = staticmethod(lambda decision: None)
+    """Called with every decision that gives a pod its place."""
 
     @abstractmethod
     def arrive(self, task: Task) -> None:
@@ -94,10 +96,12 @@ class ClassPlacer(Placer):
             task = group.tasks[0][1]
             self.decisions += 1
             # Most waiting classes still do not fit after a departure; `may_fit` tells without computing reasons.
-            group.waits = (group.waits and not session.may_fit(task)) or session.place(task).node is None
-            if group.waits:
+            decision = None if group.waits and not session.may_fit(task) else session.place(task)
+            group.waits = decision is None or decision.node is None
+            if decision is None or group.waits:
                 heapq.heappop(heads)
                 continue
+            self.on_placed(decision)
             heapq.heappop(group.tasks)
             self._cluster.confirm(task.key)
             placed.append(task)
@@ -139,6 +143,7 @@ class CyclePlacer(Placer):
             if decision.outcome == DecisionOutcome.PLACED or key in self._cluster.pipelined:
                 self._cluster.confirm(key)
                 self._last.pop(key, None)
+                self.on_placed(decision)
                 placed.append(decision.task)
             else:
                 self._last[key] = decision

@@ -13,9 +13,11 @@ import click
 from tonnage.cli.flags.policy import decided_by, policy_option
 from tonnage.cli.inputs import BadInput, config_file, find_plugins, plugin_files
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
+from tonnage.server.flags import parsed
 
 if TYPE_CHECKING:
     from tonnage.framework.plugin import Plugin
+    from tonnage.server.flagvalues import Address
     from tonnage.simulator.replay import Replay
 
 DEFAULT_SPEED = 240.0
@@ -73,6 +75,14 @@ def _speed(_context: click.Context, _option: click.Parameter, speed: float | Non
     show_default=True,
     help="Virtual time between lines when there is no terminal.",
 )
+@click.option(
+    "--web",
+    is_flag=False,
+    flag_value="127.0.0.1:8090",
+    callback=parsed("address"),
+    metavar="[HOST:PORT]",
+    help="Show it as pages instead, at 127.0.0.1:8090 unless an address is given, until Ctrl-C.",
+)
 @output_option(TABLE, JSON, YAML)
 def command(
     nodes: int,
@@ -84,6 +94,7 @@ def command(
     config: str | None,
     plugins: tuple[str, ...],
     interval: float,
+    web: "Address | None",
     output: str,
 ) -> None:
     """Watch an invented GPU cluster being packed.
@@ -98,6 +109,16 @@ def command(
     from tonnage.cli.up.summary import as_data, as_text, log_lines
 
     name, wanted, actions = decided_by(policy, config, find_plugins(plugins))
+    if web is not None:
+        if output != TABLE:
+            raise click.UsageError("--web shows pages; leave out -o")
+        from tonnage.cli.up.web import show_pages
+
+        run = LiveRun(DEFAULT_SPEED if speed is None else speed)
+        run.replay = _invent(nodes, gpus, seed, wanted, actions)
+        show_pages(run, duration, wanted, actions, name, web)
+        click.echo(as_text(run.replay.summary(), run.replay.cards.count(), name, seed, nodes, gpus, run))
+        return
     run = LiveRun(speed if speed is not None else (DEFAULT_SPEED if output == TABLE else 0.0))
     with run.listening():
         run.replay = _invent(nodes, gpus, seed, wanted, actions)

@@ -53,9 +53,20 @@ def room_for(names: Sequence[str]) -> float:
 
 
 def line_plot(
-    name: str, described: str, lines: Sequence[PlotLine], x: Axis, y: Axis, frame: Frame, bound: PlotLine | None = None
+    name: str,
+    described: str,
+    lines: Sequence[PlotLine],
+    x: Axis,
+    y: Axis,
+    frame: Frame,
+    bound: PlotLine | None = None,
+    *,
+    fills: bool = False,
 ) -> Markup:
-    """A plot; with space on its right the lines are named there."""
+    """A plot; with space on its right the lines are named there.
+
+    One that fills its place has no style attributes, which strict pages forbid.
+    """
     view = Markup("").join(
         [
             _grid(x, y, frame),
@@ -82,7 +93,7 @@ def line_plot(
         data_right=frame.end,
         data_low=repr(x.low),
         data_high=repr(x.high),
-        style=f"--width:{frame.width:g}px",
+        style=None if fills else f"--width:{frame.width:g}px",
     )
 
 

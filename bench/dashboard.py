@@ -1,0 +1,254 @@
+"""`python -m bench.dashboard`: what the dashboard costs, in server CPU, in bytes and in the browser.
+
+A cluster of 1,000 nodes × 8 with 5,000 pods changes all the time while ten pages are open. With a Chromium on the
+machine, the first paint is timed there, and its memory is compared after as many changes again.
+"""
+
+import asyncio
+import gzip
+import random
+import resource
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from http.client import HTTPConnection
+from typing import NamedTuple
+
+from bench.report import Report, argument_parser, publish
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.task import Task
+from tonnage.dashboard.app import Dashboard
+from tonnage.dashboard.board import Board
+from tonnage.dashboard.source import ClusterSource
+from tonnage.dashboard.templating import script, style_sheet
+from tonnage.devices.catalog import default_vendors
+from tonnage.framework.decision import Decision
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.model.pod import Pod
+from tonnage.model.wire import convert, manifest
+from tonnage.plugins.defaults import default_plugins
+from tonnage.server.endpoint import Endpoint
+from tonnage.server.http import serve
+from tonnage.simulator.objects import EPOCH
+from tonnage.simulator.workloads.demo import demo_arrivals, demo_nodes
+
+PORT = 18097
+PAGES = 10
+TEAMS = ("research", "speech", "vision", "search", "ads", "robotics", "batch", "interns")
+
+
+class Sizes(NamedTuple):
+    """How large the cluster is and how long it is looked at."""
+
+    nodes: int
+    pods: int
+    churn: int
+    """Pods that leave and come each second."""
+    seconds: float
+    rounds: int
+    """Seconds of churn before and after which the browser's memory is taken."""
+
+
+FULL = Sizes(1000, 5000, 20, 20.0, 40)
+QUICK = Sizes(20, 60, 2, 1.0, 1)
+
+
+class ChurningSource(ClusterSource):
+    """A cluster in which pods come and go at a rate."""
+
+    title, policy = "Invented cluster", "binpack/spread"
+
+    def __init__(self, nodes: int, pods: int, churn: int, seed: int = 1) -> None:
+        rng = self._rng = random.Random(seed)
+        self._churn = churn
+        self._cluster = Cluster(default_vendors())
+        for node in demo_nodes(nodes, 8, rng):
+            self._cluster.upsert_node(node)
+        self._plugins = default_plugins()
+        self._session = Session(self._cluster, self._plugins)
+        self._arrivals = demo_arrivals(nodes, 8, rng)
+        self._decisions: dict[str, Decision] = {}
+        self._placements: dict[str, Decision] = {}
+        self._now = EPOCH.timestamp()
+        while len(self._cluster.running) < pods and len(self._cluster.waiting) < pods // 20:
+            self._arrive()
+
+    def _arrive(self) -> None:
+        arrival = next(self._arrivals)
+        self._now = EPOCH.timestamp() + arrival.time
+        plain = manifest(arrival.pod)
+        plain["metadata"].setdefault("labels", {})["kai.scheduler/queue"] = self._rng.choice(TEAMS)
+        pod = convert(plain, Pod)
+        self._cluster.upsert_pod(pod)
+        decision = self._session.place(self._cluster.waiting[pod.key])
+        if decision.node is None:
+            self._decisions[pod.key] = decision
+        else:
+            self._placements[pod.key] = decision
+            self._cluster.confirm(pod.key)
+
+    def advance(self) -> None:
+        for _ in range(self._churn):
+            self._cluster.remove_pod(self._rng.choice(list(self._cluster.running)))
+            if len(self._cluster.waiting) > 100:
+                self._cluster.remove_pod(next(iter(self._cluster.waiting)))
+            self._arrive()
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    @property
+    def plugins(self) -> Sequence[Plugin]:
+        return self._plugins
+
+    @property
+    def actions(self) -> Sequence[str]:
+        return ("allocate",)
+
+    def now(self) -> float:
+        return self._now
+
+    @property
+    def seen(self) -> float:
+        return self._now
+
+    def decision_of(self, task: Task) -> Decision | None:
+        return self._decisions.get(task.key)
+
+    def placement_of(self, key: str) -> Decision | None:
+        return self._placements.get(key)
+
+
+def served(source: ClusterSource, port: int, stop: threading.Event) -> threading.Thread:
+    """Serve a source from a thread of its own until told to stop."""
+    board = Board(source)
+
+    async def run() -> None:
+        ended = asyncio.Event()
+        looking = asyncio.create_task(board.run())
+        serving = asyncio.create_task(serve([(Dashboard(board).app(), Endpoint("127.0.0.1", port))], ended))
+        while not stop.is_set() and not serving.done():
+            await asyncio.sleep(0.05)
+        board.stop()
+        ended.set()
+        await asyncio.gather(looking, serving)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    thread.start()
+    for _ in range(400):
+        try:
+            fetched(port, "/")
+            return thread
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError("the dashboard does not answer")
+
+
+def fetched(port: int, path: str) -> bytes:
+    """A page as it comes over the wire, compressed."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+    body = connection.getresponse().read()
+    connection.close()
+    return body
+
+
+def measure(report: Report, sizes: Sizes) -> None:
+    """All figures."""
+    source = ChurningSource(sizes.nodes, sizes.pods, sizes.churn)
+    weight = sum(len(gzip.compress(text.encode(), 4)) for text in (style_sheet(), script()))
+    empty = Board(ChurningSource(1, 0, 0))
+    del empty
+    report.at_most("style sheet and script, compressed", weight / 1024, "KB", 200)
+    stop = threading.Event()
+    thread = served(source, PORT, stop)
+    try:
+        times = []
+        for _ in range(5):
+            started = time.process_time()
+            page = fetched(PORT, "/")
+            times.append(time.process_time() - started)
+        report.add("cluster page with data, compressed", len(page) / 1024, "KB")
+        report.add("cluster page, CPU of server and client", min(times) * 1000, "ms")
+        _idle_and_open(report, sizes)
+        if shutil.which("chromium"):
+            _in_browser(report, sizes)
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def _idle_and_open(report: Report, sizes: Sizes) -> None:
+    """CPU per second with ten pages open, reading their streams in this process included."""
+    html = gzip.decompress(fetched(PORT, "/")).decode()
+    address = html.split('data-stream="')[1].split('"')[0].replace("&amp;", "&")
+    connections = []
+    for _ in range(PAGES):
+        connection = HTTPConnection("127.0.0.1", PORT, timeout=30)
+        connection.request("GET", address)
+        connections.append((connection, connection.getresponse()))
+    received = [0]
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            for _, answer in connections:
+                received[0] += len(answer.readline())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    time.sleep(2 if sizes is FULL else 0.2)
+    begun, clock, before = time.process_time(), time.monotonic(), received[0]
+    time.sleep(sizes.seconds)
+    took = time.monotonic() - clock
+    report.at_most(
+        f"CPU per second with {PAGES} pages open, churn included",
+        (time.process_time() - begun) / took * 1000,
+        "ms",
+        100,
+    )
+    report.add("stream per page and second", (received[0] - before) / took / PAGES / 1024, "KB")
+    ended.set()
+    for connection, _ in connections:
+        connection.close()
+    report.add("memory of the process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MB")
+
+
+def _in_browser(report: Report, sizes: Sizes) -> None:
+    """First paint and memory in a real Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        paints = []
+        for _ in range(3):
+            page.goto(f"http://127.0.0.1:{PORT}/", wait_until="load")
+            paint = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+            page.wait_for_function(paint)
+            paints.append(float(page.evaluate(paint)))
+        report.at_most("first paint of the cluster page in Chromium", min(paints), "ms", 1000)
+        session = page.context.new_cdp_session(page)
+        heaps, elements = [], []
+        for _ in range(3):
+            page.wait_for_timeout(1000 * sizes.rounds)
+            session.send("HeapProfiler.collectGarbage")
+            heaps.append(session.send("Runtime.getHeapUsage")["usedSize"] / 2**20)
+            elements.append(session.send("Memory.getDOMCounters")["nodes"])
+        report.add("browser heap after churn", heaps[-1], "MB")
+        report.at_most("browser heap after churn, against a third of it", heaps[-1] / heaps[0], "times", 1.2)
+        report.at_most("elements after churn, against a third of it", elements[-1] / elements[0], "times", 1.2)
+        browser.close()
+
+
+def main() -> int:
+    arguments = argument_parser("bench.dashboard", __doc__).parse_args()
+    return publish(arguments, lambda report: measure(report, QUICK if arguments.quick else FULL))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

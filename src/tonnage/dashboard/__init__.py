@@ -1,0 +1,1 @@
+"""The dashboard: pages about a cluster that follow it live, from any source of cluster state."""

@@ -1,0 +1,196 @@
+"""Trials: one scheduling cycle on a copy of the cluster, under a policy or with more nodes, beside one without.
+
+The copy is a forked process: it has the whole state of the cluster without writing it down, the pages stay live
+however long it takes, and it ends by itself, at its limit of time or when it is killed.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from tonnage.actions.catalog import make_actions
+from tonnage.cluster.cluster import Cluster
+from tonnage.framework.cycle import run_cycle
+from tonnage.framework.plugin import Plugin
+from tonnage.framework.session import Session
+from tonnage.model.node import Node
+from tonnage.model.pod import Pod
+from tonnage.overview.overview import ClusterTotals, Overview
+from tonnage.simulator.policies import policy_named
+
+SECONDS = 60.0
+"""How long one side of a trial may take."""
+MOST_NODES = 500
+"""The most nodes that may be added."""
+MOST_DIFFERENCES = 100
+
+
+class ClusterTrial(msgspec.Struct, frozen=True):
+    """A question."""
+
+    policy: str = ""
+    """A policy by name; empty for the configuration in force."""
+    add: int = 0
+    """How many nodes to add."""
+    like: str = ""
+    """The node that they are like."""
+    scope: str = "waiting"
+    """`waiting`: pods that run stay where they are; `all`: every pod is placed anew, the oldest first."""
+
+
+class TrialSide(msgspec.Struct, frozen=True):
+    """What came out on one side."""
+
+    name: str
+    totals: ClusterTotals
+    placed: int
+    evicted: int
+    places: dict[str, str]
+    """The node of each pod that has one."""
+
+
+class TrialDifference(msgspec.Struct, frozen=True):
+    """A pod that fares differently."""
+
+    pod: str
+    before: str
+    """Its node without the change; empty if it waits."""
+    after: str
+
+
+class TrialResult(msgspec.Struct, frozen=True):
+    """An answer."""
+
+    before: TrialSide
+    after: TrialSide
+    differences: list[TrialDifference]
+    difference_count: int
+
+
+class TrialError(Exception):
+    """Why there is no answer."""
+
+
+def side(
+    name: str, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[str], trial: ClusterTrial
+) -> TrialSide:
+    """Change a cluster as a trial says, place its waiting pods, and see where they are."""
+    if trial.scope == "all":
+        placed = [*cluster.running.values(), *cluster.reserved.values()]
+        for task in placed:
+            cluster.remove_pod(task.key)
+        for task in placed:
+            cluster.upsert_pod(_unplaced(cluster, task.pod))
+    for node in added(cluster, trial.like, trial.add):
+        cluster.upsert_node(node)
+    before = set(cluster.reserved)
+    with Session(cluster, plugins) as session:
+        run_cycle(session, make_actions(actions))
+        evicted = len(session.evictions)
+        new = sum(key not in cluster.pipelined and key not in before for key in cluster.reserved)
+        decisions, figures = session.decisions, session.queues.figures()
+        totals = Overview(cluster, plugins).update(lambda task: decisions.get(task.key), figures).totals
+    waiting = {*cluster.waiting, *cluster.pipelined}
+    places = {key: node for key, node in cluster.holders.items() if key not in waiting}
+    return TrialSide(name, totals, new, evicted, places)
+
+
+def added(cluster: Cluster, like: str, count: int) -> list[Node]:
+    """New nodes like one that there is; TrialError if there is no such node."""
+    if not count:
+        return []
+    if like not in cluster.nodes:
+        raise TrialError(f"there is no node {like} that new ones could be like")
+    model = cluster.nodes[like].node
+    spec = replace(model.spec, unschedulable=None)
+    names = [f"{like}-added-{number + 1}" for number in range(count)]
+    return [replace(model, metadata=replace(model.metadata, name=name, uid=None), spec=spec) for name in names]
+
+
+def _unplaced(cluster: Cluster, pod: Pod) -> Pod:
+    """A pod without what a scheduler wrote."""
+    records = {key for vendor in cluster.vendors for key in (*vendor.record_annotations, vendor.to_allocate) if key}
+    notes = {key: text for key, text in pod.annotations.items() if key not in records}
+    return replace(pod, spec=replace(pod.spec, nodeName=None), metadata=replace(pod.metadata, annotations=notes))
+
+
+async def try_out(
+    cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[str], trial: ClusterTrial, seconds: float = SECONDS
+) -> TrialResult:
+    """Both sides of a trial, one after the other; TrialError if one fails or takes too long."""
+    same = ClusterTrial(scope=trial.scope)
+    before = await _forked(("as it is", cluster, plugins, actions, same), seconds)
+    chosen = policy_named(trial.policy).settings(None) if trial.policy else None
+    words = [trial.policy or "the present policy", *([f"{trial.add} more nodes"] if trial.add else [])]
+    decide = (plugins, actions) if chosen is None else (chosen.plugins, chosen.actions)
+    after = await _forked((" and ".join(words), cluster, *decide, trial), seconds)
+    differing = [
+        TrialDifference(pod, before.places.get(pod, ""), after.places.get(pod, ""))
+        for pod in sorted(before.places.keys() ^ after.places.keys())
+    ]
+    return TrialResult(before, after, differing[:MOST_DIFFERENCES], len(differing))
+
+
+async def _forked(
+    question: tuple[str, Cluster, Sequence[Plugin], Sequence[str], ClusterTrial], seconds: float
+) -> TrialSide:
+    """One side, found out in a copy of this process."""
+    if not hasattr(os, "fork"):
+        raise TrialError("trials need a system that can fork processes")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _answer(writing, question, seconds)
+    os.close(writing)
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await _read(reading)
+    except TimeoutError as error:
+        raise TrialError(f"the trial took more than {seconds:g} s; it was stopped") from error
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if answer[:1] != b"{":
+        raise TrialError(answer.decode("utf-8", "replace")[:500] or "the trial ended without an answer")
+    return msgspec.json.decode(answer, type=TrialSide)
+
+
+def _answer(
+    writing: int, question: tuple[str, Cluster, Sequence[Plugin], Sequence[str], ClusterTrial], seconds: float
+) -> None:
+    """In the copy: answer and end, whatever happens, without running anything that belongs to the original."""
+    try:
+        os.nice(5)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(int(seconds) + 1)
+        try:
+            words = msgspec.json.encode(side(*question))
+        except Exception as error:
+            words = (
+                f"{type(error).__name__}: {error}".encode()
+                if not isinstance(error, TrialError)
+                else str(error).encode()
+            )
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(words)
+    finally:
+        os._exit(0)
+
+
+async def _read(descriptor: int) -> bytes:
+    """All that comes out of a pipe."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        return await reader.read()
+    finally:
+        transport.close()

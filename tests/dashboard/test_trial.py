@@ -1,0 +1,72 @@
+"""Trials: what a policy or more nodes would change, without changing anything."""
+
+import asyncio
+import re
+
+import pytest
+
+from tests.dashboard.asking import Asked, ScenarioSource
+from tests.recounting import differences
+from tests.scenario import node, pod, running, scenario
+from tonnage.cluster.cluster import Cluster
+from tonnage.dashboard.trial import ClusterTrial, TrialError, TrialResult, try_out
+from tonnage.plugins.defaults import default_plugins
+
+
+def tried(cluster: Cluster, trial: ClusterTrial, seconds: float = 60.0) -> TrialResult:
+    return asyncio.run(try_out(cluster, default_plugins(), ["allocate"], trial, seconds))
+
+
+@pytest.fixture
+def full() -> Cluster:
+    return scenario(
+        node("a", gpus=1),
+        running("x", on="a", memory=8000),
+        *(pod(f"waits-{number}", 1, memory=8000) for number in range(3)),
+    )
+
+
+def test_more_nodes_let_waiting_pods_run(full: Cluster):
+    result = tried(full, ClusterTrial(add=2, like="a"))
+    assert (result.before.totals.waiting, result.after.totals.waiting) == (3, 1)
+    assert (result.after.totals.nodes, result.after.placed) == (3, 2)
+    assert [one.after for one in result.differences] == ["a-added-1", "a-added-2"]
+
+
+def test_a_policy_may_place_all_pods_anew():
+    cluster = scenario(
+        *(node(name, gpus=2) for name in "ab"),
+        running("x", on="a", gpu=0, memory=2000),
+        running("y", on="b", gpu=0, memory=2000),
+        pod("waits", 2, memory=8000),
+    )
+    result = tried(cluster, ClusterTrial(policy="binpack", scope="all"))
+    assert result.after.totals.waiting <= result.before.totals.waiting
+    assert result.after.totals.nodes == 2
+
+
+def test_the_cluster_stays_as_it_was(full: Cluster):
+    before = dict(full.holders), set(full.waiting), full.columns.clock
+    tried(full, ClusterTrial(policy="spread", add=3, like="a", scope="all"))
+    assert (dict(full.holders), set(full.waiting), full.columns.clock) == before
+    assert differences(full) == []
+
+
+def test_what_cannot_be_tried_is_said(full: Cluster):
+    with pytest.raises(TrialError, match="there is no node nowhere"):
+        tried(full, ClusterTrial(add=1, like="nowhere"))
+    with pytest.raises(TrialError, match="took more than"):
+        tried(full, ClusterTrial(add=1, like="a"), seconds=0.0)
+
+
+def test_the_page_shows_both_sides_or_why_not(full: Cluster):
+    asked = Asked(ScenarioSource(full))
+
+    def shown(query: str) -> str:
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", asked.get(f"/what-if{query}").text))
+
+    assert "then press Try" in shown("")
+    assert "−2 pods" in shown("?add=2&like=a")
+    assert "there is no policy invented" in shown("?policy=invented")
+    assert "is no number of nodes from 0 to 500" in shown("?add=9999999")
+    assert "is no number of nodes" in shown("?add=-1")
