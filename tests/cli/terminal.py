@@ -1,4 +1,4 @@
-"""`tonnage up` on a pseudo-terminal of its own, alone or as a job of a shell's."""
+"""A command on a pseudo-terminal of its own, alone or as a job of a shell's; `tonnage up` unless another is named."""
 
 import fcntl
 import os
@@ -23,15 +23,21 @@ class Terminal:
     """A process on a pseudo-terminal of its own."""
 
     def __init__(
-        self, *arguments: str, width: int = 120, height: int = 36, through: Sequence[str] = (), **environment: str
+        self,
+        *arguments: str,
+        command: Sequence[str] = COMMAND,
+        width: int = 120,
+        height: int = 36,
+        through: Sequence[str] = (),
+        **environment: str,
     ) -> None:
         sized, sizing = os.pipe()
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             keep = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
             os.read(sized, 1)  # comes when the parent has set the size
-            command = [*through, *COMMAND, *arguments]
-            os.execve(command[0], command, {**keep, "TERM": "xterm-256color", **environment})
+            words = [*through, *command, *arguments]
+            os.execve(words[0], words, {**keep, "TERM": "xterm-256color", **environment})
         self.resize(width, height)
         os.write(sizing, b".")
         os.close(sized)

@@ -360,13 +360,13 @@ def test_waiting_pods_are_sorted_and_filtered():
     controls = Controls()
 
     def names() -> list[str]:
-        return [pod.task.key for pod in controls.waiting(run)]
+        return [pod.task.key for pod in controls.items(run)]
 
     assert names() == [pod.task.key for pod in replay.queue(10_000)]
     controls.press("s", run)
     assert names() == [pod.task.key for pod in sorted(replay.waiting.values(), key=lambda p: (p.since, p.task.key))]
     controls.press("s", run)
-    counts = [int(asks(pod.task).partition(" ")[0]) for pod in controls.waiting(run)]
+    counts = [int(asks(pod.task).partition(" ")[0]) for pod in controls.items(run)]
     assert counts == sorted(counts, reverse=True)
     controls.press("s", run)
     assert names() == sorted(replay.waiting)

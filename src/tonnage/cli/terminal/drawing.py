@@ -1,6 +1,8 @@
 """Pieces of the live view: colours, bars, and words about pods and cards that fit a cell."""
 
 import re
+import textwrap
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -16,7 +18,12 @@ _TYPE_PREFIX = re.compile(r"^NVIDIA[- ]*(Tesla[- ]*)?")
 
 def card_type(state: NodeState) -> str:
     """The kind of card that a node has, without its maker's name."""
-    return _TYPE_PREFIX.sub("", state.devices[0].type) if state.devices else "no cards"
+    return short_model(state.devices[0].type) if state.devices else "no cards"
+
+
+def short_model(model: str) -> str:
+    """A model of cards without its maker's name."""
+    return _TYPE_PREFIX.sub("", model)
 
 
 def shade(share: float) -> str:
@@ -49,3 +56,10 @@ def append_figure(line: Text, width: int, title: str, value: str) -> None:
     """Add a figure to a line if there is room for it."""
     if len(line) + 4 + len(title) + len(value) <= width:
         line.append(f"   {title} ", TITLE).append(value)
+
+
+def entry(title: str, text: str, width: int, style: str = NAME) -> Iterator[Text]:
+    """A title and a text beside it, on as many lines as it needs."""
+    left = 17 if len(title) < 16 else len(title) + 2
+    for number, line in enumerate(textwrap.wrap(text, max(width - left - 1, 10)) or [""]):
+        yield row_of((("" if number else title).ljust(left), style), line)

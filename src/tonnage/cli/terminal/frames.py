@@ -10,6 +10,7 @@ from tonnage.cli.terminal.controls import Controls
 from tonnage.cli.terminal.keyboard import Keyboard, has_keyboard
 from tonnage.cli.terminal.screen import render
 from tonnage.cli.terminal.source import TerminalSource
+from tonnage.cli.terminal.tabs import Tab
 
 
 def can_draw() -> bool:
@@ -20,10 +21,10 @@ def can_draw() -> bool:
     return not console.is_dumb_terminal and console.encoding.lower().startswith("utf")
 
 
-def show(source: TerminalSource) -> None:
+def show(source: TerminalSource, tab: Tab = Tab.CLUSTER) -> None:
     """Show the source until its end, a signal or the key q."""
     keyboard = Keyboard() if has_keyboard() else None
-    controls = Controls(has_keys=keyboard is not None)
+    controls = Controls(tab, has_keys=keyboard is not None)
     with keyboard.listening() if keyboard is not None else nullcontext():
         while not source.is_over:
             _frames(source, controls, keyboard)

@@ -30,7 +30,7 @@ class Keyboard:
     """The keys of standard input, while `listening`."""
 
     def __init__(self) -> None:
-        self._descriptor = sys.stdin.fileno()
+        self.descriptor = sys.stdin.fileno()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._before: list[int | list[bytes | int]] = []
         self.is_interrupted = False
@@ -40,11 +40,11 @@ class Keyboard:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Have keys at once and unseen; signals of keys (Ctrl-C, Ctrl-Z) stay as they are."""
-        self._before = termios.tcgetattr(self._descriptor)
+        self._before = termios.tcgetattr(self.descriptor)
         handlers = {signal.SIGTSTP: self._stop, signal.SIGCONT: self._go_on}
         previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
-            tty.setcbreak(self._descriptor)
+            tty.setcbreak(self.descriptor)
             yield
         finally:
             for number, handler in previous.items():
@@ -55,7 +55,7 @@ class Keyboard:
         """The keys since the last call; a key with a sequence of characters is one text."""
         text = ""
         while self.wait(0):
-            piece = os.read(self._descriptor, _MOST)
+            piece = os.read(self.descriptor, _MOST)
             if not piece:
                 break
             text += self._decoder.decode(piece)
@@ -63,7 +63,7 @@ class Keyboard:
 
     def wait(self, seconds: float) -> bool:
         """Wait for a key, but no longer than that; whether there is one."""
-        return bool(select.select([self._descriptor], [], [], seconds)[0])
+        return bool(select.select([self.descriptor], [], [], seconds)[0])
 
     def settle(self) -> None:
         """Stop this process if Ctrl-Z asked for it; afterwards, take the terminal again."""
@@ -74,10 +74,10 @@ class Keyboard:
             handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTSTP)
             signal.signal(signal.SIGTSTP, handler)
-        tty.setcbreak(self._descriptor)
+        tty.setcbreak(self.descriptor)
 
     def _restore(self) -> None:
-        termios.tcsetattr(self._descriptor, termios.TCSAFLUSH, self._before)
+        termios.tcsetattr(self.descriptor, termios.TCSAFLUSH, self._before)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self.is_interrupted = self._is_to_stop = True

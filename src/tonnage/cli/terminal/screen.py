@@ -1,4 +1,4 @@
-"""The screen of the terminal view: nodes with a bar per GPU, waiting pods with their reasons, and the figures.
+"""The screen of the terminal view: a tab below the figures, or a page over both.
 
 `render` is a function of the source, the size of the screen and what keys chose; it makes lines that fit.
 """
@@ -9,9 +9,11 @@ from rich.text import Text
 from tonnage.cli.tables import printable
 from tonnage.cli.terminal.controls import HELP, KEYS, Controls, Overlay
 from tonnage.cli.terminal.drawing import NAME, QUIET, TITLE, row_of
+from tonnage.cli.terminal.itemtable import table_lines
 from tonnage.cli.terminal.nodelines import node_lines
-from tonnage.cli.terminal.pages import details_page, help_page
+from tonnage.cli.terminal.pages import page
 from tonnage.cli.terminal.source import TerminalSource
+from tonnage.cli.terminal.tabs import Tab, content
 from tonnage.cli.terminal.waitinglines import waiting_lines
 
 _WAITING_LEAST = 4
@@ -28,14 +30,9 @@ def render(source: TerminalSource, width: int, height: int, controls: Controls =
     header = source.header(width)
     if controls.page is Overlay.NONE:
         top = [header, *gap, *_with_hint(source.totals(width), width, controls), *gap]
-        room = height - len(top) - len(gap) - len(legend)
-        # The share of waiting pods does not depend on their number, or nodes would change places as it grows.
-        nodes = node_lines(source.cluster, width, room - max(room // 4, min(_WAITING_LEAST, room // 2)))
-        lines = [*top, *nodes, *gap, *waiting_lines(source, width, room - len(nodes), controls)]
-    elif controls.page is Overlay.HELP:
-        lines = [header, Text(), *help_page(source, width)]
+        lines = [*top, *_body(source, width, height - len(top) - len(legend), controls, gap)]
     else:
-        lines = [header, Text(), *details_page(source, controls.chosen, width)]
+        lines = [header, Text(), *_part(page(source, controls, width), height - len(legend) - 2, controls)]
     most = max(height - len(legend), 1)
     lines = lines[:most]
     if legend:
@@ -46,6 +43,23 @@ def render(source: TerminalSource, width: int, height: int, controls: Controls =
         line.no_wrap = True
         line.truncate(width, overflow="ellipsis")
     return Group(*lines)
+
+
+def _body(source: TerminalSource, width: int, room: int, controls: Controls, gap: list[Text]) -> list[Text]:
+    if controls.tab is Tab.CLUSTER:
+        room -= len(gap)
+        # The share of waiting pods does not depend on their number, or nodes would change places as it grows.
+        nodes = node_lines(source.cluster, width, room - max(room // 4, min(_WAITING_LEAST, room // 2)))
+        return [*nodes, *gap, *waiting_lines(source, width, room - len(nodes), controls)]
+    table, items = content(controls.tab, source)
+    shown = table.chosen_from(items, controls.order, controls.filter)
+    return table_lines(table, shown, len(items), width, room, controls.chosen, controls.notes(table))
+
+
+def _part(lines: list[Text], room: int, controls: Controls) -> list[Text]:
+    """The part of a long page that keys have moved to; its last line is the last that is shown."""
+    controls.top = min(controls.top, max(len(lines) - room, 0))
+    return lines[controls.top :]
 
 
 def _with_hint(lines: list[Text], width: int, controls: Controls) -> list[Text]:

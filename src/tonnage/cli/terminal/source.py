@@ -9,6 +9,9 @@ from tonnage.cli.terminal.keyboard import Keyboard
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
+from tonnage.model.problem import Problem
+from tonnage.overview.overview import ClusterOverview
+from tonnage.overview.podrows import PodRow
 
 
 class KeyHelp(NamedTuple):
@@ -52,12 +55,28 @@ class TerminalSource(Protocol):
         """Whether there is nothing more to see, or somebody asked for the end."""
         ...
 
+    def overview(self) -> ClusterOverview:
+        """The rows of nodes and queues, and totals."""
+        ...
+
+    def pods(self) -> Sequence[PodRow]:
+        """The rows of all pods."""
+        ...
+
+    def problems(self) -> Sequence[Problem]:
+        """What is wrong with objects, or may not be read."""
+        ...
+
     def waiting(self) -> Collection[WaitingTask]:
         """All pods that wait."""
         ...
 
     def decision(self, task: Task) -> Decision | None:
         """The latest decision about a waiting pod."""
+        ...
+
+    def undecided(self, task: Task) -> str:
+        """Why a pod waits that there is no decision about."""
         ...
 
     def more(self, key: str) -> Sequence[tuple[str, str]]:
@@ -92,4 +111,4 @@ class TerminalSource(Protocol):
 def why(source: TerminalSource, task: Task) -> str:
     """Why a pod waits, in one line."""
     decision = source.decision(task)
-    return decision.why_not() if decision is not None else "not looked at yet"
+    return decision.why_not() if decision is not None else source.undecided(task)

@@ -4,9 +4,11 @@ import textwrap
 
 from rich.text import Text
 
-from tonnage.cli.terminal.controls import Controls, PodOrder
+from tonnage.cli.terminal.controls import Controls
 from tonnage.cli.terminal.drawing import ALERT, CHOSEN, NAME, QUIET, TITLE, fit, row_of
-from tonnage.cli.terminal.source import TerminalSource, WaitingTask, why
+from tonnage.cli.terminal.itemtable import window
+from tonnage.cli.terminal.source import TerminalSource, why
+from tonnage.cli.terminal.tabs import WAITING
 from tonnage.model.duration import format_seconds
 from tonnage.overview.podwants import asks
 
@@ -18,13 +20,13 @@ def waiting_lines(source: TerminalSource, width: int, room: int, controls: Contr
         return []
     if not count:
         return [row_of(("nothing waits", TITLE), ("  every pod that arrived was placed", QUIET))]
-    pods = controls.waiting(source)
+    pods = controls.items(source)
     title = f"{count:,} waiting" if len(pods) == count else f"{len(pods):,} of {count:,} waiting"
-    notes = [f"by {controls.order}"] if controls.order is not PodOrder.TRIED else []
-    notes += [f"with “{controls.filter}”"] if controls.filter else []
+    notes = controls.notes(WAITING)
     if not pods:
         return [row_of((title, TITLE), (f"  {', '.join(notes)}", QUIET))]
-    shown = _window(pods, room - 1 if len(pods) <= room - 1 else max(room - 2, 0), controls.chosen)
+    place = next((number for number, pod in enumerate(pods) if pod.task.key == controls.chosen), 0)
+    shown = [pods[row] for row in window(len(pods), room - 1 if len(pods) <= room - 1 else max(room - 2, 0), place)]
     names = [pod.task.key if width >= 100 else pod.task.pod.metadata.name for pod in shown]
     wishes = [asks(pod.task) for pod in shown]
     name = min(max(map(len, (title, *names))), 30)
@@ -51,10 +53,3 @@ def waiting_lines(source: TerminalSource, width: int, room: int, controls: Contr
     if hidden and room > 1:
         lines.append(row_of((f"… and {hidden:,} more", QUIET)))
     return lines
-
-
-def _window(pods: list[WaitingTask], most: int, chosen: str) -> list[WaitingTask]:
-    """So many pods, the first ones unless the chosen one is further down."""
-    place = next((number for number, pod in enumerate(pods) if pod.task.key == chosen), 0)
-    start = max(place - most + 1, 0)
-    return pods[start : start + most]

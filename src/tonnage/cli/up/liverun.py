@@ -1,12 +1,9 @@
 """A live run: drives a replay by the wall clock, at a speed that may change, until its end or a signal."""
 
 import math
-import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,25 +36,9 @@ class LiveRun:
         self._anchor: tuple[float, float] | None = None
         self._recent: deque[tuple[float, int, float]] = deque(maxlen=2 * FRAMES_PER_SECOND)
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Stop in an orderly way at the first signal; a second one does what it did before."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-        def restore() -> None:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            self.stopped = True
-            restore()
-
-        for number in before:
-            signal.signal(number, stop)
-        try:
-            yield
-        finally:
-            restore()
+    def stop(self) -> None:
+        """End the run; what it has done so far is summed up."""
+        self.stopped = True
 
     def until(self, limit: float, deadline: float = math.inf) -> bool:
         """Let virtual time move on to a limit, but not beyond a wall time; whether it got there."""

@@ -104,6 +104,7 @@ def command(
     summary.
     """
     from tonnage.cli.terminal.frames import can_draw, show
+    from tonnage.cli.terminal.signals import stopping
     from tonnage.cli.up.liverun import LiveRun
     from tonnage.cli.up.replaysource import ReplaySource
     from tonnage.cli.up.summary import as_data, as_text, log_lines
@@ -120,12 +121,12 @@ def command(
         click.echo(as_text(run.replay.summary(), run.replay.cards.count(), name, seed, nodes, gpus, run))
         return
     run = LiveRun(speed if speed is not None else (DEFAULT_SPEED if output == TABLE else 0.0))
-    with run.listening():
+    with stopping(run.stop):
         run.replay = _invent(nodes, gpus, seed, wanted, actions)
         if output != TABLE:
             run.until(duration)
         elif can_draw():
-            show(ReplaySource(run, duration, name, seed))
+            show(ReplaySource(run, duration, name, seed, wanted))
         else:
             log_lines(run, duration, interval)
     summary, cards = run.replay.summary(), run.replay.cards.count()

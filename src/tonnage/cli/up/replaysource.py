@@ -7,15 +7,22 @@ from rich.text import Text
 
 from tonnage.cli.terminal.drawing import NAME, QUIET, RISING, TITLE, append_figure, bar, row_of
 from tonnage.cli.terminal.keyboard import Keyboard
+from tonnage.cli.terminal.rows import ViewRows
 from tonnage.cli.terminal.source import KeyHelp
 from tonnage.cli.up.durations import clock
 from tonnage.cli.up.liverun import FRAMES_PER_SECOND, LiveRun
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Decision
+from tonnage.framework.plugin import Plugin
 from tonnage.model.duration import format_seconds
+from tonnage.model.problem import Problem
+from tonnage.overview.overview import ClusterOverview
+from tonnage.overview.podrows import PodRow
 from tonnage.overview.usage import measure
 from tonnage.simulator.replay import SAMPLE_EVERY, WaitingPod
+
+_ROWS_SECONDS = 0.5
 
 
 class ReplaySource:
@@ -35,13 +42,16 @@ class ReplaySource:
         ("µs each", "the engine's own time per decision, arrivals and departures included"),
     )
 
-    def __init__(self, run: LiveRun, duration: float, policy: str, seed: int) -> None:
+    def __init__(self, run: LiveRun, duration: float, policy: str, seed: int, plugins: Sequence[Plugin] = ()) -> None:
         self._run = run
         self._replay = run.replay
         self._duration = duration
         self._policy = policy
         self._seed = seed
         self._is_done = False
+        self._plugins = plugins
+        self._view_rows: ViewRows | None = None
+        self._rows_until = 0.0
 
     @property
     def cluster(self) -> Cluster:
@@ -55,11 +65,33 @@ class ReplaySource:
     def is_over(self) -> bool:
         return self._is_done or self._run.stopped
 
+    def overview(self) -> ClusterOverview:
+        return self._rows().overview
+
+    def pods(self) -> Sequence[PodRow]:
+        return self._rows().pods
+
+    def _rows(self) -> ViewRows:
+        """Rows that are some moments old at most; those who look at bars only do not need them."""
+        now = self._run.clock()
+        if self._view_rows is None:
+            self._view_rows = ViewRows(self.cluster, self._plugins)
+        if now >= self._rows_until:
+            self._view_rows.update(self.decision, {})
+            self._rows_until = now + _ROWS_SECONDS
+        return self._view_rows
+
+    def problems(self) -> Sequence[Problem]:
+        return list(self.cluster.problems())
+
     def waiting(self) -> Collection[WaitingPod]:
         return self._replay.waiting.values()
 
     def decision(self, task: Task) -> Decision | None:
         return self._replay.placer.about(task)
+
+    def undecided(self, task: Task) -> str:
+        return "not looked at yet"
 
     def more(self, key: str) -> Sequence[tuple[str, str]]:
         return [("would run", format_seconds(self._replay.waiting[key].duration))]
@@ -81,7 +113,7 @@ class ReplaySource:
             self._run.slower()
 
     def stop(self) -> None:
-        self._run.stopped = True
+        self._run.stop()
 
     def wait(self, keyboard: Keyboard | None) -> None:
         run = self._run
