@@ -137,9 +137,11 @@ def test_queues_do_not_count_each_others_promises():
 
 
 @pytest.mark.parametrize(("factor", "let_in"), [(1.2, 2), (1.0, 1), (2.0, 4)])
-def test_groups_are_let_in_up_to_a_factor_of_the_cluster(factor, let_in):
-    """5 CPUs of which 2 are in use, and groups that start with 2."""
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_groups_are_let_in_up_to_a_factor_of_the_cluster(factor, let_in, is_ours):
+    """5 CPUs of which 2 are in use, by our own pods or by those of another scheduler, and groups that start with 2."""
     cluster = scenario(node("n", cpu="5"), small("r", "other", cpu=2, on="n"))
+    cluster.is_ours = lambda pod: is_ours or pod.metadata.name != "r"
     for number in range(5):
         add(cluster, group(f"g{number}", phase="Pending", created=str(number), minResources={"cpu": 2}))
         cluster.upsert_pod(small(f"p{number}", f"g{number}", cpu=2))

@@ -75,6 +75,6 @@ class Overcommit(Plugin, trusted=True):
         for task in (*cluster.running.values(), *cluster.reserved.values()):
             used = plus(used, counts.of_task(task))
         return [
-            total * factors.get(dimension.name, self.args.factor) - held
-            for dimension, total, held in zip(counts.dimensions, counts.total, used, strict=True)
+            offered * factors.get(dimension.name, self.args.factor) - held
+            for dimension, offered, held in zip(counts.dimensions, counts.offered, used, strict=True)
         ]

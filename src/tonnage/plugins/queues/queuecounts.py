@@ -72,6 +72,8 @@ class QueueCounts:
         if self._slices:
             self.total = [self.total[0] + self._instances(there.items()), *self.total[1:]]
         self._known: Memo[tuple[Requests, tuple[Demand, ...]], Amounts] = Memo()
+        self.offered = self.total
+        """What the nodes offer; the total leaves out what pods of other schedulers hold of it."""
         self._leave_out_others(
             cluster, {state.name for state, is_ready in zip(cluster.states, ready, strict=True) if is_ready}
         )
