@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint docs openb bench bench-cluster peers chaos soak tenants fuzz recount cluster-parts node-parts e2e clean
+.PHONY: help install run test lint docs openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,6 +65,9 @@ openb: $(VENV)/.development  ## all policies on the pod lists of the openb trace
 
 bench-cluster: $(VENV)/.development cluster-parts  ## the extender on a real API server (ARGS="--hami PATH" compares with HAMi's)
 	$(BIN)/python -m bench.cluster $(ARGS)
+
+bench-agent: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet: start, 40 pods at once, memory (needs root, containerd and runc)
+	$(BIN)/python -m bench.agent $(ARGS)
 
 peers: $(VENV)/.development cluster-parts  ## the peers' own programs and tests beside ours (ARGS="--hami PATH --volcano FOLDER --kai FOLDER")
 	$(BIN)/python -m peers $(ARGS)

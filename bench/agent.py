@@ -150,12 +150,14 @@ async def for_a_day(report: Report, plane: ControlPlane, sizes: Sizes) -> None:
         with _agent(plane, folder) as (process, port):
             await _waited(lambda: len(kubelet.devices) == CARDS * SPLIT)
             report.add("memory at the start", process.memory_info().rss / _MIB, "MB")
+            used = _cpu(process)
             for first in range(0, sizes.day, sizes.at_once):
                 numbers = range(first, min(first + sizes.at_once, sizes.day))
                 await _come_and_go(plane.api, kubelet, pool, numbers)
                 await asyncio.to_thread(_scrape, port)
             rss = process.memory_info().rss / _MIB
             report.at_most(f"memory after {sizes.day:,} pods", rss, "MB", 45.0)
+            report.add("  CPU time per pod", 1000 * (_cpu(process) - used) / sizes.day, "ms")
             report.at_most(f"open files after {sizes.day:,} pods", process.num_fds(), "", 32)
             await asyncio.sleep(min(sizes.idle, 5.0))
             used, written = _cpu(process), _writes(plane.api)

@@ -1,4 +1,4 @@
-"""What `tonnage lab` tells about a lab that runs: as text, with commands to try, and as data."""
+"""The report of a lab that runs: as text, with commands to try, and as data."""
 
 import shutil
 import sys

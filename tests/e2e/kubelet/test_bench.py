@@ -21,6 +21,7 @@ def test_the_agents_benchmark_reports_every_figure() -> None:
         "  other requests",
         "memory at the start",
         "memory after N pods",
+        "  CPU time per pod",
         "open files after N pods",
         "idle: CPU",
         "idle: writes to the API server per hour",

@@ -21,6 +21,12 @@ def bind_numbered(node: GpuNode, numbers: range) -> None:
     )
 
 
+def until_serving(node: GpuNode, agent: Agent) -> None:
+    """The kubelet has taken this agent, and the node offers its cards, not only those of the one before."""
+    until(lambda: "registered nvidia.com/gpu" in agent.log(), "it is not registered", agent.log)
+    node.until_offered(80, agent)
+
+
 def until_settled(node: GpuNode, agents: Sequence[Agent], count: int) -> tuple[set[str], set[str]]:
     """The pods that run with their own amounts, and those that the kubelet failed, which an agent has named."""
 
@@ -45,14 +51,14 @@ def test_agents_that_are_killed_again_and_again_mix_nothing_up(node: GpuNode) ->
     agents = [node.start_agent()]
     for turn in range(3):
         agent = agents[-1]
-        node.until_offered(80, agent)
+        until_serving(node, agent)
         agent.slow(0.05)
         bind_numbered(node, range(14 * turn, 14 * turn + 14))
         until(lambda agent=agent: len(agent.answers("given")) >= 3, "nothing is answered", agent.log)
         agent.kill()
         # What the kubelet was told is in its checkpoint; what it was not told it fails.
         agents.append(node.start_agent())
-    node.until_offered(80, agents[-1])
+    until_serving(node, agents[-1])
     bind_numbered(node, range(42, 46))
     running, _ = until_settled(node, agents, 46)
     assert len(running) >= 3 * 3 + 4 - 3, "an answer that was on its way when the agent was killed may be lost"
