@@ -79,8 +79,10 @@ def no_registration(*_: object) -> dict[str, str | None]:
 class Kubelet:
     """Admits pods one after another, as the real one does, and keeps a checkpoint."""
 
-    def __init__(self, core: AgentCore) -> None:
+    def __init__(self, core: AgentCore, prefers: bool = False) -> None:
         self.core = core
+        self.prefers = prefers
+        """Whether it asks which ids are best before it asks about a container."""
         self.listed: list[str] = []
         self.checkpoint: dict[tuple[str, str], frozenset[str]] = {}
         self.asked = 0
@@ -91,8 +93,12 @@ class Kubelet:
         """Ask about a container that wants so many devices, and answer the agent's own questions."""
         self.asked += 1
         ids = [f"id-{self.asked}-{number}" for number in range(count)]
-        assert self.core.asked(self.asked, ids, self.now) == [LookAtKubelet(self.asked)]
-        said = self.core.kubelet_seen(self.asked, self.listed, dict(self.checkpoint))
+        if self.prefers:
+            self.core.preference_asked(-self.asked, ids, (), count, self.now)
+            self.told += self.core.kubelet_seen(-self.asked, self.listed, dict(self.checkpoint))
+        said = self.core.asked(self.asked, ids, self.now)
+        if said == [LookAtKubelet(self.asked)]:
+            said = self.core.kubelet_seen(self.asked, self.listed, dict(self.checkpoint))
         for one in said:
             if isinstance(one, GiveDevices):
                 self.checkpoint[one.pod.uid, one.container.name] = frozenset(ids)

@@ -1,5 +1,6 @@
 """Who asks, what it gets, and what is never handed out: the agent's decisions on one node."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from tonnage.agent.core.instructions import (
     GiveDevices,
     Instruction,
     LogNote,
+    LookAtKubelet,
     LookUpPod,
     OfferDevices,
     PatchNode,
@@ -340,6 +342,39 @@ def test_preferred_ids_are_those_of_the_decided_cards() -> None:
     assert prefer(core, kubelet, available, (taken_over,), 2).ids == (taken_over, f"{uuid(3)}-0")
 
 
+def test_the_question_after_a_preference_is_answered_without_asking_the_kubelet_again() -> None:
+    core, kubelet = agent()
+    core.pod_seen(pod("p", [use(3)]))
+    kubelet.listed.append("team/p")
+    ids = prefer(core, kubelet, [f"{uuid(3)}-0", f"{uuid(4)}-0"], (), 1).ids
+    [answer, patch] = core.asked(7, ids, 1.0)
+    assert isinstance(answer, GiveDevices)
+    assert (answer.number, answer.pod.name, answer.container.uses) == (7, "p", (use(3),))
+    assert isinstance(patch, PatchPod)
+    assert core.asked(8, ids, 1.0) == [LookAtKubelet(8)], "once"
+
+
+@pytest.mark.parametrize("change", ["other ids", "later", "gone", "another preference", "somebody else lacks devices"])
+def test_a_question_that_may_be_another_ones_is_looked_into(change: str) -> None:
+    core, kubelet = agent()
+    core.pod_seen(pod("p", [use(3)]))
+    kubelet.listed.append("team/p")
+    if change == "somebody else lacks devices":
+        core.pod_seen(pod("running", [use(0)], phase="Running"))
+        core.served["uid-running", "c0"] = frozenset(("x",))
+        kubelet.listed.append("team/running")
+    available = [f"{uuid(3)}-0", f"{uuid(4)}-0"]
+    ids = prefer(core, kubelet, available, (), 1).ids
+    assert ids == (f"{uuid(3)}-0",)
+    if change == "other ids":
+        ids = (f"{uuid(4)}-0",)
+    elif change == "gone":
+        core.pod_gone("uid-p")
+    elif change == "another preference":
+        core.preference_asked(5, available, (), 1, 0.5)
+    assert core.asked(7, ids, 60.0 if change == "later" else 1.0) == [LookAtKubelet(7)]
+
+
 def test_without_free_ids_of_the_decided_cards_any_ids_do() -> None:
     core, kubelet = agent()
     core.pod_seen(pod("p", [use(3), use(5)]))
@@ -402,9 +437,12 @@ _lists = st.lists(_slices, max_size=2).map(_distinct)
 _pods = st.tuples(st.lists(_lists, max_size=2), st.lists(_lists, max_size=1), st.lists(_lists, min_size=1, max_size=3))
 
 
-@given(st.lists(_pods, min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_every_container_gets_its_own_and_no_card_more_than_it_has(shapes: list, order: object) -> None:  # type: ignore[type-arg]
+@given(st.lists(_pods, min_size=1, max_size=8), st.randoms(use_true_random=False), st.booleans())
+def test_every_container_gets_its_own_and_no_card_more_than_it_has(  # type: ignore[type-arg]
+    shapes: list, order: object, prefers: bool
+) -> None:
     core, kubelet = agent(*[card(index, memory=10_000, split=6, cores=60) for index in range(4)])
+    kubelet.prefers = prefers
     pods = [pod(f"p{n}", *apps, init=init, sidecars=side) for n, (init, side, apps) in enumerate(shapes)]
     order.shuffle(pods)  # type: ignore[attr-defined]
     for one in pods:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from tonnage.agent.core.asking import Asker, KubeletPods, Served, askers, unseen
+from tonnage.agent.core.asking import Asker, KubeletPods, Served, askers, is_alone, unseen
 from tonnage.agent.core.cards import Card, CardHealth, preferred
 from tonnage.agent.core.instructions import (
     FetchPods,
@@ -56,6 +56,15 @@ class KubeletQuestion(msgspec.Struct):
     is_fetched: bool = False
 
 
+class ExpectedQuestion(msgspec.Struct, frozen=True):
+    """The question that follows a preference: the kubelet asks about the container with the ids that it was told."""
+
+    ids: frozenset[str]
+    uid: str
+    container: str
+    told: float
+
+
 class AgentCore:
     """Decides what the kubelet, the API server and the log are told."""
 
@@ -85,6 +94,7 @@ class AgentCore:
         self._missed: set[str] = set()
         """Pods that the kubelet failed of its own accord, which were told of."""
         self._questions: dict[int, KubeletQuestion] = {}
+        self._expected: ExpectedQuestion | None = None
         self._absent: set[str] = set()
         """Pods of the kubelet that the API server does not know."""
         self._node: dict[str, str] | None = None
@@ -99,13 +109,28 @@ class AgentCore:
 
     def asked(self, number: int, ids: Sequence[str], now: float) -> list[Instruction]:
         """The kubelet wants to know what a container gets."""
-        self._questions[number] = KubeletQuestion(number, now, len(ids), ids=tuple(ids))
+        question = KubeletQuestion(number, now, len(ids), ids=tuple(ids))
+        asker = self._expected_asker(question)
+        if asker is not None:
+            return self._decide(question, asker)
+        self._questions[number] = question
         return [LookAtKubelet(number)]
+
+    def _expected_asker(self, question: KubeletQuestion) -> Asker | None:
+        """The container for which exactly these ids were preferred a moment ago, when nobody else could ask."""
+        expected, self._expected = self._expected, None
+        if expected is None or expected.ids != set(question.ids) or question.asked - expected.told > PATIENCE:
+            return None
+        pod = self.pods.get(expected.uid)
+        if pod is None or pod.is_over or pod.uid in self._refused or (pod.uid, expected.container) in self.done:
+            return None
+        return next((Asker(pod, one) for one in pod.containers if one.name == expected.container), None)
 
     def preference_asked(
         self, number: int, available: Sequence[str], must_include: Sequence[str], size: int, now: float
     ) -> list[Instruction]:
         """The kubelet wants to know which ids are best."""
+        self._expected = None
         both = (tuple(available), tuple(must_include))
         self._questions[number] = KubeletQuestion(number, now, size, preference=both)
         return [LookAtKubelet(number)]
@@ -187,7 +212,10 @@ class AgentCore:
         if question.preference is not None:
             available, must_include = question.preference
             wanted = [use.uuid for use in container.uses]
-            return [Prefer(question.number, preferred(wanted, available, must_include, question.count))]
+            ids = preferred(wanted, available, must_include, question.count)
+            if question.kubelet is not None and not self._questions and is_alone(self.pods, question.kubelet, asker):
+                self._expected = ExpectedQuestion(frozenset(ids), pod.uid, container.name, question.asked)
+            return [Prefer(question.number, ids)]
         fault = pod.fault or excess(pod, self.cards, self._holders())
         warned: list[Instruction] = []
         if fault and not pod.fault and self._only_warns and all(use.uuid in self.cards for use in pod.cards()):

@@ -43,6 +43,18 @@ def askers(
     return fresh or _next_of(waiting, kubelet.given, count)
 
 
+def is_alone(pods: Mapping[str, NodePod], kubelet: KubeletPods, asker: Asker) -> bool:
+    """Whether no other listed pod lacks devices in the checkpoint, so that nobody else can ask before this one has."""
+    lacking = {
+        pod.uid
+        for pod in pods.values()
+        if pod.key in kubelet.listed
+        and not pod.is_over
+        and any(one.count and (pod.uid, one.name) not in kubelet.given for one in pod.containers)
+    }
+    return lacking == {asker.pod.uid}
+
+
 def _next_of(pods: Iterable[NodePod], done: Collection[Served], count: int) -> list[Asker]:
     found = []
     for pod in pods:
