@@ -40,7 +40,7 @@ from tonnage.agent.core.watchedpod import WatchedPod
 from tonnage.agent.followed import Follower, fetch, node_called, pods_of
 from tonnage.agent.hostfiles import HostFilesError, NodeFiles
 from tonnage.agent.kubelet.checkpoint import read_checkpoint
-from tonnage.agent.kubelet.grpc import KubeletError, PluginServer, RefusedError, list_pods, register
+from tonnage.agent.kubelet.grpc import KubeletError, PluginServer, PodLister, RefusedError, register
 from tonnage.agent.kubelet.messages import (
     HEALTHY,
     UNHEALTHY,
@@ -106,6 +106,7 @@ class AgentService:
         self._registrar = Registrar()
         self._socket = own_socket(paths.device_plugins, resource)
         self._server: PluginServer | None = None
+        self._lister = PodLister(paths.pod_resources)
         self._numbers = itertools.count(1)
         self._open: dict[int, asyncio.Future[ContainerResponse | tuple[str, ...]]] = {}
         self._offers: set[asyncio.Event] = set()
@@ -147,6 +148,7 @@ class AgentService:
             await self._loop.run_in_executor(None, self._cards.stop)
             if self._server is not None:
                 await self._server.stop()
+            self._lister.close()
 
     async def _serve(self) -> None:
         """Serve and register as soon as everything is there, and again whenever the kubelet has forgotten it."""
@@ -319,7 +321,7 @@ class AgentService:
 
     async def _look(self, number: int) -> None:
         try:
-            pods = await list_pods(self._paths.pod_resources)
+            pods = await self._lister.pods()
         except KubeletError as error:
             self._do(self._core.kubelet_silent(number, str(error)))
             return

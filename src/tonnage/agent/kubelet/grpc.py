@@ -135,18 +135,48 @@ async def _received(stream: Stream[Any, Any]) -> Any:
 async def register(kubelet: Path, endpoint: str, resource: str) -> None:
     """Tell the kubelet where the plugin listens; it calls back before this returns. KubeletError."""
     request = RegisterRequest(VERSION, endpoint, resource, OPTIONS)
-    await _call(kubelet, f"/{VERSION}.Registration/Register", request, Empty, _REGISTER_TIMEOUT)
+    channel = Channel(path=str(kubelet), codec=_Codec())
+    try:
+        await _call(channel, f"/{VERSION}.Registration/Register", request, Empty, _REGISTER_TIMEOUT)
+    finally:
+        channel.close()
 
 
-async def list_pods(socket: Path) -> PodResourcesList:
-    """The pods that the kubelet has, also the one that it is about to admit. KubeletError."""
-    path = "/v1.PodResourcesLister/List"
-    answer: PodResourcesList = await _call(socket, path, Empty(), PodResourcesList, _LIST_TIMEOUT)
-    return answer
+class PodLister:
+    """Lists the kubelet's pods over a connection that is kept: it is asked about every container."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._channel: Channel | None = None
+
+    async def pods(self) -> PodResourcesList:
+        """The pods that the kubelet has, also the one that it is about to admit. KubeletError."""
+        if self._channel is not None:
+            try:
+                return await self._list(self._channel)
+            except KubeletError:
+                # The kubelet may be another one by now.
+                self.close()
+        self._channel = Channel(path=str(self._socket), codec=_Codec())
+        try:
+            return await self._list(self._channel)
+        except KubeletError:
+            self.close()
+            raise
+
+    async def _list(self, channel: Channel) -> PodResourcesList:
+        path = "/v1.PodResourcesLister/List"
+        answer: PodResourcesList = await _call(channel, path, Empty(), PodResourcesList, _LIST_TIMEOUT)
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
 
-async def _call(socket: Path, path: str, request: Any, kind: type, timeout: float) -> Any:
-    channel = Channel(path=str(socket), codec=_Codec())
+async def _call(channel: Channel, path: str, request: Any, kind: type, timeout: float) -> Any:
     try:
         method: UnaryUnaryMethod[Any, Any] = UnaryUnaryMethod(channel, path, type(request), kind)
         return await method(request, timeout=timeout)
@@ -154,5 +184,3 @@ async def _call(socket: Path, path: str, request: Any, kind: type, timeout: floa
         raise KubeletError(f"{path}: {error.message or error.status.name}") from error
     except (OSError, StreamTerminatedError, TimeoutError, ProtobufError) as error:
         raise KubeletError(f"{path}: {error or type(error).__name__}") from error
-    finally:
-        channel.close()
