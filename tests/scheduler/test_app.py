@@ -4,11 +4,11 @@ import asyncio
 from types import SimpleNamespace
 from unittest.mock import Mock
 
-from tests.scenario import node
+from tests.scenario import node, pod
 from tests.server.strangers import LOOPBACK, STRANGER, asked, head, serving
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
-from tonnage.kube.kinds import NODES
+from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.watch import Backoff
 from tonnage.plugins.defaults import default_plugins
 from tonnage.scheduler import app as module
@@ -17,7 +17,7 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.service import SchedulerService
 from tonnage.server.health import SILENT_SECONDS
 
-DEBUG = ("/debug/snapshot", "/debug/config", "/debug/problems")
+DEBUG = ("/debug/snapshot", "/debug/config", "/debug/problems", "/explain/node/a")
 
 
 class Reviews:
@@ -41,7 +41,10 @@ def play(scene, authorizer=None):
         )
         NODES.handler.put(service.cluster, node("a", gpus=1))
         service.ready.set()
-        reloader = SimpleNamespace(in_force=SimpleNamespace(text="actions: [allocate]"))
+        force = SimpleNamespace(
+            text="actions: [allocate]", plugins=default_plugins(), actions=make_actions(["allocate"])
+        )
+        reloader = SimpleNamespace(in_force=force)
         async with serving(app(service, metrics, reloader, health_of(service), authorizer)) as port:
             await scene(port, service)
 
@@ -114,5 +117,23 @@ def test_probes_tell_of_a_silent_watch_and_of_a_lease_thread_that_stands(monkeyp
             dead = await asked(port, head(path))
             assert b" 503 " in dead
             assert dead.endswith(b"it stands")
+
+    play(scene)
+
+
+def test_a_waiting_pod_is_explained_on_a_copy_and_unknown_names_are_answered_with_the_nearest():
+    async def scene(port, service):
+        PODS.handler.put(service.cluster, pod("train-0", 1, memory=9000, scheduler="default-scheduler"))
+        answer = await asked(port, head("/explain/pod/train-0?namespace=default"), LOOPBACK)
+        assert b" 200 " in answer
+        assert b"it fits with less memory on the card" in answer
+        assert list(service.cluster.waiting) == ["default/train-0"]
+        unknown = await asked(port, head("/explain/pod/train-1"), LOOPBACK)
+        assert b" 404 " in unknown
+        assert b"did you mean default/train-0?" in unknown
+        for path in ("/explain/planet/mars", f"/explain/pod/{'x' * 700}"):
+            assert b" 400 " in await asked(port, head(path), LOOPBACK)
+        service.ready.clear()
+        assert b" 503 " in await asked(port, head("/explain/pod/train-0"), LOOPBACK)
 
     play(scene)

@@ -118,8 +118,9 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         from tonnage.kube.watch import Backoff
         from tonnage.observability.events import EventRecorder
         from tonnage.server.authorization import Authorizer, authorized
-        from tonnage.server.callers import Guard, anybody
+        from tonnage.server.callers import Guard, anybody, loopback_only
         from tonnage.server.endpoint import Endpoint
+        from tonnage.server.explaining import explain_route
         from tonnage.server.http import serve
 
     limit = request_limit(options.kube_qps, options.kube_burst)
@@ -166,6 +167,8 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         authorizer = Authorizer(client.unlimited)
         guard = partial(authorized, authorizer)
     board = _dashboard(service, recorder_of_pods, plugins, authorizer) if options.dashboard else None
+    explaining = explain_route(service.ready, service.copied, guard if options.authorize_metrics else loopback_only)
+    more = [explaining, *(board.routes if board else ())]
     running = asyncio.create_task(service.run())
     recorder = asyncio.create_task(keep_running("events", events.run))
     for task in (running, recorder):
@@ -175,7 +178,7 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         log.info("serving %s, metrics at %s, for %s", place, metrics_place, client.server)
         apps: list[tuple[Any, Endpoint]] = [
             (metrics.timings.timed(service.extender.app(service.health)), place),
-            (metrics.app(service, options.legacy_metrics, guard, board.routes if board else ()), metrics_place),
+            (metrics.app(service, options.legacy_metrics, guard, more), metrics_place),
         ]
         if options.peer_bind is not None:
             files = options.peer_cert_file, options.peer_key_file, options.peer_ca_file

@@ -75,7 +75,7 @@ class ExtenderMetrics(ServerMetrics):
     def app(
         self, parts: ExtenderParts, legacy: bool = False, guard: Guard = anybody, more: Sequence[BaseRoute] = ()
     ) -> Starlette:
-        """The application that serves the metrics, with HAMi's old names too if `legacy` is set."""
+        """The application that serves the metrics, with HAMi's old names too if `legacy` is set, and `more` routes."""
         state = ExtenderState(parts)
         self.prepare = state.prepare
         self.registry.register(state)

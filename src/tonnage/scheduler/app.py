@@ -1,4 +1,4 @@
-"""HTTP routes of `tonnage scheduler`: health, readiness, metrics, and what it sees and goes by under /debug."""
+"""HTTP routes of `tonnage scheduler`: health, readiness, metrics, explanations, and what it sees under /debug."""
 
 import time
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.snapshot import written
 from tonnage.server.authorization import Authorizer, authorized
 from tonnage.server.callers import Guard, anybody, loopback_only
+from tonnage.server.explaining import ClusterCopy, explain_route
 from tonnage.server.health import Health
 from tonnage.server.inflight import InFlight
 
@@ -43,7 +44,7 @@ def app(
     authorizer: Authorizer | None = None,
     more: Sequence[BaseRoute] = (),
 ) -> Starlette:
-    """The routes of one scheduler; without an authorizer, metrics are everybody's and /debug is for loopback peers."""
+    """The routes of one scheduler; without an authorizer, metrics are everybody's, the rest is for loopback peers."""
     metrics.attach(service)
     scraped, debugged = (anybody, loopback_only) if authorizer is None else (partial(authorized, authorizer),) * 2
 
@@ -55,10 +56,18 @@ def app(
             *health.routes(),
             Route(PATH, InFlight(request_response(scraped(show_metrics)), MOST_SCRAPES), methods=["GET"]),
             *_debug_routes(service, reloader, debugged),
+            explain_route(service.ready, partial(_copied, service, reloader), debugged),
             *more,
         ],
         middleware=[PACKED],
     )
+
+
+def _copied(service: SchedulerService, reloader: Reloader) -> ClusterCopy:
+    """The scheduler's cluster as it is now, and the configuration in force."""
+    cluster, force = service.cluster, reloader.in_force
+    actions = [action.name for action in force.actions]
+    return ClusterCopy(cluster.vendors, service.snapshot(), force.plugins, actions, cluster.is_ours)
 
 
 def _debug_routes(service: SchedulerService, reloader: Reloader, guard: Guard) -> list[Route]:
