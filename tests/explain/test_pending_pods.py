@@ -139,6 +139,22 @@ def test_what_no_node_could_hold_is_called_impossible():
     assert sentences(found, "node") == []
 
 
+def test_a_selector_that_no_node_matches_is_called_so_and_not_a_matter_of_size():
+    found = ask(scenario(node("a", gpus=1, labels={"zone": "a"}), pod("p", 1, memory=100, selector={"zone": "b"})), "p")
+    assert found.impossible == (
+        "no node of this cluster could hold default/p as it is, even an empty one: NodeAffinityMismatch (nodes like a)"
+    )
+
+
+def test_tolerations_keep_what_else_they_say():
+    from tonnage.model.selection import Toleration
+
+    known = [Toleration("old", "Exists", None, "NoExecute", 300)]
+    cluster = scenario(node("a", gpus=1, taints=[Taint("gpu", "NoSchedule")]), pod("p", 1, tolerations=known))
+    (one,) = ask(cluster, "p").suggestions
+    assert one.patch["spec"]["tolerations"][0]["tolerationSeconds"] == 300
+
+
 def test_the_object_to_change_is_the_owner_of_the_pod():
     from msgspec.structs import replace
 

@@ -1,6 +1,6 @@
 """Explanation of a pending pod or job: the sentence, the funnel, the near misses, the gang, and what would help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tonnage.actions.eviction.evictionaction import starting
@@ -145,8 +145,8 @@ class PendingExplainer:
         self._changes += finder.smaller_gang(attempt)
         self._changes += finder.ends()
         self._changes += finder.additions()
-        if not finder.is_possible:
-            self._parts["impossible"] = self._impossible(failed)
+        if finder.too_small is not None:
+            self._parts["impossible"] = self._impossible(failed, finder.too_small)
 
     def _evictions(self, session: Session) -> dict[str, Reason]:
         """The evictions that the rules allow; the result is why no action evicts anybody."""
@@ -161,17 +161,23 @@ class PendingExplainer:
             self._parts["notes"] = ["the configuration names no action that evicts pods, such as preempt or reclaim"]
         return waits
 
-    def _impossible(self, task: Task) -> str:
-        """That the pod fits on no node of this cluster, even an empty one."""
-        numbers = self._cluster.vendor_numbers
-        vendors = {numbers[request.vendor] for demand in task.demands for request in demand.requests}
-        most = described(kinds_of_nodes(self._cluster), vendors)
-        return (
-            f"no node of this cluster could hold {task.key} as it is, even an empty one: "
-            f"it asks for {_asked(task)}" + (f"; {most}" if most else "")
-        )
+    def _impossible(self, task: Task, against: Mapping[str, str]) -> str:
+        """That the pod fits on no node of this cluster, even an empty one, and why by kind of node."""
+        says = f"no node of this cluster could hold {task.key} as it is, even an empty one"
+        if not against:
+            return says
+        if _ABOUT_SIZE.issuperset(against.values()):
+            numbers = self._cluster.vendor_numbers
+            vendors = {numbers[request.vendor] for demand in task.demands for request in demand.requests}
+            return f"{says}: it asks for {_asked(task)}; {described(kinds_of_nodes(self._cluster), vendors)}"
+        kinds: dict[str, list[str]] = {}
+        for node, reason in against.items():
+            kinds.setdefault(reason, []).append(node)
+        return f"{says}: " + ", ".join(f"{reason} (nodes like {', '.join(like)})" for reason, like in kinds.items())
 
 
+_ABOUT_SIZE = frozenset(("CardInsufficientMemory", "NodeInsufficientDevice", "NodeUnregistered"))
+"""The reasons that an empty node gives if its cards are too few or too small."""
 _KINDS = ("request", "constraint", "gang", "topology", "end", "preemption", "node")
 """The kinds of suggestions in their order."""
 

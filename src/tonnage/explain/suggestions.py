@@ -90,8 +90,8 @@ class Finder:
         """The pods with which the job would start."""
         self._alike = alike(list(job.tasks.values()), task) if job.group is not None else [task.pod]
         self._alike = [pod for pod in self._alike if pod.key in self._cluster.waiting]
-        self.is_possible = False
-        """Whether an empty node of this cluster could hold the pod; known once additions were looked for."""
+        self.too_small: dict[str, str] | None = None
+        """If no empty node of this cluster could hold the pod: why, by kind of node; once additions were looked for."""
 
     def edits(self) -> Iterator[SuggestedChange]:
         """Changes of the request, then constraints to leave out."""
@@ -190,23 +190,30 @@ class Finder:
     def additions(self) -> Iterator[SuggestedChange]:
         """Copies of the cluster's kinds of nodes, as few as possible; of equal numbers the smaller nodes."""
         found: list[tuple[int, NodeState]] = []
+        against: dict[str, str] = {}
+        is_possible = False
         for state in kinds_of_nodes(self._cluster):
-            if self._could_hold(state):
-                self.is_possible = True
+            reason = self._why_not_on(state)
+            if reason:
+                against[state.name] = reason
+            else:
+                is_possible = True
                 count = self._copies(state, found[0][0] if found else MOST_COPIES)
                 if count:
                     found = [(count, state)]
+        self.too_small = None if is_possible else against
         for count, state in found:
             cards = f"{len(state.devices)} × {state.devices[0].type}" if state.devices else "no cards"
             sentence = f"it fits with {count} more node{'s' if count > 1 else ''} like {state.name} ({cards})"
             suggestion = Suggestion("node", sentence, node=state.name, copies=count)
             yield SuggestedChange(suggestion, nodes=list(copies_of(state, count)))
 
-    def _could_hold(self, state: NodeState) -> bool:
-        """Whether an empty node of that kind would hold the pod."""
+    def _why_not_on(self, state: NodeState) -> str:
+        """The reason why an empty node of that kind would not hold the pod; empty if it would."""
         copies = list(copies_of(state, 1))
         with self._rehearsal.extended(copies):
-            return self._session.decide(self._task, self._cluster.mask([copies[0].name])).node is not None
+            decision = self._session.decide(self._task, self._cluster.mask([copies[0].name]))
+            return "" if decision.node is not None else decision.rejected[0].reason
 
     def _copies(self, state: NodeState, below: int) -> int:
         """How many copies the job needs; 0 if that is not fewer than the best so far."""

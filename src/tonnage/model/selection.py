@@ -114,6 +114,8 @@ class Toleration(msgspec.Struct, gc=False, frozen=True):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
+    tolerationSeconds: int | None = None
+    """Decides nothing; an edited pod keeps it."""
 
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
