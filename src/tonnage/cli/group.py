@@ -23,6 +23,7 @@ _COMMANDS = {
     "plugins": "List the plugins that can be used, with their arguments and extension points; begin a new one.",
     "up": "Watch an invented GPU cluster being packed.",
     "dashboard": "Serve pages about a cluster: who holds which GPU, what waits and why, queues, trends.",
+    "top": "Show the nodes, GPUs, pods and queues of a cluster, live in the terminal.",
     "simulate": "Compare policies on a recorded or invented workload, over virtual time.",
     "extender": "Serve webhook, filter and bind for a cluster's kube-scheduler, in place of HAMi's.",
     "scheduler": "Schedule the pods of a cluster that name it: gangs, queues and GPU shares.",

@@ -117,7 +117,9 @@ def _next_steps(lab: RunningLab) -> list[str]:
         ]
     if lab.server is not None and shutil.which("curl"):
         steps.append(f"curl {lab.server.address}/metrics")
-    return [*steps, f"{tonnage} debug compare"]
+    is_ours = lab.server is not None and lab.server.program.name == "tonnage scheduler"
+    by = f" --scheduler {lab.server.address}" if lab.server is not None and is_ours else config
+    return [*steps, f"{tonnage} top{by}", f"{tonnage} debug compare"]
 
 
 def _this_command() -> str:
