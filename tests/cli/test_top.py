@@ -217,11 +217,14 @@ def test_items_are_sorted_filtered_and_chosen() -> None:
 
 
 def test_a_waiting_pod_leads_to_its_explanation() -> None:
-    source, _ = source_of(some_cluster())
     for keys in (["j", "\r"], ["4", "/", *"big", "\r", "\r"]):
+        source, _ = source_of(some_cluster())
+        at_once = shown(source, *keys)
+        assert re.search(r"why it waits\s+2 nodes +\w+: \S", at_once)
+        source.refresh()
         text = shown(source, *keys)
-        assert "why it waits" in text
-        assert re.search(r"2 nodes +\w+: \S", text)
+        assert re.search(r"default/big waits: ", text)
+        assert "Of 2 nodes:" in text
 
 
 def test_a_pod_that_fits_waits_for_its_scheduler() -> None:

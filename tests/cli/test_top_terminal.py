@@ -28,7 +28,7 @@ def test_keys_change_the_view_sort_filter_and_lead_to_an_explanation():
     terminal.press("/chat-2\r")
     terminal.read(until=r"1 of 5 pods  by name, with “chat-2”")
     terminal.press("\r")
-    terminal.read(until=r"why it waits[\s\S]+QueueOverLimit: queue serving holds 2 gpu and may hold 2")
+    terminal.read(until=r"serving/chat-2 waits[\s\S]+queue serving")
     terminal.press("q")
     assert terminal.end() == 0
     assert "\x1b[?1049l" in terminal.text

@@ -18,7 +18,7 @@ def test_the_view_follows_the_cluster_and_says_since_when_it_is_old(fresh_contro
     plane.api.create_pods([pod("huge", 16)])
     terminal.read(until=r"2 pods[\s\S]+default/huge +waiting +16 GPU[^\n]+[A-Z]\w+")
     terminal.press("\r")
-    terminal.read(until=r"default/huge[\s\S]+why it waits[\s\S]+1 node +\w+")
+    terminal.read(until=r"default/huge waits[\s\S]+Of 1 nodes")
     terminal.press("\x1b")
     plane.api_server.stop()
     terminal.read(until=r"away: as of \d\d:\d\d:\d\d, \d+\S* ago")

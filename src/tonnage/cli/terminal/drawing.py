@@ -63,3 +63,11 @@ def entry(title: str, text: str, width: int, style: str = NAME) -> Iterator[Text
     left = 17 if len(title) < 16 else len(title) + 2
     for number, line in enumerate(textwrap.wrap(text, max(width - left - 1, 10)) or [""]):
         yield row_of((("" if number else title).ljust(left), style), line)
+
+
+def wrapped(text: str, width: int) -> Iterator[Text]:
+    """A line on as many lines as it needs, each as far to the right as the first, and a little further."""
+    indent = " " * (len(text) - len(text.lstrip()))
+    lines = textwrap.wrap(text.strip(), max(width - 2, 10), initial_indent=indent, subsequent_indent=f"{indent}  ")
+    for line in lines or [""]:
+        yield row_of(line)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from tonnage.cli.terminal.controls import HELP, KEYS, Controls, Overlay
-from tonnage.cli.terminal.drawing import ALERT, QUIET, TITLE, entry, row_of
+from tonnage.cli.terminal.drawing import ALERT, QUIET, TITLE, entry, row_of, wrapped
 from tonnage.cli.terminal.source import TerminalSource, why
 from tonnage.cli.terminal.tabs import Tab, content
 from tonnage.cli.terminal.viewtables import CardItem, card_state
@@ -64,6 +64,8 @@ def _problems(source: TerminalSource, width: int) -> list[Text]:
 
 def _pod(source: TerminalSource, key: str, width: int) -> list[Text]:
     """All that is known about a pod; reasons are never cut off."""
+    if told := source.explanation(key):
+        return [line for text in told for line in wrapped(text, width)]
     pod = next((one for one in source.waiting() if one.task.key == key), None)
     if pod is None:
         return list(entry("", source.gone(key), width))

@@ -75,6 +75,10 @@ class TerminalSource(Protocol):
         """The latest decision about a waiting pod."""
         ...
 
+    def explanation(self, key: str) -> Sequence[str]:
+        """Lines that explain where a pod is and why; none if the source cannot, or is still working them out."""
+        ...
+
     def undecided(self, task: Task) -> str:
         """Why a pod waits that there is no decision about."""
         ...

@@ -11,13 +11,18 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from tonnage.cli.explain.text import explanation_text
 from tonnage.cli.terminal.drawing import ALERT, NAME, QUIET, TITLE, append_figure, bar, row_of
 from tonnage.cli.terminal.keyboard import Keyboard
 from tonnage.cli.terminal.rows import ViewRows
 from tonnage.cli.terminal.source import KeyHelp
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
+from tonnage.explain.explain import Explainer
+from tonnage.explain.names import UnknownNameError
+from tonnage.explain.record import ExplainedKind
 from tonnage.framework.decision import Decision
+from tonnage.framework.failures import failure
 from tonnage.live.cycle import CycleDecisions, dry_cycle
 from tonnage.live.view import ClusterView
 from tonnage.model.duration import format_seconds
@@ -41,6 +46,16 @@ class WaitingEntry(NamedTuple):
 
     task: Task
     since: float
+
+
+class _Explained(NamedTuple):
+    """The explanation of a pod."""
+
+    key: str = ""
+    lines: Sequence[str] = ()
+    changes: int = -1
+    due: float = 0.0
+    """When it may be worked out again."""
 
 
 class LiveSource:
@@ -67,6 +82,7 @@ class LiveSource:
         self._seen, self._decided_at_change = -1, -1
         self._rows_due = self._decisions_due = 0.0
         self._decided_at = 0.0
+        self._asked, self._explained = "", _Explained()
         self.refresh()
 
     # -- the cluster
@@ -93,7 +109,11 @@ class LiveSource:
         return self._view.live.problems()
 
     def refresh(self) -> None:
-        """Bring decisions and rows up to date, as often as their cost allows."""
+        """Bring decisions, rows and the explanation that is looked at up to date, as often as their cost allows."""
+        self._update()
+        self._explain()
+
+    def _update(self) -> None:
         changes, began = self._view.live.changes, self._clock()
         is_old = began - self._decided_at >= _LONGEST_KEPT
         is_new = changes != self._decided_at_change or is_old
@@ -120,6 +140,29 @@ class LiveSource:
 
     def decision(self, task: Task) -> Decision | None:
         return self._decided.waiting.get(task.key)
+
+    def explanation(self, key: str) -> Sequence[str]:
+        self._asked = key
+        return self._explained.lines if self._explained.key == key else ()
+
+    def _explain(self) -> None:
+        """Explain the pod that is looked at, again after changes, as often as the cost allows."""
+        key, changes, began = self._asked, self._view.live.changes, self._clock()
+        known, self._asked = self._explained, ""
+        if not key or (known.key == key and (known.changes == changes or began < known.due)):
+            return
+        namespace, _, name = key.partition("/")
+        view = self._view
+        self.cluster.now = view.now()
+        try:
+            found = Explainer(self.cluster, view.plugins, view.actions).explain(ExplainedKind.POD, name, namespace)
+            lines = explanation_text(found).splitlines()
+        except UnknownNameError:
+            lines = []
+        except Exception as error:
+            # A plugin of somebody else's may fail in any way.
+            lines = [f"it cannot be explained: {failure(error)}"]
+        self._explained = _Explained(key, lines, changes, began + _SHARE * (self._clock() - began))
 
     def undecided(self, task: Task) -> str:
         placed = self._decided.placed.get(task.key)
@@ -154,6 +197,10 @@ class LiveSource:
         self._is_stopped = True
 
     def wait(self, keyboard: Keyboard | None) -> None:
+        if self._asked not in ("", self._explained.key):
+            # Nobody waits a second for an answer that is not begun yet.
+            self._explain()
+            return
         loop, deadline, key = self._loop, self._clock() + FRAME_SECONDS, asyncio.Event()
         assert loop is not None, "a view that is printed once does not wait"
         if keyboard is not None:

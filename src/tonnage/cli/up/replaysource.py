@@ -90,6 +90,10 @@ class ReplaySource:
     def decision(self, task: Task) -> Decision | None:
         return self._replay.placer.about(task)
 
+    def explanation(self, key: str) -> Sequence[str]:
+        # An explanation rehearses cycles, which the placer's open session does not take part in.
+        return ()
+
     def undecided(self, task: Task) -> str:
         return "not looked at yet"
 
