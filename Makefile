@@ -54,8 +54,8 @@ test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null && command -v containerd >/dev/null; then $(BIN)/python -m tonnage.lab.parts node >/dev/null || true; fi
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc)
-	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet $(ARGS)
+e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), and pages in all sizes
+	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/browser $(ARGS)
 
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="--quick", ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)

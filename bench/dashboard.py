@@ -4,7 +4,6 @@ A cluster of 1,000 nodes × 8 with 5,000 pods changes all the time while ten pag
 machine, the first paint is timed there, and its memory is compared after as many changes again.
 """
 
-import asyncio
 import gzip
 import random
 import resource
@@ -17,9 +16,9 @@ from http.client import HTTPConnection
 from typing import NamedTuple
 
 from bench.report import Report, argument_parser, publish
+from tests.dashboard.serving import served
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.dashboard.app import Dashboard
 from tonnage.dashboard.board import Board
 from tonnage.dashboard.source import ClusterSource
 from tonnage.dashboard.templating import script, style_sheet
@@ -30,12 +29,9 @@ from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert, manifest
 from tonnage.plugins.defaults import default_plugins
-from tonnage.server.endpoint import Endpoint
-from tonnage.server.http import serve
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.workloads.demo import demo_arrivals, demo_nodes
 
-PORT = 18097
 PAGES = 10
 TEAMS = ("research", "speech", "vision", "search", "ads", "robotics", "batch", "interns")
 
@@ -123,31 +119,6 @@ class ChurningSource(ClusterSource):
         return self._placements.get(key)
 
 
-def served(source: ClusterSource, port: int, stop: threading.Event) -> threading.Thread:
-    """Serve a source from a thread of its own until told to stop."""
-    board = Board(source)
-
-    async def run() -> None:
-        ended = asyncio.Event()
-        looking = asyncio.create_task(board.run())
-        serving = asyncio.create_task(serve([(Dashboard(board).app(), Endpoint("127.0.0.1", port))], ended))
-        while not stop.is_set() and not serving.done():
-            await asyncio.sleep(0.05)
-        board.stop()
-        ended.set()
-        await asyncio.gather(looking, serving)
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
-    thread.start()
-    for _ in range(400):
-        try:
-            fetched(port, "/")
-            return thread
-        except OSError:
-            time.sleep(0.05)
-    raise RuntimeError("the dashboard does not answer")
-
-
 def fetched(port: int, path: str) -> bytes:
     """A page as it comes over the wire, compressed."""
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
@@ -161,34 +132,27 @@ def measure(report: Report, sizes: Sizes) -> None:
     """All figures."""
     source = ChurningSource(sizes.nodes, sizes.pods, sizes.churn)
     weight = sum(len(gzip.compress(text.encode(), 4)) for text in (style_sheet(), script()))
-    empty = Board(ChurningSource(1, 0, 0))
-    del empty
     report.at_most("style sheet and script, compressed", weight / 1024, "KB", 200)
-    stop = threading.Event()
-    thread = served(source, PORT, stop)
-    try:
+    with served(Board(source)) as port:
         times = []
         for _ in range(5):
             started = time.process_time()
-            page = fetched(PORT, "/")
+            page = fetched(port, "/")
             times.append(time.process_time() - started)
         report.add("cluster page with data, compressed", len(page) / 1024, "KB")
         report.add("cluster page, CPU of server and client", min(times) * 1000, "ms")
-        _idle_and_open(report, sizes)
+        _open_pages(report, sizes, port)
         if shutil.which("chromium"):
-            _in_browser(report, sizes)
-    finally:
-        stop.set()
-        thread.join(30)
+            _in_browser(report, sizes, port)
 
 
-def _idle_and_open(report: Report, sizes: Sizes) -> None:
+def _open_pages(report: Report, sizes: Sizes, port: int) -> None:
     """CPU per second with ten pages open, reading their streams in this process included."""
-    html = gzip.decompress(fetched(PORT, "/")).decode()
+    html = gzip.decompress(fetched(port, "/")).decode()
     address = html.split('data-stream="')[1].split('"')[0].replace("&amp;", "&")
     connections = []
     for _ in range(PAGES):
-        connection = HTTPConnection("127.0.0.1", PORT, timeout=30)
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", address)
         connections.append((connection, connection.getresponse()))
     received = [0]
@@ -213,12 +177,13 @@ def _idle_and_open(report: Report, sizes: Sizes) -> None:
     )
     report.add("stream per page and second", (received[0] - before) / took / PAGES / 1024, "KB")
     ended.set()
+    reader.join(30)
     for connection, _ in connections:
         connection.close()
     report.add("memory of the process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MB")
 
 
-def _in_browser(report: Report, sizes: Sizes) -> None:
+def _in_browser(report: Report, sizes: Sizes, port: int) -> None:
     """First paint and memory in a real Chromium."""
     from playwright.sync_api import sync_playwright
 
@@ -227,7 +192,7 @@ def _in_browser(report: Report, sizes: Sizes) -> None:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         paints = []
         for _ in range(3):
-            page.goto(f"http://127.0.0.1:{PORT}/", wait_until="load")
+            page.goto(f"http://127.0.0.1:{port}/", wait_until="load")
             paint = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
             page.wait_for_function(paint)
             paints.append(float(page.evaluate(paint)))
