@@ -9,7 +9,10 @@ from tests.dashboard.asking import Asked, ScenarioSource
 from tests.recounting import differences
 from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
-from tonnage.dashboard.trial import ClusterTrial, TrialError, TrialResult, try_out
+from tonnage.dashboard.app import always
+from tonnage.dashboard.copies import CopyError
+from tonnage.dashboard.trial import ClusterTrial, TrialResult, try_out
+from tonnage.dashboard.viewer import Viewer
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -53,9 +56,9 @@ def test_the_cluster_stays_as_it_was(full: Cluster):
 
 
 def test_what_cannot_be_tried_is_said(full: Cluster):
-    with pytest.raises(TrialError, match="there is no node nowhere"):
+    with pytest.raises(CopyError, match="there is no node nowhere"):
         tried(full, ClusterTrial(add=1, like="nowhere"))
-    with pytest.raises(TrialError, match="took more than"):
+    with pytest.raises(CopyError, match="took more than"):
         tried(full, ClusterTrial(add=1, like="a"), seconds=0.0)
 
 
@@ -70,3 +73,22 @@ def test_the_page_shows_both_sides_or_why_not(full: Cluster):
     assert "there is no policy invented" in shown("?policy=invented")
     assert "is no number of nodes from 0 to 500" in shown("?add=9999999")
     assert "is no number of nodes" in shown("?add=-1")
+
+
+def test_a_waiting_pod_is_explained_on_a_copy(full: Cluster):
+    asked = Asked(ScenarioSource(full))
+    assert 'href="/explain/pods/default/waits-0"' in asked.get("/pods/default/waits-0").text
+    clock = full.columns.clock
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", asked.get("/explain/pods/default/waits-0").text))
+    assert "Nearest misses" in page
+    assert "What would help" in page
+    assert "default/x" in page
+    assert full.columns.clock == clock
+    assert asked.get("/explain/pods/default/none").status == 404
+
+
+def test_explanations_name_others_pods_so_tenants_get_none(full: Cluster):
+    tenant = Asked(ScenarioSource(full), always(Viewer(frozenset(("default",)))))
+    page = tenant.get("/explain/pods/default/waits-0")
+    assert "right to see all" in page.text
+    assert "default/x" not in page.text

@@ -22,6 +22,7 @@ from tonnage.dashboard.viewer import EVERYTHING, Viewer
 from tonnage.dashboard.views.cluster import CardsView
 from tonnage.dashboard.views.decisions import DecisionsView
 from tonnage.dashboard.views.details import CardPage, DecisionPage, NodePage, PodPage, QueuePage
+from tonnage.dashboard.views.explanation import ExplanationPage
 from tonnage.dashboard.views.queues import QueuesView
 from tonnage.dashboard.views.trends import TrendsView
 from tonnage.dashboard.views.view import Asked, UnknownThingError, View
@@ -45,6 +46,7 @@ _PATHS = {
     "/pods/{name:path}": "pod",
     "/queues/{name}": "queue",
     "/decisions/{name}": "decision",
+    "/explain/pods/{name:path}": "explanation",
 }
 
 ViewerOf = Callable[[Request], Awaitable[Viewer | Response]]
@@ -66,10 +68,9 @@ class Dashboard:
     def __init__(self, board: Board, viewer_of: ViewerOf | None = None) -> None:
         self._board = board
         self._viewer_of = viewer_of or always(EVERYTHING)
-        self._what_if = WhatIfView()
         kinds: tuple[View, ...] = (
-            CardsView(), WaitingView(), QueuesView(), DecisionsView(), TrendsView(), self._what_if,
-            NodePage(), CardPage(), PodPage(), QueuePage(), DecisionPage(),
+            CardsView(), WaitingView(), QueuesView(), DecisionsView(), TrendsView(), WhatIfView(),
+            NodePage(), CardPage(), PodPage(), QueuePage(), DecisionPage(), ExplanationPage(),
         )  # fmt: skip
         self._views = {view.name: view for view in kinds}
         self._live = LiveViews()
@@ -101,9 +102,8 @@ class Dashboard:
             asked = Asked(self._board, viewer, base, params)
             if view.needs_nodes and not viewer.sees_nodes:
                 return self._error(asked, 403, "Nodes are not shown to you", "it takes the right to list nodes", [])
-            if view is self._what_if:
-                await self._what_if.run(asked)
             try:
+                await view.prepare(asked)
                 live = self._live_view(view, asked)
             except UnknownThingError as error:
                 words = "It may have ended, or the name is another one."

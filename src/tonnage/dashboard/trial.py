@@ -1,20 +1,14 @@
-"""Trials: one scheduling cycle on a copy of the cluster, under a policy or with more nodes, beside one without.
+"""Trials: one scheduling cycle on a copy of the cluster, under a policy or with more nodes, beside one without."""
 
-The copy is a forked process: it has the whole state of the cluster without writing it down, the pages stay live
-however long it takes, and it ends by itself, at its limit of time or when it is killed.
-"""
-
-import asyncio
-import os
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
+from tonnage.dashboard.copies import CopyError, in_copy
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -72,10 +66,6 @@ class TrialResult(msgspec.Struct, frozen=True):
     difference_count: int
 
 
-class TrialError(Exception):
-    """Why there is no answer."""
-
-
 def side(
     name: str, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[str], trial: ClusterTrial
 ) -> TrialSide:
@@ -101,11 +91,11 @@ def side(
 
 
 def added(cluster: Cluster, like: str, count: int) -> list[Node]:
-    """New nodes like one that there is; TrialError if there is no such node."""
+    """New nodes like one that there is; CopyError if there is no such node."""
     if not count:
         return []
     if like not in cluster.nodes:
-        raise TrialError(f"there is no node {like} that new ones could be like")
+        raise CopyError(f"there is no node {like} that new ones could be like")
     model = cluster.nodes[like].node
     spec = replace(model.spec, unschedulable=None)
     names = [f"{like}-added-{number + 1}" for number in range(count)]
@@ -122,75 +112,15 @@ def _unplaced(cluster: Cluster, pod: Pod) -> Pod:
 async def try_out(
     cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[str], trial: ClusterTrial, seconds: float = SECONDS
 ) -> TrialResult:
-    """Both sides of a trial, one after the other; TrialError if one fails or takes too long."""
+    """Both sides of a trial, one after the other; CopyError if one fails or takes too long."""
     same = ClusterTrial(scope=trial.scope)
-    before = await _forked(("as it is", cluster, plugins, actions, same), seconds)
+    before = await in_copy(partial(side, "as it is", cluster, plugins, actions, same), TrialSide, seconds)
     chosen = policy_named(trial.policy).settings(None) if trial.policy else None
     words = [trial.policy or "the present policy", *([f"{trial.add} more nodes"] if trial.add else [])]
     decide = (plugins, actions) if chosen is None else (chosen.plugins, chosen.actions)
-    after = await _forked((" and ".join(words), cluster, *decide, trial), seconds)
+    after = await in_copy(partial(side, " and ".join(words), cluster, *decide, trial), TrialSide, seconds)
     differing = [
         TrialDifference(pod, before.places.get(pod, ""), after.places.get(pod, ""))
         for pod in sorted(before.places.keys() ^ after.places.keys())
     ]
     return TrialResult(before, after, differing[:MOST_DIFFERENCES], len(differing))
-
-
-async def _forked(
-    question: tuple[str, Cluster, Sequence[Plugin], Sequence[str], ClusterTrial], seconds: float
-) -> TrialSide:
-    """One side, found out in a copy of this process."""
-    if not hasattr(os, "fork"):
-        raise TrialError("trials need a system that can fork processes")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _answer(writing, question, seconds)
-    os.close(writing)
-    try:
-        async with asyncio.timeout(seconds):
-            answer = await _read(reading)
-    except TimeoutError as error:
-        raise TrialError(f"the trial took more than {seconds:g} s; it was stopped") from error
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    if answer[:1] != b"{":
-        raise TrialError(answer.decode("utf-8", "replace")[:500] or "the trial ended without an answer")
-    return msgspec.json.decode(answer, type=TrialSide)
-
-
-def _answer(
-    writing: int, question: tuple[str, Cluster, Sequence[Plugin], Sequence[str], ClusterTrial], seconds: float
-) -> None:
-    """In the copy: answer and end, whatever happens, without running anything that belongs to the original."""
-    try:
-        os.nice(5)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(int(seconds) + 1)
-        try:
-            words = msgspec.json.encode(side(*question))
-        except Exception as error:
-            words = (
-                f"{type(error).__name__}: {error}".encode()
-                if not isinstance(error, TrialError)
-                else str(error).encode()
-            )
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(words)
-    finally:
-        os._exit(0)
-
-
-async def _read(descriptor: int) -> bytes:
-    """All that comes out of a pipe."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    try:
-        return await reader.read()
-    finally:
-        transport.close()

@@ -24,7 +24,7 @@ _STATUSES = {
 }
 
 
-class DetailView(View):
+class DetailPage(View):
     """A page about one thing, whose name is a parameter."""
 
     parameters = ("name",)
@@ -40,7 +40,7 @@ class DetailView(View):
         raise NotImplementedError
 
 
-class NodePage(DetailView):
+class NodePage(DetailPage):
     """One node, with all its cards."""
 
     name, title, needs_nodes = "node", "Node", True
@@ -50,7 +50,7 @@ class NodePage(DetailView):
         return rendered("node.html", node=node, cards=[_card(asked, one) for one in node.cards], **_common(asked))
 
 
-class CardPage(DetailView):
+class CardPage(DetailPage):
     """One card."""
 
     name, title, needs_nodes = "card", "GPU", True
@@ -65,16 +65,22 @@ class CardPage(DetailView):
         raise UnknownThingError("GPU", wanted, get_close_matches(wanted, known[:5000], 5))
 
 
-class PodPage(DetailView):
+class PodPage(DetailPage):
     """One pod: where it is or why it waits."""
 
     name, title = "pod", "Pod"
 
-    def body(self, asked: Asked) -> str:
-        key, cluster, source = asked.params["name"], asked.board.source.cluster, asked.board.source
+    def task(self, asked: Asked, key: str) -> Task:
+        """A pod that the caller may see; UnknownThingError if there is none."""
+        cluster = asked.board.source.cluster
         task = cluster.waiting.get(key) or cluster.reserved.get(key) or cluster.running.get(key)
         if task is None or not asked.viewer.sees(key):
             raise UnknownThingError("pod", key, _near_pods(asked, key))
+        return task
+
+    def body(self, asked: Asked) -> str:
+        key, cluster, source = asked.params["name"], asked.board.source.cluster, asked.board.source
+        task = self.task(asked, key)
         decision = source.decision_of(task) if key in cluster.waiting or key in cluster.pipelined else None
         if decision is not None:
             record, sentence = decision.record(), decision.why_not()
@@ -96,7 +102,7 @@ class PodPage(DetailView):
         )
 
 
-class QueuePage(DetailView):
+class QueuePage(DetailPage):
     """One queue."""
 
     name, title = "queue", "Queue"
@@ -115,7 +121,7 @@ class QueuePage(DetailView):
         )  # fmt: skip
 
 
-class DecisionPage(DetailView):
+class DecisionPage(DetailPage):
     """One decision with its record."""
 
     name, title = "decision", "Decision"

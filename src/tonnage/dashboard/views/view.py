@@ -47,6 +47,10 @@ class View(ABC):
         """The heading of the page."""
         return self.title
 
+    async def prepare(self, asked: Asked) -> None:
+        """Find out what takes long before a page is made; streams only show what was found."""
+        return
+
     @abstractmethod
     def parts(self, asked: Asked) -> Parts:
         """The parts that change, as HTML."""

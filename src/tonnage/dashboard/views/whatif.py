@@ -4,9 +4,10 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from tonnage.dashboard.copies import CopyError
 from tonnage.dashboard.liveview import Parts
 from tonnage.dashboard.templating import rendered
-from tonnage.dashboard.trial import MOST_NODES, ClusterTrial, TrialError, TrialResult, try_out
+from tonnage.dashboard.trial import MOST_NODES, ClusterTrial, TrialResult, try_out
 from tonnage.dashboard.views.view import Asked, View
 from tonnage.simulator.policies import POLICIES, is_policy
 
@@ -25,7 +26,7 @@ class WhatIfView(View):
         self._results: dict[tuple[str, ...], TrialResult | str] = {}
         self._running: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
-    async def run(self, asked: Asked) -> None:
+    async def prepare(self, asked: Asked) -> None:
         """Find the answer to what is asked, one at a time, unless nothing is."""
         key = _key(asked)
         if not (asked.params.get("policy") or asked.params.get("add", "0").strip("0")) or not asked.viewer.sees_all:
@@ -47,7 +48,7 @@ class WhatIfView(View):
             trial = _trial(asked)
             source = asked.board.source
             self._results[key] = await try_out(source.cluster, source.plugins, source.actions, trial)
-        except TrialError as error:
+        except CopyError as error:
             self._results[key] = str(error)
 
     def parts(self, asked: Asked) -> Parts:
@@ -86,11 +87,11 @@ def _key(asked: Asked) -> tuple[str, ...]:
 
 
 def _trial(asked: Asked) -> ClusterTrial:
-    """The question; TrialError if it makes no sense."""
+    """The question; CopyError if it makes no sense."""
     policy, add = asked.params.get("policy", ""), asked.params.get("add", "0").strip() or "0"
     if policy and not is_policy(policy):
-        raise TrialError(f"there is no policy {policy}; there are {', '.join(sorted(POLICIES))}")
+        raise CopyError(f"there is no policy {policy}; there are {', '.join(sorted(POLICIES))}")
     if not add.isdecimal() or len(add) > 6 or int(add) > MOST_NODES:
-        raise TrialError(f"{add} is no number of nodes from 0 to {MOST_NODES}")
+        raise CopyError(f"{add} is no number of nodes from 0 to {MOST_NODES}")
     like = asked.params.get("like", "") or next((row.name for row in asked.board.current.nodes if row.cards), "")
     return ClusterTrial(policy, int(add), like, asked.choice("scope", SCOPES, "waiting"))
