@@ -42,7 +42,7 @@ def test_programs_get_the_record_as_json_and_yaml() -> None:
     [
         (["pod", "train-triple", "-n", "research"], "research/train-triple waits"),
         (["pod/train-triple", "-n", "research"], "research/train-triple waits"),
-        (["node", "gpu-a100"], "node gpu-a100: 2 pods run on it"),
+        (["node", "gpu-a100"], "node gpu-a100: 2 pods on it"),
         (["gpu", "GPU-a100-0"], "gpu GPU-a100-0: NVIDIA A100-SXM4-40GB on gpu-a100"),
         (["gpu", "gpu-a100/0"], "gpu GPU-a100-0: NVIDIA A100-SXM4-40GB on gpu-a100"),
         (["queue", "default"], "queue default: 4 pods run, 2 wait"),

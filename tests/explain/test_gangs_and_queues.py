@@ -44,6 +44,8 @@ def test_a_gang_may_start_with_fewer_pods_or_smaller_ones_or_one_more_node():
         "it fits with less CPU: cpu: 750m instead of 1, in all 4 pods that are alike, in the pod"
     ]
     assert sentences(found, "node") == ["it fits with 1 more node like a (no cards)"]
+    (request,) = (one for one in found.suggestions if one.kind == "request")
+    assert request.commands[0].startswith("kubectl -n default get pod train-0 train-1 train-2 train-3 -o json | ")
     (gang,) = (one for one in found.suggestions if one.kind == "gang")
     assert gang.group == {"spec": {"minMember": 3}}
     assert gang.commands == ['kubectl -n default patch podgroup train --type=merge -p \'{"spec":{"minMember":3}}\'']

@@ -12,11 +12,11 @@ def test_a_node_lists_its_cards_and_why_waiting_pods_do_not_fit():
         pod("p", 1, memory=9000),
     )
     found = ask(cluster, "a", "node")
-    assert found.sentence == "1 pods run on it; 1 of 2 cards are idle"
+    assert found.sentence == "1 pod on it; 1 of 2 cards are idle"
     first = found.cards[0]
     assert (first.free_memory, first.memory, first.free_cores) == (5000, 8000, 80)
     assert [one.pod for one in first.holders] == ["default/x"]
-    assert found.notes == ["taint gpu=yes: NoSchedule", "1 waiting pods do not fit: UntoleratedTaint"]
+    assert found.notes == ["taint gpu=yes: NoSchedule", "of the waiting pods, 1 would not fit: UntoleratedTaint"]
 
 
 def test_a_card_whose_slots_are_taken_says_that_its_memory_is_of_no_use():

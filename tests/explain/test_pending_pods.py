@@ -58,13 +58,13 @@ def test_the_largest_request_that_fits_is_found_for_each_amount():
     found = ask(cluster, "p")
     assert sentences(found, "request") == [
         "it fits with less memory on each card: nvidia.com/gpumem: 2,000 instead of 4,000 in the pod",
-        "it fits with less cards: nvidia.com/gpu: 1 instead of 2 in the pod",
+        "it fits with fewer cards: nvidia.com/gpu: 1 instead of 2 in the pod",
     ]
     (memory, _) = (one for one in found.suggestions if one.kind == "request")
     assert memory.patch == {
         "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpumem": "2000"}}}]}
     }
-    assert memory.commands[0].startswith("kubectl -n default get pod p -o yaml | kubectl patch -f - --local -p '{")
+    assert memory.commands[0].startswith("kubectl -n default get pod p -o json | kubectl patch -f - --local -p '{")
 
 
 def test_a_request_is_cut_down_in_two_amounts_if_one_is_not_enough():
@@ -100,6 +100,7 @@ def test_a_pod_that_ends_is_no_help_if_others_would_take_its_place():
     assert sentences(ask(cluster, "first"), "end") == ["it fits once 1 pod on a ended: default/x"]
     second = ask(cluster, "second")
     assert (second.ahead, sentences(second, "end")) == (1, [])
+    assert sentences(second, "node") == ["it fits with 2 more nodes like a (1 × NVIDIA A100-SXM4-40GB)"]
 
 
 @pytest.mark.parametrize(

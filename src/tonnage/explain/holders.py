@@ -105,3 +105,8 @@ def names_of(pods: Iterable[PodHolding], most: int = 3) -> str:
     """Pods by name, for a sentence."""
     names = [one.pod for one in pods]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def counted_pods(count: int) -> str:
+    """A number of pods, for a sentence."""
+    return "1 pod" if count == 1 else f"{count} pods"

@@ -109,8 +109,10 @@ class NearMisses:
             Shortage(name, *[show(name, amount) for amount in (wanted, left, wanted - left)])
             for name, wanted, left in self._short_resources(row)
         ]
+        short = {one.resource for one in found}
         for cards in self._cards:
-            found += self._short_of_card(cards, row)
+            # Where the kubelet counts whole cards, a node that lacks cards says so already.
+            found += [one for one in self._short_of_card(cards, row) if cards.ask.vendor.count_resource not in short]
         return found
 
     def _short_resources(self, row: int) -> Iterator[tuple[str, int, int]]:

@@ -3,7 +3,7 @@
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, UNLIMITED
 from tonnage.cluster.nodestate import NodeState
-from tonnage.explain.holders import holders_of_card, holders_of_node
+from tonnage.explain.holders import counted_pods, holders_of_card, holders_of_node
 from tonnage.explain.record import CardExplanation, ExplainedKind, Explanation
 from tonnage.explain.rehearsal import Rehearsal
 from tonnage.framework.session import Session
@@ -22,7 +22,7 @@ def explain_node(rehearsal: Rehearsal, name: str) -> Explanation:
     cards = [card_of(cluster, state, position) for position in range(len(state.devices))]
     idle = sum(1 for one in cards if not one.holders and not one.state)
     free = _free(cluster, state)
-    parts = [f"{len(state.holdings)} pods run on it"]
+    parts = [f"{counted_pods(len(state.holdings))} on it"]
     if cards:
         parts.append(f"{idle} of {len(cards)} cards are idle")
     if state.node.spec.unschedulable:
@@ -30,7 +30,7 @@ def explain_node(rehearsal: Rehearsal, name: str) -> Explanation:
     notes = [
         f"taint {one.key}{f'={one.value}' if one.value else ''}: {one.effect}" for one in state.node.spec.taints or ()
     ]
-    notes += [f"{count} waiting pods do not fit: {reason}" for reason, count in reasons.items()]
+    notes += [f"of the waiting pods, {count} would not fit: {reason}" for reason, count in reasons.items()]
     notes += [str(problem) for problem in state.problems]
     return Explanation(
         ExplainedKind.NODE,
@@ -56,7 +56,7 @@ def explain_card(rehearsal: Rehearsal, node: str, uuid: str) -> Explanation:
     )
     parts = [
         f"{card.type} on {node}",
-        f"{held} pod{'' if held == 1 else 's'} on it",
+        f"{counted_pods(held)} on it",
         f"{size} and {card.free_cores} % free",
     ]
     if card.state:

@@ -29,8 +29,9 @@ def whose(pod: Pod) -> str:
     return "the pod" if owner is None else f"the template of {owner[0]} {owner[1]}"
 
 
-def change_commands(pod: Pod, patch: dict[str, Any]) -> list[str]:
-    """The commands that change a pod by a strategic merge patch: on its owner, or by making it anew."""
+def change_commands(pods: Sequence[Pod], patch: dict[str, Any]) -> list[str]:
+    """The commands that change pods of one job by a strategic merge patch: on their owner, or by making them anew."""
+    pod = pods[0]
     namespace = word(pod.metadata.namespace or "default")
     owner = owner_of(pod.metadata)
     if owner is not None and owner[0] in _PATCHED:
@@ -41,9 +42,9 @@ def change_commands(pod: Pod, patch: dict[str, Any]) -> list[str]:
             f"# edit the pod template of {owner[0]} {word(owner[1])} in {namespace}, and create it anew: "
             f"merge {_text(patch)}"
         ]
-    name, text = word(pod.metadata.name), word(_text(patch))
+    names, text = " ".join([word(one.metadata.name) for one in pods]), word(_text(patch))
     return [
-        f"kubectl -n {namespace} get pod {name} -o yaml | kubectl patch -f - --local -p {text} -o yaml "
+        f"kubectl -n {namespace} get pod {names} -o json | kubectl patch -f - --local -p {text} -o json "
         "| kubectl replace --force -f -"
     ]
 

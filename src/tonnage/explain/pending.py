@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from tonnage.actions.eviction.evictionaction import starting
 from tonnage.cluster.jobs.job import PodStatus
 from tonnage.cluster.task import Task, asked
@@ -31,6 +33,7 @@ class PendingExplainer:
         self._cluster = rehearsal.cluster
         self._job = self._cluster.groups.job_of(task)
         self._changes: list[SuggestedChange] = []
+        self._is_searched = False
         self._parts: dict[str, Any] = {}
         """Parts of the explanation by name."""
 
@@ -56,6 +59,8 @@ class PendingExplainer:
         proven = list(Prover(self._rehearsal, self._task, self._job).proven(self._changes))
         self._parts["suggestions"] = [*self._parts.get("suggestions", ()), *proven]
         self._parts["suggestions"].sort(key=lambda one: _KINDS.index(one.kind))
+        if self._is_searched and not self._parts["suggestions"] and "impossible" not in self._parts:
+            self._parts["notes"] = [*self._parts.get("notes", ()), self._nothing_helps()]
         message = with_waits(why_pending(decision), waits)
         return Explanation(self._kind, self._name, self._sentence(decision), message=message, **self._parts)
 
@@ -139,14 +144,21 @@ class PendingExplainer:
 
     def _search(self, session: Session, attempt: Attempt) -> None:
         """Changes that may help."""
+        self._is_searched = True
         failed = attempt.failed.task if attempt.failed is not None else self._task
         finder = Finder(self._rehearsal, session, failed, self._job, self._starting(session))
         self._changes += finder.edits()
         self._changes += finder.smaller_gang(attempt)
         self._changes += finder.ends()
-        self._changes += finder.additions()
+        self._changes += finder.additions(self._parts["ahead"])
         if finder.too_small is not None:
             self._parts["impossible"] = self._impossible(failed, finder.too_small)
+
+    def _nothing_helps(self) -> str:
+        """That no change was found, although a node could hold the pod."""
+        ahead = self._parts["ahead"]
+        first = f"{ahead} waiting pod{'' if ahead == 1 else 's'} before it would take what comes free" if ahead else ""
+        return f"nothing that was tried lets it run now{': ' if first else ''}{first}"
 
     def _evictions(self, session: Session) -> dict[str, Reason]:
         """The evictions that the rules allow; the result is why no action evicts anybody."""
@@ -183,7 +195,9 @@ _KINDS = ("request", "constraint", "gang", "topology", "end", "preemption", "nod
 
 
 def _preemption(session: Session, evictions: Sequence[Eviction], place: str) -> Suggestion:
-    pods = [holding_of(session.cluster, one.pod, f"a place on {one.node}") for one in evictions]
+    held = [holding_of(session.cluster, one.pod, f"a place on {one.node}") for one in evictions]
+    # They leave in the rehearsal only.
+    pods = [msgspec.structs.replace(one, leaving=False) for one in held]
     moved = sum(1 for one in evictions if one.to)
     names = ", ".join(one.pod for one in evictions[:3]) + (f" and {len(pods) - 3} more" if len(pods) > 3 else "")
     rest = f"; {moved} of them would run elsewhere" if moved else ""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tonnage.actions.eviction.gangactions import GangReclaim
 from tonnage.actions.eviction.reclaim import Reclaim
+from tonnage.explain.holders import counted_pods
 from tonnage.explain.record import ExplainedKind, Explanation, QueueExplanation
 from tonnage.explain.rehearsal import Rehearsal
 from tonnage.framework.session import Session
@@ -84,7 +85,10 @@ def explain_queue(rehearsal: Rehearsal, name: str) -> Explanation:
             parts.append(f"{resource}: {share.allocated} of {share.deserved} deserved{borrowed}")
     if not queue.is_open:
         parts.insert(0, "it is closed")
-    notes = [f"{count} waiting pods: {reason}" for reason, count in sorted(reasons.items(), key=lambda one: -one[1])]
+    notes = [
+        f"{counted_pods(count)} that wait: {reason}"
+        for reason, count in sorted(reasons.items(), key=lambda one: -one[1])
+    ]
     if overused is not None:
         notes.insert(0, overused[1].message)
     children = cluster.groups.hierarchy().children.get(name, [])

@@ -36,7 +36,7 @@ class Amount(NamedTuple):
     least: int
     step: int
     text: str
-    """What it is, for people."""
+    """What less of it is, for people."""
     drops: tuple[str, ...] = ()
     """Resources to leave out if this one is set, because they say the same in another way."""
 
@@ -68,7 +68,7 @@ def amounts_of(cluster: Cluster, task: Task) -> Iterator[Amount]:
         for name in (CPU, MEMORY):
             units = _native(container, name) // _STEP[name]
             if units > 1:
-                text = "CPU" if name == CPU else "main memory"
+                text = "less CPU" if name == CPU else "less main memory"
                 natives.append(Amount(container.name, name, units, 1, _STEP[name], text))
     yield from natives
 
@@ -100,11 +100,11 @@ def _of_cards(cluster: Cluster, vendor: Vendor, container: Container, request: D
         units = now // vendor.memory_unit
         if units > 1:
             text = f"memory on {'the' if request.count == 1 else 'each'} card"
-            yield Amount(container.name, vendor.memory_resource, units, 1, 1, text, drops)
+            yield Amount(container.name, vendor.memory_resource, units, 1, 1, f"less {text}", drops)
     if vendor.cores_resource and request.cores > 1 and not request.scales:
-        yield Amount(container.name, vendor.cores_resource, request.cores, 1, 1, "compute of the card")
+        yield Amount(container.name, vendor.cores_resource, request.cores, 1, 1, "less compute of the card")
     if request.count > 1:
-        yield Amount(container.name, vendor.count_resource, request.count, 1, 1, "cards")
+        yield Amount(container.name, vendor.count_resource, request.count, 1, 1, "fewer cards")
 
 
 def _memories(cluster: Cluster, vendor: Vendor, request: DeviceRequest) -> list[int]:

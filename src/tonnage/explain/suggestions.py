@@ -101,7 +101,7 @@ class Finder:
             if units is not None:
                 found = True
                 words = f"{amount.resource}: {amount.shown(units)} instead of {amount.shown(amount.now)}"
-                yield self._edited("request", amount.edit(units), words, f"less {amount.text}")
+                yield self._edited("request", amount.edit(units), words, amount.text)
         if not found:
             for edit, words in cut_down(NearMisses(self._session, self._task), self._cluster, self._task):
                 if self._fits(edit):
@@ -123,7 +123,9 @@ class Finder:
         many = f", in all {len(self._alike)} pods that are alike," if len(self._alike) > 1 else ""
         sentence = f"it fits with {text}: {words}{many} in {whose(pod)}" if text else f"it fits {words}"
         patch = edit.patch(pod)
-        suggestion = Suggestion(kind, sentence, change_commands(pod, patch), [one.key for one in self._alike], patch)
+        suggestion = Suggestion(
+            kind, sentence, change_commands(self._alike, patch), [one.key for one in self._alike], patch
+        )
         return SuggestedChange(suggestion, [edit.apply(one) for one in self._alike])
 
     def smaller_gang(self, attempt: Attempt) -> Iterator[SuggestedChange]:
@@ -159,7 +161,8 @@ class Finder:
             patch = {"spec": {"minMember": minimum}}
             return Suggestion("gang", sentence, group_commands(self._job, patch), group=patch)
         noted = {"metadata": {"annotations": {MIN_MEMBERS: str(minimum)}}}
-        return Suggestion("gang", sentence, change_commands(self._task.pod, noted), list(self._job.tasks), noted)
+        pods = [one.pod for one in self._job.tasks.values()]
+        return Suggestion("gang", sentence, change_commands(pods, noted), list(self._job.tasks), noted)
 
     def ends(self) -> Iterator[SuggestedChange]:
         """Pods whose end makes room, the fewest first."""
@@ -187,8 +190,11 @@ class Finder:
         plural = "" if len(cards) == 1 else "s"
         return holding_of(self._cluster, key, f"{len(cards)} card{plural}, {size:,} MiB" if cards else "no card")
 
-    def additions(self) -> Iterator[SuggestedChange]:
-        """Copies of the cluster's kinds of nodes, as few as possible; of equal numbers the smaller nodes."""
+    def additions(self, ahead: int) -> Iterator[SuggestedChange]:
+        """Copies of the cluster's kinds of nodes, as few as possible; of equal numbers the smaller nodes.
+
+        If that is not enough, because `ahead` pods wait before it, one more for each of them.
+        """
         found: list[tuple[int, NodeState]] = []
         against: dict[str, str] = {}
         is_possible = False
@@ -202,11 +208,13 @@ class Finder:
                 if count:
                     found = [(count, state)]
         self.too_small = None if is_possible else against
-        for count, state in found:
+        for count, state in [(number + more, state) for number, state in found for more in dict.fromkeys((0, ahead))]:
+            if count > MOST_COPIES:
+                break
             cards = f"{len(state.devices)} × {state.devices[0].type}" if state.devices else "no cards"
             sentence = f"it fits with {count} more node{'s' if count > 1 else ''} like {state.name} ({cards})"
             suggestion = Suggestion("node", sentence, node=state.name, copies=count)
-            yield SuggestedChange(suggestion, nodes=list(copies_of(state, count)))
+            yield SuggestedChange(suggestion, nodes=list(copies_of(state, count)), topic="node")
 
     def _why_not_on(self, state: NodeState) -> str:
         """The reason why an empty node of that kind would not hold the pod; empty if it would."""
