@@ -16,6 +16,7 @@ from tonnage.kube.discovery import ask_served, is_served
 from tonnage.kube.errors import KubeError
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import WatchedKind
+from tonnage.kube.supervision import keep_running
 from tonnage.kube.watch import SILENCE, Backoff, Reflector
 from tonnage.live.kinds import LIVE_KINDS, forbidden
 from tonnage.model.problem import Problem
@@ -94,7 +95,7 @@ async def following(
     """A cluster that is followed meanwhile; KubeError if a vital kind cannot be listed at the start."""
     informer = ClusterInformer(client, Cluster(vendors), backoff, kinds, silence)
     followed = FollowedCluster(informer, kinds)
-    running = asyncio.create_task(informer.run())
+    running = asyncio.create_task(keep_running("informer", informer.run))
     try:
         await followed.synced(client)
         yield followed

@@ -11,13 +11,14 @@ from tonnage.overview.waitingpods import DecisionOf
 
 
 class ViewRows:
-    """The rows of one cluster, as of the last update."""
+    """The rows of one cluster, as of the last update; there are none before the first."""
+
+    overview: ClusterOverview
+    pods: Sequence[PodRow]
 
     def __init__(self, cluster: Cluster, plugins: Sequence[Plugin]) -> None:
         self._overview = Overview(cluster, plugins)
         self._pods = PodRows(cluster)
-        self.overview: ClusterOverview = self._overview.update()
-        self.pods: Sequence[PodRow] = ()
 
     def update(self, decision_of: DecisionOf, figures: QueueNumbers) -> None:
         """Bring the rows up to date."""
