@@ -22,6 +22,7 @@ ANYTHING = "..."
 ELSEWHERE = {
     "make ": "the README's targets set up a virtual environment of their own",
     "tonnage lab ": "tests/cli/test_lab.py and tests/e2e: needs Kubernetes' parts",
+    "tonnage dashboard": "tests/cli/test_dashboard.py: serves until it is stopped",
     "tonnage debug compare ": "tests/cli/test_debug.py: needs an API server",
 }
 SCHEDULER = "actions: allocate\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: binpack\n"

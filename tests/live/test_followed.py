@@ -13,7 +13,7 @@ from tests.waiting import until_true
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.errors import KubeError
 from tonnage.live.followed import following
-from tonnage.live.kinds import LIVE_KINDS
+from tonnage.live.kinds import LIVE_KINDS, kinds_in
 
 
 def test_it_changes_with_the_api_server(tmp_path: Path) -> None:
@@ -103,3 +103,30 @@ def test_an_api_server_that_is_away_at_the_start_is_an_error(tmp_path: Path) -> 
 
     with pytest.raises(KubeError, match=r"Cannot connect to 127\.0\.0\.1"):
         run(main())
+
+
+def test_who_may_read_one_namespace_only_follows_that(tmp_path: Path) -> None:
+    within = "/api/v1/namespaces/default/pods"
+
+    def closed(server: FakeServer) -> None:
+        server.forbidden |= {NODES, PODS}
+        server.served |= {kind.resource.path for kind in kinds_in("default") if not kind.resource.is_custom}
+        for (_, name), plain in list(server.objects.items()):
+            if plain["kind"] == "Pod":
+                server.objects[within, name] = plain
+
+    async def main() -> None:
+        async with (
+            observed(tmp_path, closed) as now,
+            following(now.client, default_vendors(), backoff=QUICK, namespace="default") as live,
+        ):
+            assert (live.is_whole, live.cluster.nodes.keys()) == (False, set())
+            assert live.cluster.pods() == {"default/x", "default/y"}
+            assert any("may not list nodes" in problem.message for problem in live.problems())
+        async with (
+            observed(tmp_path) as now,
+            following(now.client, default_vendors(), backoff=QUICK, namespace="default") as live,
+        ):
+            assert (live.is_whole, live.cluster.nodes.keys()) == (True, {"a", "b"})
+
+    run(main())

@@ -20,6 +20,7 @@ Examples:
   tonnage dashboard
   tonnage dashboard -f cluster.yaml --bind 127.0.0.1:9000
 """
+_MOST_PROBLEMS = 10
 
 
 @click.command("dashboard", epilog=_EXAMPLES)
@@ -45,25 +46,28 @@ def command(source: ViewSource, bind: "Address", namespace: str | None) -> None:
     it is told to stop (Ctrl-C or SIGTERM).
     """
     with importing():
-        from tonnage.dashboard.viewer import Viewer
         from tonnage.server.endpoint import ServeError
 
-    viewer = Viewer() if namespace is None else Viewer(frozenset((namespace,)))
     try:
-        asyncio.run(_serve(source, bind, viewer))
+        asyncio.run(_serve(source, bind, namespace))
     except ServeError as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _serve(source: ViewSource, bind: "Address", viewer: "Viewer") -> None:
+async def _serve(source: ViewSource, bind: "Address", namespace: str | None) -> None:
     with importing():
         from tonnage.dashboard.board import Board
         from tonnage.dashboard.sources.viewedsource import ViewedSource
+        from tonnage.dashboard.viewer import Viewer
 
-    async with source.follow() as view:
+    async with source.follow(namespace) as view:
         if view.note:
             click.echo(f"note: {view.note}", err=True)
-        await serve_board(Board(ViewedSource(view)), bind, viewer)
+        for problem in view.live.problems()[:_MOST_PROBLEMS]:
+            click.echo(f"note: {problem}", err=True)
+        viewed = ViewedSource(view)
+        own = None if namespace is None else frozenset((namespace,))
+        await serve_board(Board(viewed), bind, Viewer(own, viewed.reads_nodes))
 
 
 async def serve_board(board: "Board", bind: "Address", viewer: "Viewer") -> None:

@@ -13,12 +13,12 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.devices.base import Vendor
 from tonnage.kube.client import Client
 from tonnage.kube.discovery import ask_served, is_served
-from tonnage.kube.errors import KubeError
+from tonnage.kube.errors import KubeError, StatusError
 from tonnage.kube.informer import ClusterInformer
-from tonnage.kube.kinds import WatchedKind
+from tonnage.kube.kinds import NODES, PODS, WatchedKind
 from tonnage.kube.supervision import keep_running
-from tonnage.kube.watch import SILENCE, Backoff, Reflector
-from tonnage.live.kinds import LIVE_KINDS, forbidden
+from tonnage.kube.watch import FORBIDDEN, SILENCE, Backoff, Reflector
+from tonnage.live.kinds import LIVE_KINDS, forbidden, kinds_in
 from tonnage.model.problem import Problem
 
 _LOOK = 0.02
@@ -34,6 +34,8 @@ class FollowedCluster:
         self._informer = informer
         self._kinds = tuple(kinds)
         self._served: frozenset[str] | None = None
+        self.is_whole = True
+        """Whether it has the nodes and pods of all namespaces; else it has only what one namespace shows."""
 
     @property
     def cluster(self) -> Cluster:
@@ -91,10 +93,18 @@ async def following(
     kinds: Sequence[WatchedKind] = LIVE_KINDS,
     backoff: Backoff = _FREQUENT,
     silence: float = SILENCE,
+    namespace: str | None = None,
 ) -> AsyncIterator[FollowedCluster]:
-    """A cluster that is followed meanwhile; KubeError if a vital kind cannot be listed at the start."""
+    """A cluster that is followed meanwhile; KubeError if a vital kind cannot be listed at the start.
+
+    Where nodes or all pods may not be listed, only the namespace is followed, if one is given.
+    """
+    is_whole = namespace is None or await _may_list_all(client)
+    if namespace is not None and not is_whole:
+        kinds = kinds_in(namespace)
     informer = ClusterInformer(client, Cluster(vendors), backoff, kinds, silence)
     followed = FollowedCluster(informer, kinds)
+    followed.is_whole = is_whole
     running = asyncio.create_task(keep_running("informer", informer.run))
     try:
         await followed.synced(client)
@@ -102,3 +112,15 @@ async def following(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def _may_list_all(client: Client) -> bool:
+    """Whether the API server lets one list nodes, and pods in all namespaces."""
+    for kind in (NODES, PODS):
+        try:
+            await client.get(kind.resource.path, {"limit": "1"})
+        except StatusError as error:
+            if error.status == FORBIDDEN:
+                return False
+            raise
+    return True

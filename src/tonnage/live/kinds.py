@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from tonnage.kube.kinds import BATCH_KINDS, NODES, PODS, WatchedKind
+from tonnage.kube.paths import below
+from tonnage.kube.resource import Resource
 from tonnage.kube.watch import ForbiddenError
 from tonnage.model.problem import Problem
 
@@ -15,6 +17,23 @@ LIVE_KINDS: tuple[WatchedKind, ...] = tuple(
     msgspec.structs.replace(kind, is_vital=kind in _VITAL) for kind in BATCH_KINDS
 )
 """Every registered kind. Without nodes and pods there is nothing to look at; without others a part is missing."""
+
+
+def kinds_in(namespace: str) -> tuple[WatchedKind, ...]:
+    """The kinds for somebody who may read one namespace only: what lies in it, and others where they may be read."""
+    return tuple(
+        msgspec.structs.replace(
+            kind, is_vital=kind.resource is PODS.resource, resource=_within(kind.resource, namespace)
+        )
+        for kind in LIVE_KINDS
+    )
+
+
+def _within(resource: Resource, namespace: str) -> Resource:
+    if not resource.is_namespaced:
+        return resource
+    group, _, plural = resource.path.rpartition("/")
+    return msgspec.structs.replace(resource, path=below(group, "namespaces", namespace, plural))
 
 
 def viewer_rules(kinds: Iterable[WatchedKind] = LIVE_KINDS) -> list[dict[str, Any]]:

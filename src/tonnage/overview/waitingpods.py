@@ -19,7 +19,10 @@ FITS = "Fits"
 """The reason of pods that would be placed now."""
 _OWN = {
     FITS: ("There is room for the pod, and it would be placed now.", "the next scheduling cycle"),
-    NOT_DECIDED: ("Nothing was decided about the pod yet.", "the next scheduling cycle"),
+    NOT_DECIDED: (
+        "Nothing was decided about the pod yet, or decisions about it cannot be seen here.",
+        "the next scheduling cycle",
+    ),
     PROMISED: ("The pod has a place, which other pods have to leave first.", "other pods leave"),
 }
 

@@ -64,8 +64,11 @@ class ViewSource(NamedTuple):
             return asyncio.run(self._listed())
 
     @asynccontextmanager
-    async def follow(self) -> "AsyncIterator[ClusterView]":
-        """The cluster while it is followed; one in files stays as it is. Ends the command if it cannot be read."""
+    async def follow(self, namespace: str | None = None) -> "AsyncIterator[ClusterView]":
+        """The cluster while it is followed; one in files stays as it is. Ends the command if it cannot be read.
+
+        Of a live cluster, only the namespace is followed if the rest may not be read.
+        """
         if not self.is_live:
             yield self._from_files()
             return
@@ -75,7 +78,8 @@ class ViewSource(NamedTuple):
         with _failures():
             client = await connect(self.kubeconfig, self.context)
             try:
-                async with following(client, device_vendors(self.device_config_file)) as followed:
+                vendors = device_vendors(self.device_config_file)
+                async with following(client, vendors, namespace=namespace) as followed:
                     yield await self._view(client, followed)
             finally:
                 await client.close()

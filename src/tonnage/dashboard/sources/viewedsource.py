@@ -23,6 +23,7 @@ class ViewedSource(ClusterSource):
         self.title = title or view.place
         self.policy = view.decided_by
         self.can_change = isinstance(view.live, FollowedCluster)
+        self.reads_nodes = not isinstance(view.live, FollowedCluster) or view.live.is_whole
         self._view = view
         self._clock = clock
         self._cycle = CycleDecisions({}, {}, {})
@@ -47,7 +48,9 @@ class ViewedSource(ClusterSource):
         if live.changes == self._changes or started < self._next:
             return
         self._changes = live.changes
-        self._cycle = dry_cycle(self._view)
+        if self.reads_nodes:
+            # Without nodes nothing could be decided but that there are none.
+            self._cycle = dry_cycle(self._view)
         self._next = self._clock() + REST * (self._clock() - started)
 
     def now(self) -> float:
