@@ -1,7 +1,5 @@
 """KAI's own cases, one action or whole cycles: the same pods run, wait, go and move, on the same nodes."""
 
-from typing import Any
-
 import pytest
 
 from tests.kai_cases import cluster_of, on_cases, plugins_of, read_cases

@@ -46,6 +46,8 @@ _RUNNING = "Running"
 _NO_PODS = (0,) * len(PodStatus)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
+_NOBODY: Counter[str | Path | None] = Counter()
+"""Counts of nothing; made once, because jobs are asked what they lack very often."""
 _UNKNOWN = LabelConstraint()
 StatusOf = Callable[[str], PodStatus]
 
@@ -275,7 +277,7 @@ class Job:
 
         The places of pods `without` do not count.
         """
-        left_out = self._roles_of(without) if without else Counter[str | Path | None]()
+        left_out = self._roles_of(without) if without else _NOBODY
         missing = self.minimum - self.with_place() + left_out[None]
         short: dict[str | Path | None, int] = {None: missing} if missing > 0 else {}
         for role, minimum in self.roles.items():
