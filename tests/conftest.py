@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.browser import system
+from tests.cli import shells
 from tests.paths import KAI_CASES, OPENB, PEERS
 from tonnage.lab import kubelet_node, parts
 
@@ -69,6 +70,7 @@ NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
     Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),
+    Need("shells", shells.missing, "NOT TESTED IN ALL SHELLS", "tests of completion in zsh and fish"),
     Need("kai_cases", missing_cases, "NOT TESTED ON PEERS' CASES", "tests on KAI's own cases"),
     Need(
         "peer_programs", missing_programs, "NOT TESTED WITH PEERS' PROGRAMS", "tests with the peers' own programs", True
