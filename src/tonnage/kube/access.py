@@ -15,11 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import msgspec
 
-from tonnage.kube import execcredential
 from tonnage.kube.errors import AccessError
 from tonnage.kube.kubeconfig import DEFAULT_FILE, Chosen, ClusterEntry, User, from_files, from_service_account
 
@@ -115,6 +113,8 @@ class Access:
             )
         try:
             if user.exec is not None and not (user.token or user.token_file):
+                from tonnage.kube import execcredential
+
                 fetched, expiry = await execcredential.fetch(user.exec, cluster)
                 user, until = fetched, inf if expiry is None else expiry
             return Credentials(_headers(user), _tls(cluster, user), _fingerprint(cluster, user), until)
@@ -163,6 +163,8 @@ def _file(path: str | None, data: str | None) -> Iterator[str | None]:
     if not data:
         yield path
         return
+    from tempfile import NamedTemporaryFile
+
     with NamedTemporaryFile() as file:
         file.write(b64decode(data))
         file.flush()
