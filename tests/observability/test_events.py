@@ -191,6 +191,18 @@ def test_an_api_server_that_stays_away_costs_events_and_nothing_else(failure):
     assert desk.outcomes == {"dropped": 1, "written": 1}
 
 
+def test_no_message_is_made_for_an_event_that_finds_no_room():
+    desk, made = Desk(most=2), []
+    desk.events.record(P, BINDING_SUCCEED, lambda: "bound")
+    assert desk.events.queued == 1
+    desk.events.record(Q, BINDING_SUCCEED, lambda: made.append("q") or "bound")
+    assert (made, desk.outcomes["dropped"]) == ([], 1)
+    desk.events.record(P, BINDING_SUCCEED, lambda: "bound")
+    assert desk.outcomes["dropped"] == 1, "what waits already counts up"
+    desk.events.record(Q, BINDING_FAILED, lambda: "refused")
+    assert desk.events.queued == 2
+
+
 def test_a_full_queue_drops_and_keeps_room_for_warnings():
     desk = Desk(most=10)
     for number in range(10):

@@ -225,8 +225,12 @@ class HoldingReader:
         task = self._task
         counts = dict(task.requests)
         for number, vendor in enumerate(vendors):
+            is_named = vendor.allocated in task.annotations
+            if not is_named and not vendor.sharing_annotations and vendor.count_resource not in counts:
+                # As for all vendors but one of most pods.
+                continue
             uses: PodUses = ()
-            if vendor.allocated in task.annotations:
+            if is_named:
                 try:
                     uses = self.uses(number, vendor)
                 except DecodeError as error:

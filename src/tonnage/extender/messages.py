@@ -37,11 +37,11 @@ def no_node(counts: Mapping[str, int], decision: Decision | None) -> str:
 def fit_node(decision: Decision) -> str:
     """The chosen node with its devices, the number of nodes that did not fit, and the best scores."""
     unfit = sum(rejected.count for rejected in decision.rejected)
-    totals = [0.0] * len(decision.ranking)
+    best = decision.ranking[:_SCORES]
+    totals = [0.0] * len(best)
     for _, scores in decision.scores_by_plugin:
-        totals = [total + float(score) for total, score in zip(totals, scores, strict=True)]
-    best = list(zip(decision.ranking, totals, strict=True))[:_SCORES]
-    scored = ",".join(f"{node}:{total:.2f}" for node, total in best)
+        totals = [total + float(score) for total, score in zip(totals, scores[:_SCORES], strict=True)]
+    scored = ",".join(f"{node}:{total:.2f}" for node, total in zip(best, totals, strict=True))
     devices = ", ".join(f"{d.container}: {d.uuid} {d.amount} {d.cores} %" for d in decision.devices)
     return f"find fit node({decision.node}), {unfit} nodes not fit, best scores({scored}), devices({devices})"
 

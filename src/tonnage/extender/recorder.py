@@ -8,6 +8,7 @@ decision 10 to 30 microseconds of CPU.
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import partial
 
 from tonnage.extender.messages import bound_to, fit_node, no_node, reason_counts
 from tonnage.extender.metrics import ExtenderMetrics
@@ -68,7 +69,7 @@ class ExtenderRecorder(PodRecorder):
             log.warning("filter: %s", filtered.result.error)
         elif outcome == PLACED and decision is not None:
             self._failed.forget(pod.key)
-            self.events.record(pod_ref(pod), FILTERING_SUCCEED, fit_node(decision))
+            self.events.record(pod_ref(pod), FILTERING_SUCCEED, partial(fit_node, decision))
             if log.isEnabledFor(logging.DEBUG):
                 self._line(logging.DEBUG, outcome, pod.key, seconds, **_place(decision))
         elif outcome == UNSCHEDULABLE:
@@ -92,7 +93,7 @@ class ExtenderRecorder(PodRecorder):
     def bound(self, args: BindArgs, decision: Decision, seconds: float) -> None:
         self._metrics.timings.answered(args.key)
         self._bind(BOUND, seconds)
-        self.events.record(_bound_ref(args), BINDING_SUCCEED, bound_to(args.key, args.node))
+        self.events.record(_bound_ref(args), BINDING_SUCCEED, partial(bound_to, args.key, args.node))
         self._line(logging.INFO, BOUND, args.key, seconds, **_place(decision))
 
     def gone(self, key: str) -> None:

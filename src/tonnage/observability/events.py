@@ -123,17 +123,19 @@ class EventRecorder:
         """How many Events wait to be written."""
         return len(self._warnings) + len(self._others)
 
-    def record(self, about: ObjectRef, reason: str, message: str, alike: str | None = None) -> None:
-        """Queue an Event.
+    def record(self, about: ObjectRef, reason: str, message: str | Callable[[], str], alike: str | None = None) -> None:
+        """Queue an Event; what makes its message is not called if the Event finds no room anyway.
 
         A repeated Event of an object counts up and shows the latest message; two are the same if their `alike` is, or
         without it their message.
         """
-        message = shortened(message)
+        if self.queued >= self._room(reason) and f"{about.namespace}/{about.name}" not in self._by_object:
+            self._count(DROPPED)
+            return
+        message = shortened(message if isinstance(message, str) else message())
         key = (about, reason, message if alike is None else alike)
-        # Normal Events may use half of the queue: why a pod is pending is more important.
-        queue, room = (self._warnings, self._most) if reason in WARNINGS else (self._others, self._most // 2)
-        if key not in queue and self.queued >= room:
+        queue = self._warnings if reason in WARNINGS else self._others
+        if key not in queue and self.queued >= self._room(reason):
             self._count(DROPPED)
             return
         now = self._now()
@@ -146,6 +148,10 @@ class EventRecorder:
         event.times += 1
         queue[key] = event
         self._filled.set()
+
+    def _room(self, reason: str) -> int:
+        """Normal Events may use half of the queue: why a pod is pending is more important."""
+        return self._most if reason in WARNINGS else self._most // 2
 
     def forget(self, name: str) -> None:
         """The object of that namespace and name is gone; its queued Events are still written."""
