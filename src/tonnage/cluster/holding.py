@@ -140,16 +140,18 @@ def card_uses(
 
     The vendor and the pod's annotations are needed for vendors that care who shares a card.
     """
+    is_choosy = vendor is not None and vendor.is_choosy
+    if not is_choosy and len(uses) == 1 and len(uses[0]) == 1 and uses[0][0].placement is None:
+        # Most pods hold a part of one card.
+        use = uses[0][0]
+        return (CardUse(use.uuid, 1, use.memory, use.cores),)
     if len(uses) != len(kinds):
         kinds = (APP,) * len(uses)
     tenancy: dict[str, set[str]] = {}
-    if vendor is not None and vendor.is_choosy:
+    if vendor is not None and is_choosy:
         for kind, container in zip(kinds, uses, strict=True):
             for use in container if kind != INIT or vendor.init_has_tenancy else ():
                 tenancy.setdefault(use.uuid, set()).add(vendor.tenancy(use.memory, annotations))
-    if len(uses) == 1 and len(uses[0]) == 1 and uses[0][0].placement is None:
-        use = uses[0][0]
-        return (CardUse(use.uuid, 1, use.memory, use.cores, tenancy=tuple(tenancy.get(use.uuid, ()))),)
     peaks = _peaks(
         (kind, tuple((use.uuid, use.memory, use.cores) for use in container))
         for kind, container in zip(kinds, uses, strict=True)

@@ -5,6 +5,7 @@ its undoing. Leaving the statement without `commit` undoes all steps. Evicting a
 promise back: nobody is stopped, and the pod waits without a place or gets another promise.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -124,12 +125,17 @@ class Statement:
         """Keep all steps."""
         self._check_open()
         self._committed = True
+        evicting = [step for step in self._steps if step.eviction is not None]
+        if evicting:
+            self._announce(evicting)
+
+    def _announce(self, evicting: Sequence[_Step]) -> None:
+        """Make the evictions known, and what becomes of places that were only promised."""
         session = self._session
         places = {step.task.key: step.decision for step in self._steps if step.decision is not None}
-        for step in self._steps:
+        for step in evicting:
             eviction, again = step.eviction, successor(step.task.key)
-            if eviction is None:
-                continue
+            assert eviction is not None
             if step.task.key in session.cluster.running:
                 to = session.cluster.holders.get(again, "")
                 session.evictions.append(msgspec.structs.replace(eviction, to=to))

@@ -46,8 +46,7 @@ _RUNNING = "Running"
 _NO_PODS = (0,) * len(PodStatus)
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _NO_ROLES: Mapping[str, int] = {}
-_NOBODY: Counter[str | Path | None] = Counter()
-"""Counts of nothing; made once, because jobs are asked what they lack very often."""
+_NOBODY: Mapping[str | Path | None, int] = {}
 _UNKNOWN = LabelConstraint()
 StatusOf = Callable[[str], PodStatus]
 
@@ -252,6 +251,11 @@ class Job:
         _, placed, pipelined, running, _, succeeded = self._counted(role)
         return placed + pipelined + running + succeeded
 
+    def staying(self, role: str | Path | None = None) -> int:
+        """The number of its pods that are not leaving."""
+        waiting, placed, pipelined, running, _, succeeded = self._counted(role)
+        return waiting + placed + pipelined + running + succeeded
+
     def _counted(self, role: str | Path | None) -> Sequence[int]:
         """The number of its pods by status."""
         if self._statuses is not None:
@@ -278,14 +282,14 @@ class Job:
         The places of pods `without` do not count.
         """
         left_out = self._roles_of(without) if without else _NOBODY
-        missing = self.minimum - self.with_place() + left_out[None]
+        missing = self.minimum - self.with_place() + left_out.get(None, 0)
         short: dict[str | Path | None, int] = {None: missing} if missing > 0 else {}
         for role, minimum in self.roles.items():
-            missing = minimum - self.with_place(role) + left_out[role]
+            missing = minimum - self.with_place(role) + left_out.get(role, 0)
             if missing > 0:
                 short[role] = missing
         if self.subgroups is not None:
-            short.update(self.tree.shortfalls(lambda path: self.with_place(path) - left_out[path]).items())
+            short.update(self.tree.shortfalls(lambda path: self.with_place(path) - left_out.get(path, 0)).items())
         return short
 
     def _roles_of(self, keys: Collection[str]) -> "Counter[str | Path | None]":

@@ -10,9 +10,6 @@ from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 
-_USABLE = (PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED, PodStatus.RUNNING, PodStatus.SUCCEEDED)
-"""The statuses of pods that count for a gang; terminating pods do not."""
-
 
 class Gang(Plugin, trusted=True):
     """A group needs its minimum of pods, in total and per role; groups below their minimum go first.
@@ -43,16 +40,16 @@ class Gang(Plugin, trusted=True):
             return None
         if job.group.fault:
             return Reason("InvalidGroup", f"{job.key}: {job.group.fault}")
-        pods = job.count(*_USABLE)
+        pods = job.staying()
         if pods < job.minimum:
             return Reason("NotEnoughPods", f"{job.key} needs {job.minimum} pods to start, and there are {pods}")
         for role, minimum in job.roles.items():
-            pods = job.count(*_USABLE, role=role)
+            pods = job.staying(role)
             if pods < minimum:
                 message = f"{job.key} needs {minimum} pods of role {role} to start, and there are {pods}"
                 return Reason("NotEnoughPodsOfRole", message)
         if job.subgroups is not None:
-            for path, missing in job.tree.shortfalls(lambda path: job.count(*_USABLE, role=path)).items():
+            for path, missing in job.tree.shortfalls(job.staying).items():
                 inside = "pods" if job.tree.children(path) is None else "subgroups with enough pods"
                 where = f"subgroup {'/'.join(path)}" if path else "the group"
                 return Reason("NotEnoughPodsOfSubGroup", f"{where} of {job.key} lacks {missing} {inside} to start")

@@ -4,8 +4,8 @@ A dominant share is the largest share of any one resource: of the cluster in Vol
 in KAI's proportion.
 """
 
-from collections.abc import Sequence
-from operator import gt, sub
+from collections.abc import Iterator, Sequence
+from operator import gt, sub, truediv
 
 from tonnage.plugins.queues._queuetable import Amounts, plus
 from tonnage.plugins.queues._queueusage import LastResort, QueueUsage
@@ -24,8 +24,11 @@ def drf_share(allocated: Sequence[float], total: Sequence[float]) -> float:
 
 def dominant_share(usage: QueueUsage, queue: int, allocated: Amounts) -> float:
     """The largest share of what the queue may have, if it held these amounts."""
-    largest = 0.0
-    for place, most in enumerate(usage.measure[queue]):
+    largest, measure = 0.0, usage.measure[queue]
+    if 0 not in measure:
+        shares: Iterator[float] = map(truediv, allocated, measure)
+        return max(largest, *shares)
+    for place, most in enumerate(measure):
         held = allocated[place]
         share = held / most if most else held * WITHOUT_SHARE / usage.dimensions[place].unit
         if share > largest:

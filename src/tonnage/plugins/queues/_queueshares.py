@@ -75,8 +75,10 @@ class QueueShares(Plugin):
             return 0
         changes = self._session.queue_changes
         if self._seen < len(changes):
-            for name in set(changes[self._seen :]) & rules.table.rows.keys():
-                rules.forget(rules.table.rows[name])
+            for name in dict.fromkeys(changes[self._seen :]):
+                row = rules.table.rows.get(name)
+                if row is not None:
+                    rules.forget(row)
             self._seen = len(changes)
         return rules.compare(rules.table.rows[one.name], rules.table.rows[other.name])
 
