@@ -13,12 +13,12 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.config.finder import register_plugin
 from tonnage.devices.base import DeviceRequest, DeviceUse
-from tonnage.framework.classes import FITS, MAYBE
+from tonnage.framework.classfit import FITS, MAYBE
 from tonnage.framework.decision import Decision, DecisionOutcome, Reason
 from tonnage.framework.nodesets import NodeSet, NodeSets
 from tonnage.framework.pernode import NodeView
 from tonnage.framework.plugin import ArgumentError, FileContent, Plugin, PluginArguments, PluginOptions, Pull
-from tonnage.framework.points import VictimQueues
+from tonnage.framework.points import UNCONCERNED, Reads, VictimQueues
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement
 
@@ -28,6 +28,7 @@ __all__ = [
     "MAYBE",
     "MEMORY",
     "SLOTS",
+    "UNCONCERNED",
     "ArgumentError",
     "Array",
     "Cards",
@@ -49,6 +50,7 @@ __all__ = [
     "PodStatus",
     "Pull",
     "Queue",
+    "Reads",
     "Reason",
     "Session",
     "Statement",

@@ -143,7 +143,7 @@ class Cluster:
         else:
             self.holdings.recount(state)
         self._read_claims_again(state, is_new)
-        self.columns.touch(state.row)
+        self.columns.touch_node(state.row)
 
     def _read_claims_again(self, state: NodeState, is_new: bool) -> None:
         """Read again what pods on a node claim that does not count: what they may claim depends on its cards.
@@ -376,6 +376,12 @@ class Cluster:
     def is_ahead(self) -> bool:
         """Whether the columns show the cluster as it will be once the leaving pods are gone."""
         return self.holdings.is_ahead
+
+    @property
+    def looks_tell_all(self) -> bool:
+        """Whether nothing beyond `Columns.look` decides how much of a node's resources and cards pods may get."""
+        exceptions = self.leaving or self.columns.foreign_total or self.device_plugins.are_closed or self.refusals
+        return not exceptions
 
     def evict(self, key: str) -> bool:
         """Mark a running pod, or one that waits with a place, as leaving; whether it was not before."""

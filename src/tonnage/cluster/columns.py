@@ -29,8 +29,8 @@ FEW = 8
 LARGEST = 2**52
 """Larger amounts are cut to this, so that sums of thousands of them fit into 64 bits."""
 
-Look = tuple[int, bytes, bytes]
-"""Outfit, free capacity and tenancies of the cards of one node, as a key for memos."""
+Look = tuple[int, bytes, bytes, bytes]
+"""Outfit, amounts of resources, and free capacity and tenancies of the cards of one node, as a key for memos."""
 
 _ARRAYS = (
     "version",
@@ -87,6 +87,8 @@ class Columns:
         """Whether there may be cards without any slots, compute or memory, which need rules of their own."""
         self.plain = False
         """Whether there may be plain cards, which are granted whole unless an annotation asks for a part."""
+        self.nodes_changed = 0
+        """The clock when a node object last changed; only pods have come and gone since."""
         self._touched: list[int] = []
         """The rows that changed last, the oldest first."""
         self.allot(0)
@@ -136,6 +138,11 @@ class Columns:
             self._touched.clear()
         self._touched.append(row)
 
+    def touch_node(self, row: int) -> None:
+        """Record that a node object has changed."""
+        self.touch(row)
+        self.nodes_changed = self.clock
+
     def changed_since(self, clock: int) -> Array:
         """The rows that changed after that clock."""
         ago = self.clock - clock
@@ -153,6 +160,11 @@ class Columns:
                 # A single row becomes a slice, which gives views instead of copies.
                 return Nodes(self, slice(row, row + 1))
         return Nodes(self, self.changed_since(clock))
+
+    def look(self, row: int) -> Look:
+        """What a node offers, what is left of it, and its cards; nodes that look alike differ in their names."""
+        amounts, free, tenancy = self.amounts[:, :, row], self.card_free[:, :, row], self.tenancy[:, row]
+        return self.outfit.item(row), amounts.tobytes(), free.tobytes(), tenancy.tobytes()
 
     def append(self) -> int:
         """Append a row of zeros."""
@@ -300,7 +312,7 @@ class Nodes:
 class Cards:
     """The cards of some nodes as arrays of (cards, nodes); `free` and `total` are (kinds of capacity, cards, nodes)."""
 
-    __slots__ = ("_free", "_look", "_model", "_tenancy", "_total", "nodes")
+    __slots__ = ("_free", "_model", "_tenancy", "_total", "nodes")
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
@@ -308,7 +320,6 @@ class Cards:
         self._total: Array | None = None
         self._model: Array | None = None
         self._tenancy: Array | None = None
-        self._look: Look | None = None
 
     @property
     def free(self) -> Array:
@@ -333,18 +344,6 @@ class Cards:
         if self._tenancy is None:
             self._tenancy = self.nodes.pick(self.nodes.columns.tenancy)
         return self._tenancy
-
-    @property
-    def look(self) -> Look | None:
-        """All that is known of the cards of one node, as a key for memos; nothing for several nodes or a copy.
-
-        Where pods are alike, the cards of many nodes look alike at one time or another.
-        """
-        rows = self.nodes.rows
-        if self._look is None and type(rows) is slice and self.nodes.cards is self:
-            outfit = self.nodes.columns.outfit.item(rows.start)
-            self._look = outfit, self.free.tobytes(), self.tenancy.tobytes()
-        return self._look
 
     def copy(self) -> "Cards":
         """The same cards with copies of free capacity and tenancies, for trial grants."""

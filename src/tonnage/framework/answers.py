@@ -162,10 +162,16 @@ class CardAnswers:
     """What the plugins say about the cards of a node."""
 
     def __init__(self, registration: Registration) -> None:
+        self._registration = registration
         self._keys = registration.gpu_keys
         self._predicates = registration.card_predicates
         self._orders = registration.gpu_orders
         self._sets = registration.gpu_sets
+
+    @property
+    def follow_looks(self) -> bool:
+        """Whether the looks of nodes tell all about which of their cards plugins reject."""
+        return self._registration.cards_follow_looks
 
     def key(self, task: Task) -> Hashable:
         """Everything about a pod that the choice among a node's cards depends on."""

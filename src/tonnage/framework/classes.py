@@ -6,24 +6,24 @@ full whenever anything changed.
 """
 
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import Array, Nodes
+from tonnage.cluster.columns import Array, Look, Nodes
+from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
+from tonnage.framework.classfit import FITS, MAYBE, NOTHING, ClassFit
 from tonnage.framework.decision import RejectedNodes
-from tonnage.framework.points import Confirm, Detail, Evaluate, Key
+from tonnage.framework.points import UNCONCERNED, Confirm, Detail, Evaluate, Key, Reads, ReadsOf, what_it_reads
 from tonnage.framework.reasons import is_lasting, is_resolvable
-from tonnage.framework.scores import ScoreFunction, Scores
+from tonnage.framework.scores import NodeScores, ScoreFunction, Scores
 from tonnage.model.wire import comparable
 
-FITS = 0
-MAYBE = 255
-"""A predicate's answer for a node that it must check more closely before it can say yes."""
 _MOST_CLASSES = 128
 _MOST_VERDICTS = 256
-_NOTHING = np.float64(-np.inf)
+_MOST_LOOKS = 128
 
 
 def everything(task: Task) -> Hashable:
@@ -47,6 +47,7 @@ class PredicateFunction:
         fits: int,
         fresh: bool = False,
         detail_per_class: bool = False,
+        reads: ReadsOf = Reads.EVERYTHING,
     ) -> None:
         self.number = number
         self.plugin = plugin
@@ -59,6 +60,9 @@ class PredicateFunction:
         self.fresh = fresh
         self.detail_per_class = detail_per_class
         """Whether what `detail` captures of a node is the same for all pods of a class until the node changes."""
+        self.reads = reads
+        self.place = 0
+        """The place of its key in the key of a class."""
         self.verdicts = np.zeros(256, np.uint8)
         """The verdict of each code; a code without a reason means that the node fits."""
         self.numbered = 1
@@ -100,95 +104,38 @@ class Verdicts:
             function.verdicts[code] = function.verdicts[1]
 
 
-class ClassFit:
-    """Where pods of one class fit, and how good each node is for them."""
+class _AnswerToLook(NamedTuple):
+    """What the plugins said about a node, for all nodes that look the same."""
 
-    __slots__ = ("counts", "floor", "totals", "verdicts")
-
-    def __init__(self, verdicts: Array, counts: Array, totals: Array, floor: np.float64 = _NOTHING) -> None:
-        self.verdicts = verdicts
-        """Per node 0 if the pods fit there, else the verdict of the first predicate that rejects it."""
-        self.counts = counts
-        """How many nodes have each verdict."""
-        self.totals = totals
-        """The sum of scores where the pods fit or may fit, minus infinity elsewhere."""
-        self.floor = floor
-        """The lowest of the best totals of the last search, a good guess where the next one may stop."""
-
-    def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
-        """Record the verdict of a closer look at one node."""
-        verdict = int(function.verdicts[code])
-        self.set_verdict(row, verdict)
-        if verdict != FITS:
-            self.totals[row] = _NOTHING
-
-    def set_verdict(self, row: int, verdict: int) -> bool:
-        """Set the verdict about a node, and count it; whether it is another one than before."""
-        before = self.verdicts.item(row)
-        if before == verdict:
-            return False
-        self.counts[before] -= 1
-        self.counts[verdict] += 1
-        self.verdicts[row] = verdict
-        return True
-
-    def best(self, most: int, among: Array | None = None, scores: Array | None = None) -> list[int]:
-        """Rows with the highest totals, highest first and lower rows first among equals; only fitting ones.
-
-        With `among` only those rows, by totals plus `scores`.
-        """
-        if among is not None:
-            totals = self.totals if scores is None else self.totals + scores
-            return _highest(np.where(among, totals, _NOTHING), most)
-        if most == 1:
-            row = int(self.totals.argmax()) if len(self.totals) else -1
-            return [row] if row >= 0 and self.totals.item(row) != _NOTHING else []
-        rows = self._guess(most) if self.floor != _NOTHING else None
-        if rows is None:
-            rows = _highest(self.totals.copy(), most)
-        self.floor = self.totals[rows[-1]] if len(rows) == most else _NOTHING
-        return rows
-
-    def _guess(self, most: int) -> list[int] | None:
-        """The best rows, if looking above the floor of last time finds enough of them and not too many."""
-        totals = self.totals
-        above = (totals > self.floor).nonzero()[0]
-        count = len(above)
-        if count > 8 * most:
-            return None
-        if count > 1:
-            above = above.take((-totals.take(above)).argsort(kind="stable")[:most])
-        rows: list[int] = above.tolist()
-        if count < most:
-            rows += (totals == self.floor).nonzero()[0][: most - count].tolist()
-        return rows if len(rows) == most else None
-
-
-def _highest(left: Array, most: int) -> list[int]:
-    """Rows with the highest totals; overwrites the array."""
-    rows: list[int] = []
-    while len(rows) < min(most, len(left)):
-        row = int(left.argmax())
-        if left.item(row) == _NOTHING:
-            break
-        rows.append(row)
-        left[row] = _NOTHING
-    return rows
+    verdict: int
+    extras: list[tuple[int, Array]]
+    """What predicates remember of the node beside their codes, by the number of the predicate."""
+    scores: NodeScores | None
+    """Nothing if the node was not scored, because it does not fit."""
 
 
 class PodClass:
     """The plugins' joint answer for the pods of one class.
 
     Answers that depend on the class and a node's row alone are kept and updated row by row. Late answers, which depend
-    on more, come on top: those of functions with `fresh`, and scores that are reduced over all nodes.
+    on more, come on top: those of functions with `fresh`, and scores that are reduced over all nodes. While only pods
+    come and go, predicates that read node objects alone are not asked again if they have nothing to say; and if all
+    others read a node's look alone, one answer serves all nodes that look alike at one time or another.
     """
 
     __slots__ = (
+        "_asked",
+        "_concerned",
         "_examples",
+        "_fresh",
         "_kept",
         "_known",
+        "_late_scorers",
         "_late_scores",
+        "_looks",
+        "_loud",
         "_rejected",
+        "_told",
         "extras",
         "now",
         "scores",
@@ -196,8 +143,19 @@ class PodClass:
         "version",
     )
 
-    def __init__(self, known: "Classes", scores: Scores) -> None:
+    def __init__(self, known: "Classes", key: tuple[Hashable, ...], scores: Scores) -> None:
         self._known = known
+        self._concerned = [f for f in known.kept_predicates if key[f.place] is not UNCONCERNED]
+        self._asked = self._concerned
+        """The predicates to ask about nodes where only pods have come or gone."""
+        self._loud: set[PredicateFunction] = set()
+        """Predicates that read node objects alone and that have rejected a node, or remember something of one."""
+        self._fresh = [f for f in known.fresh_predicates if key[f.place] is not UNCONCERNED]
+        self._late_scorers = [late for late in known.late_scorers if key[late[1].place] is not UNCONCERNED]
+        self._told = [scorer for scorer in enumerate(known.scorers) if self._is_told(scorer[1], key)]
+        """The scores that decisions show."""
+        self._looks: Memo[Look, _AnswerToLook] | None = None
+        """The answers to looks of nodes; nothing if answers depend on more than those."""
         self.scores = scores
         self.version = -1
         self.used = 0
@@ -214,17 +172,26 @@ class PodClass:
         """The rejected nodes as a decision records them, until a verdict or one of the examples changes."""
         self._examples: frozenset[int] = frozenset()
 
+    def _is_told(self, function: ScoreFunction, key: tuple[Hashable, ...]) -> bool:
+        """Whether a score is shown: that of a plugin's first function always, if only as zero."""
+        same = [other for other in self._known.scorers if other.plugin == function.plugin]
+        return key[function.place] is not UNCONCERNED or bool(function.alike) or function is same[0]
+
     def refresh(self, task: Task, nodes: Nodes) -> None:
         """Call all plugins for the nodes that changed and update the joint answer."""
-        rows = nodes.rows
+        rows, is_changed = nodes.rows, self.version < nodes.columns.nodes_changed
+        if is_changed:
+            self._asked, self._looks = self._concerned, None
         if rows is None:
             self._ask_about_all(task, nodes)
-        elif isinstance(rows, slice):
+        elif type(rows) is slice:
             self._refresh_row(task, nodes, rows.start)
         else:
             self._refresh_rows(task, nodes, rows)
-        if self._known.late:
-            self._add_late(task, self.now.floor if self.version >= 0 else _NOTHING)
+        if is_changed:
+            self._leave_out(task)
+        if self._fresh or self._late_scorers:
+            self._add_late(task, self.now.floor if self.version >= 0 else NOTHING)
         else:
             self.now = self._kept
 
@@ -232,8 +199,14 @@ class PodClass:
         """Compute the late answers for another pod of the class, although no node changed."""
         self._add_late(task, self.now.floor)
 
+    def _leave_out(self, task: Task) -> None:
+        """Find out whom to ask until the next node object changes, and whether answers to looks can be kept."""
+        self._asked = [f for f in self._concerned if f in self._loud or f.reads is not Reads.NODE]
+        by_look = all(what_it_reads(f.reads, task) is Reads.LOOK for f in self._asked)
+        self._looks = Memo(_MOST_LOOKS) if by_look and self.scores.follow_looks(task) else None
+
     def _ask_about_all(self, task: Task, nodes: Nodes) -> None:
-        verdicts = self._ask(task, nodes, self._known.kept_predicates)
+        verdicts = self._ask(task, nodes, self._asked)
         totals = self._totals(task, nodes, verdicts)
         verdicts = np.zeros(len(nodes), np.uint8) if verdicts is None else verdicts
         counts = np.bincount(verdicts, minlength=_MOST_VERDICTS)
@@ -241,7 +214,7 @@ class PodClass:
         self._rejected = None
 
     def _refresh_rows(self, task: Task, nodes: Nodes, rows: Array) -> None:
-        verdicts, kept = self._ask(task, nodes, self._known.kept_predicates), self._kept
+        verdicts, kept = self._ask(task, nodes, self._asked), self._kept
         kept.totals[rows] = self._totals(task, nodes, verdicts)
         before = kept.verdicts.take(rows)
         after = np.zeros(len(rows), np.uint8) if verdicts is None else verdicts
@@ -256,12 +229,28 @@ class PodClass:
 
     def _refresh_row(self, task: Task, nodes: Nodes, row: int) -> None:
         """The same for one node, which is the usual case, in plain numbers."""
-        known, kept, scores = self._known, self._kept, self.scores
-        verdict = self._ask_about_one(task, nodes)
+        known, kept, scores, columns = self._known, self._kept, self.scores, nodes.columns
+        looks = self._looks if self._looks is not None and known.cluster.looks_tell_all else None
+        look = columns.look(row) if looks is not None else None
+        answer = looks.get(look) if looks is not None and look is not None else None
+        if answer is None:
+            verdict = self._ask_about_one(task, nodes)
+        else:
+            verdict = answer.verdict
+            for number, extra in answer.extras:
+                self.extras[number][..., row] = extra
         fits = not known.verdicts.rejects.item(verdict)
-        if fits or known.late_scorers:
-            scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
-        kept.totals[row] = scores.totals.item(row) if fits else _NOTHING
+        if fits or self._late_scorers:
+            is_level = scores.version == self.version
+            if is_level and answer is not None and answer.scores is not None:
+                scores.put(row, answer.scores, columns.clock)
+            else:
+                scores.update(task, columns, nodes if is_level else None)
+        if answer is None and look is not None and looks is not None:
+            extras = [(number, extra[..., row].copy()) for number, extra in self.extras.items()]
+            is_scored = scores.version == columns.clock
+            looks.keep(look, _AnswerToLook(verdict, extras, scores.of_row(row) if is_scored else None))
+        kept.totals[row] = scores.totals.item(row) if fits else NOTHING
         if kept.set_verdict(row, verdict) or row in self._examples:
             self._rejected = None
 
@@ -273,25 +262,25 @@ class PodClass:
         known, scores = self._known, self.scores
         rejected = None if verdicts is None else known.verdicts.rejects.take(verdicts)
         # Looking at the bytes of a short array is faster than reducing it.
-        if rejected is not None and not known.late_scorers and not rejected.tobytes().count(0):
-            return _NOTHING
+        if rejected is not None and not self._late_scorers and not rejected.tobytes().count(0):
+            return NOTHING
         scores.update(task, known.cluster.columns, nodes if scores.version == self.version else None)
         totals = nodes.pick(scores.totals)
-        return totals if rejected is None else np.where(rejected, _NOTHING, totals)
+        return totals if rejected is None else np.where(rejected, NOTHING, totals)
 
     def _add_late(self, task: Task, floor: np.float64) -> None:
         """Add the late answers to the kept ones."""
         known, kept, nodes = self._known, self._kept, self._known.all_nodes
         verdicts, totals = kept.verdicts, kept.totals
-        found = self._ask(task, nodes, known.fresh_predicates) if known.fresh_predicates else None
+        found = self._ask(task, nodes, self._fresh) if self._fresh else None
         if found is not None:
             # An earlier rejection stands; an earlier maybe does not.
             verdicts = np.where((found != FITS) & ~known.verdicts.rejects.take(verdicts), found, verdicts)
-            totals = np.where(known.verdicts.rejects.take(verdicts), _NOTHING, totals)
-        for number, function in known.late_scorers:
+            totals = np.where(known.verdicts.rejects.take(verdicts), NOTHING, totals)
+        for number, function in self._late_scorers:
             scores = function.evaluate(task, nodes) if function.fresh else self.scores.by_function[number]
             if function.reduce is not None and scores is not None:
-                scores = function.reduce(task, scores, totals != _NOTHING)
+                scores = function.reduce(task, scores, totals != NOTHING)
             self._late_scores[number] = scores
             if scores is not None:
                 totals = totals + scores
@@ -304,13 +293,13 @@ class PodClass:
 
     def settle_row(self, row: int, function: PredicateFunction, code: int) -> None:
         """Record the verdict of a closer look at one node."""
-        now, kept = self.now, self._kept
+        now, kept, verdict = self.now, self._kept, int(function.verdicts[code])
         self._rejected = None
         if function.fresh and now.verdicts is kept.verdicts:
             now = self.now = ClassFit(kept.verdicts.copy(), kept.counts.copy(), now.totals.copy(), now.floor)
-        now.settle_row(row, function, code)
+        now.settle_row(row, verdict)
         if now is not kept and not function.fresh:
-            kept.settle_row(row, function, code)
+            kept.settle_row(row, verdict)
 
     @property
     def rejected(self) -> list[RejectedNodes] | None:
@@ -326,8 +315,9 @@ class PodClass:
         """Each plugin's scores of nodes that fit."""
         where, count = np.array(rows, np.intp), len(rows)
         result: list[tuple[str, list[float]]] = []
-        for number, function in enumerate(self._known.scorers):
-            column = self._late_scores.get(number) if function.late else self.scores.by_function[number]
+        by_function, late = self.scores.by_function, self._late_scores
+        for number, function in self._told:
+            column = late.get(number) if function.late else by_function[number]
             if column is not None:
                 result.append((function.plugin, column.take(where).tolist()))
             # The scores of a plugin's functions are added up, so zeros beside another function change nothing.
@@ -338,10 +328,12 @@ class PodClass:
     def _ask_about_one(self, task: Task, nodes: Nodes) -> int:
         """The verdict of the kept predicates about one node."""
         result = FITS
-        for function in self._known.kept_predicates:
+        for function in self._asked:
             answer = function.evaluate(task, nodes)
             if answer is None:
                 continue
+            if function.reads is Reads.NODE:
+                self._loud.add(function)
             if isinstance(answer, tuple):
                 answer, extra = answer
                 self.extras[function.number][..., nodes.rows] = extra
@@ -360,6 +352,8 @@ class PodClass:
             answer = function.evaluate(task, nodes)
             if answer is None:
                 continue
+            if function.reads is Reads.NODE:
+                self._loud.add(function)
             if isinstance(answer, tuple):
                 answer, extra = answer
                 if nodes.rows is None:
@@ -392,8 +386,6 @@ class Classes:
         """The predicates whose answers are kept, the last one first."""
         self.fresh_predicates: list[PredicateFunction] = []
         self.late_scorers: list[tuple[int, ScoreFunction]] = []
-        self.late = False
-        """Whether there are late answers."""
         self.every_pod = False
         """Whether a function tells pods of one class apart."""
         self.verdicts: Verdicts
@@ -412,9 +404,11 @@ class Classes:
         self.kept_predicates = [f for f in reversed(self.predicates) if not f.fresh]
         self.fresh_predicates = [f for f in reversed(self.predicates) if f.fresh]
         self.late_scorers = [(number, f) for number, f in enumerate(self.scorers) if f.late]
-        self.late = bool(self.fresh_predicates or self.late_scorers)
         self.every_pod = any(f.every_pod for f in self.scorers)
         self._keys = list(dict.fromkeys([f.key for f in self.predicates] + [f.key for f in self.scorers]))
+        callbacks: list[PredicateFunction | ScoreFunction] = [*self.predicates, *self.scorers]
+        for function in callbacks:
+            function.place = self._keys.index(function.key)
         self._score_keys = list(dict.fromkeys([f.key for f in self.scorers if not f.fresh]))
 
     def key(self, task: Task) -> tuple[Hashable, ...]:
@@ -434,8 +428,7 @@ class Classes:
         if kept is None:
             if len(self._kept) >= _MOST_CLASSES:
                 self._drop_idle()
-            scores = self._scores.setdefault(tuple([key(task) for key in self._score_keys]), Scores(self.scorers))
-            kept = self._kept[key] = PodClass(self, scores)
+            kept = self._kept[key] = PodClass(self, key, self._scores_of(task, key))
             kept.refresh(task, Nodes(columns))
         elif kept.version < columns.clock:
             kept.refresh(task, columns.nodes_since(kept.version))
@@ -446,10 +439,21 @@ class Classes:
         kept.used = self._asked
         return kept
 
+    def _scores_of(self, task: Task, key: tuple[Hashable, ...]) -> Scores:
+        """The scores of pods that no scoring plugin can tell from this one."""
+        scored = tuple([score_key(task) for score_key in self._score_keys])
+        scores = self._scores.get(scored)
+        if scores is None:
+            concerned = [key[f.place] is not UNCONCERNED for f in self.scorers]
+            scores = self._scores[scored] = Scores(self.scorers, concerned)
+        return scores
+
     def lasting(self, task: Task) -> Array:
         """The verdict of a predicate that rejects a node for a reason that stays whatever pods leave; 0 for none."""
         result = np.zeros(len(self.all_nodes), np.uint8)
         for function in self.predicates:
+            if function.key(task) is UNCONCERNED:
+                continue
             answer = function.evaluate(task, self.all_nodes)
             if answer is not None:
                 found = function.verdicts.take(answer[0] if isinstance(answer, tuple) else answer)

@@ -13,7 +13,8 @@ from tonnage.cluster.cluster import Cluster, Grant
 from tonnage.cluster.columns import Array
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.task import Task
-from tonnage.framework.classes import FITS, MAYBE, Classes, PodClass
+from tonnage.framework.classes import Classes, PodClass
+from tonnage.framework.classfit import FITS, MAYBE
 from tonnage.framework.decision import MOST_SCORES, Decision, DecisionOutcome, Reason, RejectedNodes
 from tonnage.framework.nodesets import NodeSet
 from tonnage.framework.reasons import is_lasting
@@ -90,8 +91,9 @@ class Decider:
 
     def decide(self, task: Task, among: Array | NodeSet | None = None) -> Decision:
         """Where the pod should go, and why not elsewhere; on the nodes of `among` if it is given. Changes nothing."""
-        within = among if isinstance(among, NodeSet) else None
-        among = among.mask if isinstance(among, NodeSet) else among
+        within: NodeSet | None = None
+        if isinstance(among, NodeSet):
+            within, among = among, among.mask
         self._cluster.settle()
         job = self._job_of(task)
         for plugin, check in self._pre_predicates:
@@ -156,7 +158,10 @@ class Decider:
 
     def _confirm(self, task: Task, pods: PodClass, rows: Sequence[int]) -> bool:
         """Look closely at the rows that may fit; the result is whether there were any."""
-        if not any(map(pods.now.counts.item, self._classes.verdicts.doubts)):
+        for verdict in self._classes.verdicts.doubts:
+            if pods.now.counts.item(verdict):
+                break
+        else:
             return False
         verdicts = pods.now.verdicts.tobytes()
         doubtful = [row for row in rows if verdicts[row] != FITS]
@@ -193,8 +198,9 @@ class Decider:
 
     def _rejections(self, task: Task, pods: PodClass, among: Array | None) -> list[RejectedNodes]:
         """The rejected nodes, grouped by plugin and reason."""
-        if among is None and pods.rejected is not None:
-            return pods.rejected
+        kept = pods.rejected if among is None else None
+        if kept is not None:
+            return kept
         known, found, counts = self._classes.verdicts, pods.now.verdicts, pods.now.counts
         if among is not None:
             found = np.where(among, found, np.uint8(FITS))

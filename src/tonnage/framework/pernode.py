@@ -13,7 +13,7 @@ from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
-from tonnage.framework.classes import FITS
+from tonnage.framework.classfit import FITS
 from tonnage.framework.decision import Reason
 from tonnage.framework.guard import Guard
 from tonnage.framework.reasons import PLUGIN_FAILED

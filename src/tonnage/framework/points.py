@@ -1,6 +1,7 @@
 """Extension points: what each callback takes and answers, and how the answers of several plugins combine."""
 
 from collections.abc import Callable, Hashable, Sequence
+from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from tonnage.cluster.cluster import Grant
@@ -123,12 +124,35 @@ def points_table() -> str:
 
 
 Key = Callable[[Task], Hashable]
-"""Everything about a pod that an answer depends on."""
+"""Everything about a pod that an answer depends on, or `UNCONCERNED`."""
+UNCONCERNED: Hashable = object()
+"""The key of pods about which a callback says nothing, whatever the nodes are like: it is not called for them."""
 QueueOrder = Callable[[Queue, Queue], int]
 """Below 0 if the first comes before the second."""
 JobOrder = Callable[[Job, Job], int]
 TaskOrder = Callable[[Task, Task], int]
 PrePredicate = Callable[[Task, Job], Reason | None]
+
+
+class Reads(Enum):
+    """What of a node an answer depends on, beside the key of the pod."""
+
+    EVERYTHING = auto()
+    NODE = auto()
+    """The node object alone: its labels, taints and images, whatever pods come and go there."""
+    LOOK = auto()
+    """`Columns.look`: what the node offers, what is left of it, and its cards. Nodes that look alike get one answer."""
+
+
+ReadsOf = Reads | Callable[[Task], Reads]
+"""The same for all pods, or for pods with the key of this one."""
+
+
+def what_it_reads(reads: ReadsOf, task: Task) -> Reads:
+    """What of a node an answer about a pod depends on."""
+    return reads if isinstance(reads, Reads) else reads(task)
+
+
 Evaluate = Callable[[Task, Nodes], Array | tuple[Array, Array] | None]
 """A code for each node, and what the predicate wants to remember beside it; nothing if all nodes fit."""
 NodeOrder = Callable[[Task, Nodes], Array | None]

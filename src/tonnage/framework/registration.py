@@ -6,12 +6,13 @@
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.framework import points
-from tonnage.framework.classes import FITS, Classes, PredicateFunction, everything
+from tonnage.framework.classes import Classes, PredicateFunction, everything
+from tonnage.framework.classfit import FITS
 from tonnage.framework.decision import QueueFigures, QueueRecord
 from tonnage.framework.guard import Guard, PluginProblems
 from tonnage.framework.nodesets import NodeSets
@@ -39,6 +40,8 @@ from tonnage.framework.points import (
     QueueCheck,
     QueueOrder,
     QueueTaskCheck,
+    Reads,
+    ReadsOf,
     Reduce,
     TaskEvent,
     TaskOrder,
@@ -97,6 +100,8 @@ class Registration:
         """The callbacks about queues, jobs and tasks."""
         self.pre_predicates: list[tuple[str, PrePredicate]] = []
         self.card_predicates: list[CardPredicate] = []
+        self.cards_follow_looks = True
+        """Whether card predicates read nothing but the looks of nodes."""
         self.gpu_orders: list[GpuOrder] = []
         self.gpu_keys: list[Key] = []
         self.gpu_sets: list[GpuSet] = []
@@ -270,6 +275,7 @@ class Registration:
         fits: int = FITS,
         fresh: bool = False,
         detail_per_class: bool = False,
+        reads: ReadsOf = Reads.EVERYTHING,
     ) -> int:
         """Say for all nodes at once which do not fit; `confirm` decides nodes answered with MAYBE, one by one.
 
@@ -277,7 +283,8 @@ class Registration:
         captures what a sentence about one node needs. A code without a reason means that the node fits; `fits` is the
         usual one. With `fresh` it is called for all nodes whenever anything changed, because the answer about one node
         depends on others; that is expensive. With `detail_per_class` what `detail` captures of a node serves all pods
-        with the same keys until the node changes. The result is the predicate's number.
+        with the same keys until the node changes. `reads` says what of a node the answer depends on, so that it is not
+        called in vain. The result is the predicate's number.
         """
         if not self._registers(points.BATCH_PREDICATE, evaluate):
             return -1
@@ -286,7 +293,7 @@ class Registration:
             evaluate = self._guard.predicate(evaluate, failed=len(names))
             names += (PLUGIN_FAILED,)
         evaluate = self._observed(points.BATCH_PREDICATE.name, evaluate)
-        return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh, detail_per_class)
+        return self._add_predicate(evaluate, key, names, detail, confirm, fits, fresh, detail_per_class, reads)
 
     def _add_predicate(
         self,
@@ -298,11 +305,12 @@ class Registration:
         fits: int = FITS,
         fresh: bool = False,
         detail_per_class: bool = False,
+        reads: ReadsOf = Reads.EVERYTHING,
     ) -> int:
         number = len(self._classes.predicates)
         self._classes.predicates.append(
             PredicateFunction(
-                number, self._opening.name, evaluate, key, names, detail, confirm, fits, fresh, detail_per_class
+                number, self._opening.name, evaluate, key, names, detail, confirm, fits, fresh, detail_per_class, reads
             )
         )
         return number
@@ -316,12 +324,14 @@ class Registration:
         fresh: bool = False,
         alike: float = 0.0,
         every_pod: bool = False,
+        reads: ReadsOf = Reads.EVERYTHING,
     ) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on.
 
         `reduce` fits the scores to those of all other nodes, once per decision. With `fresh` all nodes are scored
         whenever anything changed, because the score of one depends on others; that is expensive. `alike` is what every
         node scores when `evaluate` says nothing. With `every_pod` all nodes are scored for each pod, whatever its key.
+        `reads` says what of a node its score depends on, before `reduce`.
         """
         if not self._registers(points.BATCH_NODE_ORDER, evaluate):
             return
@@ -331,12 +341,17 @@ class Registration:
             reduce = guard.reduce(reduce) if reduce is not None else None
         evaluate = self._observed(points.BATCH_NODE_ORDER.name, evaluate)
         reduce = self._observed(REDUCE, reduce) if reduce is not None else None
-        self._classes.scorers.append(ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike, every_pod))
+        self._classes.scorers.append(
+            ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike, every_pod, reads)
+        )
 
-    def add_card_predicate(self, reject: CardPredicate, *, key: Key) -> None:
-        """Say which cards of some nodes must not be taken."""
+    def add_card_predicate(
+        self, reject: CardPredicate, *, key: Key, reads: Literal[Reads.EVERYTHING, Reads.LOOK] = Reads.EVERYTHING
+    ) -> None:
+        """Say which cards of some nodes must not be taken; `reads` says what of a node that depends on."""
         if not self._registers(points.CARD_PREDICATE, reject):
             return
+        self.cards_follow_looks = self.cards_follow_looks and reads is Reads.LOOK
         self.card_predicates.append(reject if self._opening.trusted else self._guard.card_predicate(reject))
         self._add_gpu_key(key)
 

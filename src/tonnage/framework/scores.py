@@ -4,12 +4,13 @@ Pod classes that differ only in where they fit share their scores, so a pod of a
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tonnage.cluster.columns import Array, Columns, Nodes
 from tonnage.cluster.task import Task
-from tonnage.framework.points import Key, NodeOrder, Reduce
+from tonnage.framework.points import Key, NodeOrder, Reads, ReadsOf, Reduce, what_it_reads
 
 
 class ScoreFunction:
@@ -24,12 +25,16 @@ class ScoreFunction:
         fresh: bool = False,
         alike: float = 0.0,
         every_pod: bool = False,
+        reads: ReadsOf = Reads.EVERYTHING,
     ) -> None:
         self.plugin = plugin
         self.evaluate = evaluate
         self.key = key
         self.reduce = reduce
         self.fresh = fresh or every_pod
+        self.reads = reads
+        self.place = 0
+        """The place of its key in the key of a class."""
         self.alike = alike
         """The score of every node when the function answers nothing; it does not change the order."""
         self.every_pod = every_pod
@@ -38,14 +43,23 @@ class ScoreFunction:
         """Whether the score of a node depends on other nodes, so that it is computed last."""
 
 
+class NodeScores(NamedTuple):
+    """The scores of one node: their sum, and that of each function."""
+
+    total: float
+    by_function: list[float]
+
+
 class Scores:
     """The scores of each function for each node, updated row by row."""
 
     __slots__ = ("_alone", "_functions", "by_function", "totals", "version")
 
-    def __init__(self, functions: Sequence[ScoreFunction]) -> None:
-        self._functions = [(number, function) for number, function in enumerate(functions) if not function.fresh]
-        self._alone = len(functions) == 1 and not functions[0].late
+    def __init__(self, functions: Sequence[ScoreFunction], concerned: Sequence[bool]) -> None:
+        self._functions = [
+            (number, function) for number, function in enumerate(functions) if not function.fresh and concerned[number]
+        ]
+        self._alone = len(functions) == len(self._functions) == 1 and not functions[0].late
         """Whether there is one function only, whose scores are the sum."""
         self.version = -1
         self.totals = np.zeros(0)
@@ -59,7 +73,7 @@ class Scores:
             self.totals = np.zeros(columns.size)
             self._ask(task, Nodes(columns), slice(None))
         elif self.version < columns.clock:
-            nodes = nodes or columns.nodes_since(self.version)
+            nodes = columns.nodes_since(self.version) if nodes is None else nodes
             self._ask(task, nodes, nodes.rows)
         self.version = columns.clock
 
@@ -69,14 +83,42 @@ class Scores:
             self.totals[rows] = 0.0 if answer is None else answer
             self.by_function[0] = self.totals
             return
+        only_pods = self.version >= nodes.columns.nodes_changed
         totals: Array | None = None
         for number, function in self._functions:
-            answer, known = function.evaluate(task, nodes), self.by_function[number]
-            if known is None:
-                if answer is None:
-                    continue
-                known = self.by_function[number] = np.zeros(len(self.totals))
-            known[rows] = 0.0 if answer is None else answer
+            known = self.by_function[number]
+            if only_pods and function.reads is Reads.NODE:
+                answer = None if known is None else nodes.pick(known)
+            else:
+                answer = function.evaluate(task, nodes)
+                if known is None:
+                    if answer is None:
+                        continue
+                    known = self.by_function[number] = np.zeros(len(self.totals))
+                known[rows] = 0.0 if answer is None else answer
             if not function.late and answer is not None:
                 totals = answer.astype(np.float64) if totals is None else totals + answer
         self.totals[rows] = 0.0 if totals is None else totals
+
+    # -- nodes that look alike
+
+    def follow_looks(self, task: Task) -> bool:
+        """Whether the scores of a node depend on its look alone, as long as no node object changes."""
+        silent = [number for number, function in self._functions if self.by_function[number] is None]
+        return all(
+            what_it_reads(function.reads, task) is Reads.LOOK or (function.reads is Reads.NODE and number in silent)
+            for number, function in self._functions
+        )
+
+    def of_row(self, row: int) -> NodeScores:
+        """The scores of one node, for others that look like it."""
+        scores = [0.0 if column is None else column.item(row) for column in self.by_function]
+        return NodeScores(self.totals.item(row), scores)
+
+    def put(self, row: int, scores: NodeScores, clock: int) -> None:
+        """Score the only node that changed like one that looks the same."""
+        for column, score in zip(self.by_function, scores.by_function, strict=True):
+            if column is not None:
+                column[row] = score
+        self.totals[row] = scores.total
+        self.version = clock

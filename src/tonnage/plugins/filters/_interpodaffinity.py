@@ -15,6 +15,7 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.podindex import NodeCounts, SelectedPods
 from tonnage.cluster.podrules import PodRules, PodTerm
 from tonnage.cluster.task import Task
+from tonnage.framework.points import UNCONCERNED
 from tonnage.plugins.helpers.labeldomains import LabelDomains
 
 REASONS = ("PodAffinityMismatch", "PodAntiAffinityConflict", "RepelledByAntiAffinity")
@@ -33,8 +34,10 @@ class InterPodAffinity:
         self._repelling = cluster.placed.anti_affinity
 
     def key(self, task: Task) -> Hashable:
-        """The key of a pod without rules of its own: the carried anti-affinity rules that match it."""
-        return self._repelling.about(task).numbers if self._repelling else ()
+        """The key of a pod beside its own rules: the carried anti-affinity rules that match it."""
+        if self._repelling:
+            return self._repelling.about(task).numbers
+        return UNCONCERNED if task.rules is None else ()
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
         rules, codes = task.rules, None

@@ -4,13 +4,15 @@ With the strategy `single` every instance looks like a whole GPU, and no part of
 instances are resources of their own, and the node serves only pods that ask for some.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
-from tonnage.cluster.task import Task
+from tonnage.cluster.task import Demand, Requests, Task
+from tonnage.framework.points import UNCONCERNED
 from tonnage.model.selection import Expression
 from tonnage.plugins.helpers.cardcounts import MIG_RESOURCES
 from tonnage.plugins.helpers.nodeterms import meeting_all
@@ -30,26 +32,15 @@ class MigNodes:
         self._cluster = cluster
 
     @staticmethod
-    def key(task: Task) -> tuple[str, ...]:
+    def key(task: Task) -> Hashable:
         """The strategies whose nodes do not take the pod."""
-        # Plain loops, because every look at a pod's class asks for this.
-        for name, amount in task.requests:
-            if amount and name.startswith(MIG_RESOURCES):
-                return (_SINGLE,)
-        refusing: tuple[str, ...] = ()
-        for demand in task.demands:
-            for request in demand.requests:
-                if request.vendor == _VENDOR:
-                    if request.shares:
-                        return _SINGLE, _MIXED
-                    refusing = (_MIXED,)
-        return refusing
+        return _refusing(task.requests, task.demands) or UNCONCERNED
 
     def codes(self, task: Task, nodes: Nodes) -> Array | None:
         """1 for each node that does not take the pod; nothing if all do."""
-        refusing = self.key(task)
-        if not refusing or "true" not in self._cluster.label(_ENABLED.key).numbers:
+        if "true" not in self._cluster.label(_ENABLED.key).numbers:
             return None
+        refusing = _refusing(task.requests, task.demands)
         marked = meeting_all(self._cluster, [_ENABLED, Expression(_STRATEGY, "In", list(refusing))], nodes)
         return marked.astype(np.uint8)
 
@@ -58,3 +49,14 @@ class MigNodes:
         node = self._cluster.states[row].node
         strategy = node.labels.get(_STRATEGY, "")
         return lambda: f"{node.name}: with {_STRATEGY} {strategy} it takes only {_TAKES.get(strategy, 'others')}"
+
+
+@lru_cache(maxsize=1024)
+def _refusing(requests: Requests, demands: tuple[Demand, ...]) -> tuple[str, ...]:
+    """The strategies whose nodes do not take pods with these requests."""
+    if any(amount and name.startswith(MIG_RESOURCES) for name, amount in requests):
+        return (_SINGLE,)
+    asked = [request for demand in demands for request in demand.requests if request.vendor == _VENDOR]
+    if any(request.shares for request in asked):
+        return _SINGLE, _MIXED
+    return (_MIXED,) if asked else ()

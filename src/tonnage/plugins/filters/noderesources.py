@@ -8,9 +8,10 @@ from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, requests_of
-from tonnage.framework.classes import FITS
+from tonnage.framework.classfit import FITS
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
+from tonnage.framework.points import Reads
 from tonnage.framework.session import Session
 from tonnage.model.resources import NATIVE, show
 
@@ -44,7 +45,12 @@ class NodeResources(Plugin, trusted=True):
         # Other plugins use the same function as key, so that it is evaluated once for all of them.
         self._checked = self._card_requests if self._only_cards else requests_of
         session.add_batch_predicate(
-            self._fits, key=self._checked, reasons=REASONS, detail=self._detail, detail_per_class=True
+            self._fits,
+            key=self._checked,
+            reasons=REASONS,
+            detail=self._detail,
+            detail_per_class=True,
+            reads=Reads.LOOK,
         )
 
     def _card_requests(self, task: Task) -> Requests:

@@ -10,6 +10,7 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task, selection_of
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import Reads
 from tonnage.framework.session import Session
 from tonnage.model.selection import UNSCHEDULABLE, SelectionError, check_term, untolerated
 from tonnage.plugins.helpers.nodeterms import required_terms, selected_nodes
@@ -28,7 +29,12 @@ class NodeSelection(Plugin, trusted=True):
         self._known: Memo[bytes, tuple[Array, bool]] = Memo()
         session.add_pre_predicate(self._why_invalid)
         session.add_batch_predicate(
-            self._fits, key=selection_of, reasons=REASONS, detail=self._detail, detail_per_class=True
+            self._fits,
+            key=selection_of,
+            reasons=REASONS,
+            detail=self._detail,
+            detail_per_class=True,
+            reads=Reads.NODE,
         )
 
     def _why_invalid(self, task: Task, job: Job) -> Reason | None:
@@ -38,7 +44,7 @@ class NodeSelection(Plugin, trusted=True):
                 "SchedulingGated", f"waits for its scheduling gates: {', '.join(gate.name for gate in gates)}"
             )
         try:
-            for term in required_terms(task) or ():
+            for term in (required_terms(task) if task.selection else None) or ():
                 check_term(term)
         except SelectionError as error:
             return Reason("InvalidNodeAffinity", f"required node affinity: {error}")

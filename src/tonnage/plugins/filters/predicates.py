@@ -16,6 +16,7 @@ from tonnage.cluster.podrules import AFFINITY, SPREAD
 from tonnage.cluster.task import Task
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.plugins.filters._claims import Claims
@@ -110,7 +111,6 @@ class Predicates(Plugin, trusted=True):
         self._known = cluster.surroundings
         self._claims = Claims(cluster)
         self._told: set[str] = set()
-        self._repelling = cluster.placed.anti_affinity
         affinity = InterPodAffinity(cluster)
         near: list[Rule] = [HostPorts(cluster)] if args.ports else []
         if args.volume_binding or args.volume_zones or args.volume_limits:
@@ -126,7 +126,7 @@ class Predicates(Plugin, trusted=True):
         session.add_pre_predicate(self._why_invalid)
         session.add_batch_predicate(self._on_node, key=_rules_key, reasons=self._near.reasons, detail=self._near.detail)
         mig = MigNodes(cluster)
-        session.add_batch_predicate(mig.codes, key=mig.key, reasons=MIG_REASONS, detail=mig.detail)
+        session.add_batch_predicate(mig.codes, key=mig.key, reasons=MIG_REASONS, detail=mig.detail, reads=Reads.NODE)
         session.add_batch_predicate(
             self._among_pods, key=affinity.key, reasons=self._far.reasons, detail=self._far.detail, fresh=True
         )
@@ -180,18 +180,14 @@ class Predicates(Plugin, trusted=True):
     # -- nodes
 
     def _on_node(self, task: Task, nodes: Nodes) -> Array | None:
-        if task.rules is None:
-            return None
         return self._near.codes(task, nodes)
 
     def _among_pods(self, task: Task, nodes: Nodes) -> Array | None:
-        if task.rules is None and not self._repelling:
-            return None
         return self._far.codes(task, nodes)
 
 
 def _rules_key(task: Task) -> Hashable:
-    return None if task.rules is None else task.rules.key
+    return UNCONCERNED if task.rules is None else task.rules.key
 
 
 class RuleSet:

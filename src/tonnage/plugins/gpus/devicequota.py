@@ -21,6 +21,7 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import MIG_MODE, WHOLE_CARD, DeviceRequest
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers.cardcounts import CardCounts
 
@@ -48,7 +49,7 @@ class DeviceQuota(Plugin, trusted=True):
         """The amounts that pods would have got, by the node's row, the pod's requests and the rest of its quota."""
         session.add_pre_predicate(self._within)
         number = session.add_batch_predicate(
-            self._too_large, key=self._find_tight, reasons=REASONS, detail=self._detail
+            self._too_large, key=self._key, reasons=REASONS, detail=self._detail, reads=Reads.LOOK
         )
         session.add_gpu_set(self._affordable)
         if number >= 0:
@@ -102,9 +103,12 @@ class DeviceQuota(Plugin, trusted=True):
         return most
 
     def _tight(self, task: Task) -> Tight:
-        """The result of `_find_tight`, which every decision calls first."""
+        """The result of `_find_tight`, which every decision calls first for its key."""
         last, tight = self._found
         return tight if task is last else self._find_tight(task)
+
+    def _key(self, task: Task) -> Hashable:
+        return self._find_tight(task) or UNCONCERNED
 
     def _find_tight(self, task: Task) -> Tight:
         """The rest of each quota that the pod may exceed, depending on its cards."""

@@ -15,8 +15,9 @@ from tonnage.cluster.memo import Memo
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import INIT, Task
 from tonnage.devices.base import MIG_MODE, Device, DeviceRequest, DeviceUse, MigPlacement
-from tonnage.framework.classes import FITS, MAYBE
+from tonnage.framework.classfit import FITS, MAYBE
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers import cardrules
 from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk, describe, mark
@@ -69,11 +70,16 @@ class Devices(Plugin, trusted=True):
             confirm=self._confirm,
             fits=CARD_FITS,
             detail_per_class=True,
+            reads=self._reads,
         )
         session.set_assign(self._assign, number)
 
     def _key(self, task: Task) -> Hashable:
-        return (task.demands, task.constraints, self._session.cards.key(task)) if task.demands else ()
+        return (task.demands, task.constraints, self._session.cards.key(task)) if task.demands else UNCONCERNED
+
+    def _reads(self, task: Task) -> Reads:
+        names_cards = any(ask.wanted_uuids is not None or ask.refused_uuids for ask in self._plan(task).asks)
+        return Reads.LOOK if self._session.cards.follow_looks and not names_cards else Reads.EVERYTHING
 
     def _plan(self, task: Task) -> DevicePlan:
         last, plan = self._planned
@@ -93,10 +99,8 @@ class Devices(Plugin, trusted=True):
 
     # -- all nodes at once
 
-    def _fits(self, task: Task, nodes: Nodes) -> tuple[Array, Array] | None:
+    def _fits(self, task: Task, nodes: Nodes) -> tuple[Array, Array]:
         """A code per node, and the card codes of the request that decided it."""
-        if not task.demands:
-            return None
         plan = self._plan(task)
         first, cards = plan.asks[0], nodes.cards
         card_codes = self._card_codes(task, first, cards)

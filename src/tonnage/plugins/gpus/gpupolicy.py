@@ -21,6 +21,7 @@ from tonnage.cluster.task import Task
 from tonnage.devices.base import LARGEST_AMOUNT, DeviceRequest, words
 from tonnage.framework.decision import Reason
 from tonnage.framework.plugin import Plugin, PluginArguments
+from tonnage.framework.points import Reads
 from tonnage.framework.session import Session
 from tonnage.model.excerpt import quoted
 from tonnage.model.number import whole_number
@@ -107,7 +108,7 @@ class GpuPolicy(Plugin, trusted=True):
         self._session = session
         self._cluster = session.cluster
         session.add_pre_predicate(self._why_invalid)
-        session.add_card_predicate(self._busy, key=self._key)
+        session.add_card_predicate(self._busy, key=self._key, reads=Reads.LOOK)
         session.add_gpu_order(self._rank, key=self._key)
         session.add_gpu_set(self._best_linked)
 

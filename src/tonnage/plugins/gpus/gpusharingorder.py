@@ -1,13 +1,15 @@
 """KAI's gpusharingorder: a part of a card goes to a node where a shared card has room, before one is opened."""
 
 from collections.abc import Hashable
+from functools import lru_cache
 
 import numpy as np
 
 from tonnage.cluster.columns import CORES, MEMORY, SLOTS, Array, Nodes
-from tonnage.cluster.task import Task
+from tonnage.cluster.task import Demand, Task
 from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, DeviceRequest
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers.cardcounts import CardCounts
 
@@ -22,17 +24,14 @@ class GpuSharingOrder(Plugin, trusted=True):
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._cards = CardCounts(session.cluster)
-        session.add_batch_node_order(self._score, key=self._key)
+        session.add_batch_node_order(self._score, key=self._key, reads=Reads.LOOK)
 
     @staticmethod
     def _key(task: Task) -> Hashable:
-        return tuple([request for demand in task.demands for request in demand.requests if _is_part(request)])
+        return _parts(task.demands) or UNCONCERNED
 
-    def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        parts = [request for demand in task.demands for request in demand.requests if _is_part(request)]
-        if not parts:
-            return None
-        found = np.logical_or.reduce([self._has_room(nodes, request) for request in parts])
+    def _score(self, task: Task, nodes: Nodes) -> Array:
+        found = np.logical_or.reduce([self._has_room(nodes, request) for request in _parts(task.demands)])
         return np.where(found, BONUS, 0.0)
 
     def _has_room(self, nodes: Nodes, request: DeviceRequest) -> Array:
@@ -49,6 +48,12 @@ class GpuSharingOrder(Plugin, trusted=True):
             fits &= ~plain.take(cards.model)
         found: Array = fits.any(axis=0)
         return found
+
+
+@lru_cache(maxsize=1024)
+def _parts(demands: tuple[Demand, ...]) -> tuple[DeviceRequest, ...]:
+    """The requests of a pod for parts of cards."""
+    return tuple([request for demand in demands for request in demand.requests if _is_part(request)])
 
 
 def _is_part(request: DeviceRequest) -> bool:

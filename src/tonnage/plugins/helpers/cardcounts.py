@@ -7,7 +7,7 @@ part of a shared card is measured by memory; the used part is rounded up to hund
 import numpy as np
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import MEMORY, SLOTS, Array, Cards, Look, Nodes
+from tonnage.cluster.columns import MEMORY, SLOTS, Array, Cards, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Demand, Task
 
@@ -30,8 +30,6 @@ class CardCounts:
         """By vendors, which card models are theirs."""
         self._sized: Array = np.zeros(0, np.bool_)
         """Which card models have a memory that is known."""
-        self._idle: Memo[tuple[tuple[int, ...], Look], Array] = Memo()
-        """Idle cards per node, by the look of its cards."""
         self._vendors: Memo[tuple[Demand, ...], tuple[int, ...]] = Memo()
 
     def vendors(self, task: Task) -> tuple[int, ...]:
@@ -59,15 +57,6 @@ class CardCounts:
 
     def idle(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
         """Cards of each node that are idle or as good as idle; NaN where a node has none of the vendors' cards."""
-        look = nodes.cards.look
-        if look is None or self._cluster.leaving or self._cluster.columns.foreign_total:
-            return self._count_idle(nodes, vendors)
-        known = self._idle.get((vendors, look))
-        if known is None:
-            known = self._idle.keep((vendors, look), self._count_idle(nodes, vendors))
-        return known
-
-    def _count_idle(self, nodes: Nodes, vendors: tuple[int, ...]) -> Array:
         cards = nodes.cards
         owned, unused, leaving = self.owned(cards, vendors), cards.free[SLOTS], self.leaving(nodes)
         if leaving is not None:

@@ -9,8 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from tonnage.cluster.columns import CORES, FEW, MEMORY, SLOTS, Array, CardModel, Cards, Columns, Look
-from tonnage.cluster.memo import Memo
+from tonnage.cluster.columns import CORES, FEW, MEMORY, SLOTS, Array, CardModel, Cards, Columns
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE, WHOLE_CARD, Device, DeviceRequest, DeviceUse, Vendor
 
@@ -96,8 +95,6 @@ class CardAsk:
         self._conflicts = np.zeros(0, np.uint8)
         self._by_model = np.zeros(0, np.uint8)
         self._plain = np.zeros(0, np.bool_)
-        self._known: Memo[Look, Array] = Memo(most=256)
-        """Codes by the look of a node's cards."""
 
     @property
     def takes_whole_cards(self) -> bool:
@@ -106,15 +103,6 @@ class CardAsk:
 
     def codes(self, cards: Cards, columns: Columns) -> Array:
         """For each card the code of the first rule that rejects the request, or `CARD_FITS`."""
-        look = cards.look
-        if look is None:
-            return self._find_codes(cards, columns)
-        known = self._known.get(look)
-        if known is None:
-            known = self._known.keep(look, self._find_codes(cards, columns))
-        return known.copy()
-
-    def _find_codes(self, cards: Cards, columns: Columns) -> Array:
         free, models = cards.free, columns.models
         short = free < self._needs
         if self._by_share:

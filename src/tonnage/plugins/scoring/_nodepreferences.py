@@ -4,7 +4,7 @@ Both scores count something for every node and are then normalized to the highes
 fits on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Task
+from tonnage.framework.points import UNCONCERNED
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem
 from tonnage.model.selection import PreferredTerm, SelectionError, check_term, tolerates
@@ -30,6 +31,12 @@ class NodeAffinityScore:
     def __init__(self, session: Session, weight: int) -> None:
         self._session = session
         self._weight = float(weight)
+
+    @staticmethod
+    def key(task: Task) -> Hashable:
+        """Everything that the scores depend on."""
+        affinity = task.pod.spec.affinity
+        return UNCONCERNED if affinity is None or affinity.nodeAffinity is None else task.selection
 
     def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
         result: Array | None = None

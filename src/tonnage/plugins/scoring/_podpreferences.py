@@ -16,6 +16,7 @@ from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.podindex import SelectedPods
 from tonnage.cluster.podrules import HOSTNAME, Spread
 from tonnage.cluster.task import Task
+from tonnage.framework.points import UNCONCERNED
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers.labeldomains import LabelDomains
 from tonnage.plugins.helpers.nodeterms import counted_nodes
@@ -61,7 +62,7 @@ class PodAffinityScore:
         if rules is not None and rules.preferred:
             return rules.key
         drawing = self._cluster.placed.preferences
-        return drawing.about(task).numbers if drawing and not self._own_only else ()
+        return drawing.about(task).numbers if drawing and not self._own_only else UNCONCERNED
 
     def applies(self, task: Task) -> bool:
         rules = task.rules
@@ -110,7 +111,7 @@ class SpreadScore:
 
     def key(self, task: Task) -> Hashable:
         rules = task.rules
-        return (rules.key, task.selection) if rules is not None and rules.should_spread else ()
+        return (rules.key, task.selection) if rules is not None and rules.should_spread else UNCONCERNED
 
     def applies(self, task: Task) -> bool:
         return task.rules is not None and bool(task.rules.should_spread)

@@ -18,6 +18,7 @@ from tonnage.cluster.columns import OFFERED, USED, Array, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, requests_of
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
+from tonnage.framework.points import Reads
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY
 from tonnage.plugins.helpers.unknownresources import NamedResource, UnknownResources
@@ -102,7 +103,7 @@ class Binpack(Plugin, trusted=True):
             NamedResource(_key_of(name), name, effect.format(weight)) for name, weight in self.weights.items() if weight
         ]
         self._unknown_resources = UnknownResources(session, self.name, named)
-        session.add_batch_node_order(self._score, key=requests_of)
+        session.add_batch_node_order(self._score, key=requests_of, reads=Reads.LOOK)
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
         self._unknown_resources.report()

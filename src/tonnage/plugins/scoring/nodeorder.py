@@ -25,6 +25,7 @@ from tonnage.cluster.columns import COUNTED, OFFERED, USED, Array, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, counted_of, selection_of
 from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments, Pull
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY, Additions
 from tonnage.plugins.scoring import _singlenode
@@ -109,17 +110,21 @@ class NodeOrder(Plugin, trusted=True):
         self._cluster = cluster
         self._known: Memo[tuple[Requests, Additions], OrderRequest] = Memo()
         if args.least_requested or args.most_requested or args.balanced_resource:
-            session.add_batch_node_order(self._score, key=counted_of)
+            session.add_batch_node_order(self._score, key=counted_of, reads=Reads.LOOK)
         if args.image_locality:
             images = ImageScore(cluster, args.image_locality)
-            session.add_batch_node_order(images.evaluate, key=images.key)
+            session.add_batch_node_order(images.evaluate, key=images.key, reads=Reads.NODE)
         if args.node_affinity:
             affinity = NodeAffinityScore(session, args.node_affinity)
-            session.add_batch_node_order(affinity.evaluate, key=selection_of, reduce=affinity.reduce)
+            session.add_batch_node_order(affinity.evaluate, key=affinity.key, reduce=affinity.reduce)
         if args.taint_toleration:
             taints = TaintScore(cluster, args.taint_toleration)
             session.add_batch_node_order(
-                taints.evaluate, key=selection_of, reduce=taints.reduce, alike=taints.without_taints
+                taints.evaluate,
+                key=selection_of,
+                reduce=taints.reduce,
+                alike=taints.without_taints,
+                reads=Reads.NODE,
             )
         if args.pod_affinity:
             add_part(session, PodAffinityScore(cluster), float(args.pod_affinity))
@@ -192,16 +197,12 @@ class ImageScore:
     def key(self, task: Task) -> Hashable:
         """The pod's images with the number of nodes that have each: a change rescores all nodes."""
         spread = self._cluster.rows.images.spread
-        if not spread:
-            return ()
-        known = [(name, spread[name]) for name in task.images if name in spread]
-        return (len(task.kinds), *known) if known else ()
+        known = [(name, spread[name]) for name in task.images if name in spread] if spread else ()
+        return (len(task.kinds), *known) if known else UNCONCERNED
 
-    def evaluate(self, task: Task, nodes: Nodes) -> Array | None:
+    def evaluate(self, task: Task, nodes: Nodes) -> Array:
         spread, total = self._cluster.rows.images.spread, self._cluster.columns.size
         known = [name for name in task.images if name in spread]
-        if not known:
-            return None
         parts = [nodes.pick(self._cluster.rows.image(name)) * (spread[name] / total) for name in known]
         found = np.array(parts).astype(np.int64).sum(axis=0)
         most = _LARGEST_IMAGES * len(task.kinds)

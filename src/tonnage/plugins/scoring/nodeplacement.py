@@ -14,6 +14,7 @@ import numpy as np
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin, PluginArguments
+from tonnage.framework.points import Reads
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU
 from tonnage.plugins.helpers.cardcounts import CardCounts, wants_cards
@@ -40,7 +41,9 @@ class NodePlacement(Plugin, trusted=True):
         self._packs_cards: bool = self.args.gpu == BINPACK
         self._packs_cpu: bool = self.args.cpu == BINPACK
         packs = self._packs_cards or self._packs_cpu
-        session.add_batch_node_order(self._score, key=self._key, reduce=self._fit_to_range if packs else None)
+        session.add_batch_node_order(
+            self._score, key=self._key, reduce=self._fit_to_range if packs else None, reads=Reads.LOOK
+        )
 
     def _key(self, task: Task) -> Hashable:
         return self._cards.vendors(task) if wants_cards(task) else None
@@ -73,7 +76,10 @@ class NodePlacement(Plugin, trusted=True):
             return np.zeros(len(free))
         if least == most:
             return np.where(np.isnan(free), 0.0, _HIGHEST)
-        scores: Array = _HIGHEST * (_ONE - (free - least) / (most - least))
+        scores: Array = free - least
+        scores /= most - least
+        np.subtract(_ONE, scores, out=scores)
+        scores *= _HIGHEST
         return np.fmax(scores, _NOTHING, out=scores) if some_without else scores
 
     def _leaving_cpu(self, nodes: Nodes) -> Array | int:

@@ -15,6 +15,7 @@ from tonnage.cluster.jobs.job import Job
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Demand, Task
 from tonnage.framework.plugin import Plugin, PluginArguments
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.model.problem import Problem, annotation_field
 
@@ -22,7 +23,6 @@ BINPACK, SPREAD = "binpack", "spread"
 POLICIES = (BINPACK, SPREAD)
 ANNOTATION = "hami.io/node-scheduler-policy"
 _WEIGHT = np.float32(10)
-_NO_CARDS = "no cards asked for"
 
 
 class NodePolicy(Plugin, trusted=True):
@@ -42,7 +42,7 @@ class NodePolicy(Plugin, trusted=True):
         self._known: Memo[tuple[Demand, ...], tuple[tuple[str, int], ...]] = Memo()
         self._scoring = {vendor.name for vendor in session.cluster.vendors if vendor.scores_nodes}
         session.add_pre_predicate(self._check)
-        session.add_batch_node_order(self._score, key=self._key)
+        session.add_batch_node_order(self._score, key=self._key, reads=self._reads)
 
     def _check(self, task: Task, job: Job) -> None:
         """Report an unknown policy in the pod's annotation; it means binpack, as in HAMi."""
@@ -53,8 +53,13 @@ class NodePolicy(Plugin, trusted=True):
             self._session.report(Problem(f"Pod/{task.key}", annotation_field(ANNOTATION), "", expected, message))
 
     def _key(self, task: Task) -> Hashable:
+        if not task.demands:
+            return UNCONCERNED
         counts = self._counts(task)
         return (self._policy(task), counts) if counts else self._policy(task)
+
+    def _reads(self, task: Task) -> Reads:
+        return Reads.EVERYTHING if self._counts(task) else Reads.LOOK
 
     def _counts(self, task: Task) -> tuple[tuple[str, int], ...]:
         """The number of cards that the pod asks of each vendor that scores nodes."""
@@ -68,18 +73,14 @@ class NodePolicy(Plugin, trusted=True):
                     counts[request.vendor] = counts.get(request.vendor, 0) + request.count
         return self._known.keep(task.demands, tuple(counts.items()))
 
-    def _policy(self, task: Task) -> Hashable:
-        if not task.demands:
-            return _NO_CARDS
+    def _policy(self, task: Task) -> str:
         wanted = task.annotations.get(ANNOTATION)
         if wanted is None:
             return str(self.args.policy)
         return wanted if wanted in POLICIES else BINPACK
 
-    def _score(self, task: Task, nodes: Nodes) -> Array | None:
+    def _score(self, task: Task, nodes: Nodes) -> Array:
         policy = self._policy(task)
-        if policy == _NO_CARDS:
-            return None
         columns = self._columns
         share = nodes.pick(columns.node_used).astype(np.float32)
         if columns.foreign_total:

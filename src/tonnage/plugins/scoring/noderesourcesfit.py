@@ -26,6 +26,7 @@ from tonnage.cluster.columns import COUNTED, OFFERED, USED, Array, Nodes
 from tonnage.cluster.memo import Memo
 from tonnage.cluster.task import Requests, Task, counted_of, requests_of
 from tonnage.framework.plugin import Plugin, PluginArguments, Pull
+from tonnage.framework.points import Reads
 from tonnage.framework.session import Session
 from tonnage.model.resources import CPU, MEMORY, STORAGE, UNSTATED, Additions
 from tonnage.plugins.scoring import _singlenode
@@ -100,7 +101,7 @@ class NodeResourcesFit(Plugin, trusted=True):
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
         self._known: Memo[tuple[Requests, Additions], FitRequest | None] = Memo()
-        session.add_batch_node_order(self._score, key=counted_of if self._raises else requests_of)
+        session.add_batch_node_order(self._score, key=counted_of if self._raises else requests_of, reads=Reads.LOOK)
 
     def _function(self, name: str) -> Callable[[Array, Array, Array], Array]:
         strategy = self.args.scoring_strategy

@@ -7,6 +7,7 @@ import numpy as np
 from tonnage.cluster.columns import Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import UNCONCERNED
 from tonnage.framework.session import Session
 
 BONUS = 10_000_000.0
@@ -23,7 +24,7 @@ class NominatedNode(Plugin, trusted=True):
 
     @staticmethod
     def _key(task: Task) -> Hashable:
-        return task.pod.status.nominatedNodeName or ""
+        return task.pod.status.nominatedNodeName or UNCONCERNED
 
     def _score(self, task: Task, nodes: Nodes) -> Array | None:
         name = task.pod.status.nominatedNodeName

@@ -7,6 +7,7 @@ import numpy as np
 from tonnage.cluster.columns import UNLIMITED, Array, Nodes
 from tonnage.cluster.task import Task
 from tonnage.framework.plugin import Plugin
+from tonnage.framework.points import UNCONCERNED, Reads
 from tonnage.framework.session import Session
 from tonnage.plugins.helpers.cardcounts import MIG_RESOURCES, wants_cards
 
@@ -20,15 +21,13 @@ class ResourceType(Plugin, trusted=True):
 
     def on_session_open(self, session: Session) -> None:
         self._counts = {vendor.count_resource for vendor in session.cluster.vendors}
-        session.add_batch_node_order(self._score, key=self._key)
+        session.add_batch_node_order(self._score, key=self._key, reads=Reads.NODE)
 
     @staticmethod
     def _key(task: Task) -> Hashable:
-        return wants_cards(task)
+        return UNCONCERNED if wants_cards(task) else ()
 
-    def _score(self, task: Task, nodes: Nodes) -> Array | None:
-        if wants_cards(task):
-            return None
+    def _score(self, task: Task, nodes: Nodes) -> Array:
         has_cards = nodes.pick(nodes.columns.vendor_cards).any(axis=0)
         for name, position in nodes.columns.resources.items():
             if name in self._counts or name.startswith(MIG_RESOURCES):
