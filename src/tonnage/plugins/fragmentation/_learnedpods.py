@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.columns import CORES, MEMORY, NO_CARD
 from tonnage.cluster.task import Task
 from tonnage.devices.base import PLAIN_MODE
-from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods, typical
+from tonnage.plugins.fragmentation.typicalpods import COVERED, PodKind, TypicalPods, typical
 from tonnage.plugins.helpers.cardshares import CardSize, share_of
 from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
 
@@ -30,8 +30,9 @@ Card = tuple[int, str, str]
 class LearnedPods:
     """The typical pods of a cluster, relearned after as many node changes as there are pods, at least 100."""
 
-    def __init__(self, cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> None:
+    def __init__(self, cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS, cover: float = COVERED) -> None:
         self._cluster = cluster
+        self._cover = cover
         self._half_life = half_life_days
         self._known: TypicalPods = ()
         self._until = -1
@@ -45,12 +46,14 @@ class LearnedPods:
     def catch_up(self) -> Iterator[None]:
         """Relearn them if it is time to, in slices, between which the cluster may change."""
         if self._cluster.columns.clock > self._until:
-            self._known = yield from learning(self._cluster, self._half_life)
+            self._known = yield from learning(self._cluster, self._half_life, self._cover)
             pods = len(self._cluster.running) + len(self._cluster.reserved) + len(self._cluster.waiting)
             self._until = self._cluster.columns.clock + max(pods, _FEW_CHANGES)
 
 
-def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Generator[None, None, TypicalPods]:
+def learning(
+    cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS, cover: float = COVERED
+) -> Generator[None, None, TypicalPods]:
     """The typical pods of a cluster, computed in slices."""
     tasks = list(_tasks(cluster))
     yield
@@ -61,7 +64,7 @@ def learning(cluster: Cluster, half_life_days: float = HALF_LIFE_DAYS) -> Genera
         yield
         for task, age in zip(tasks[start : start + SLICE], ages[start : start + SLICE], strict=True):
             counts[kinds.of(task)] += 0.5 ** (age / half_life_days)
-    return typical(counts)
+    return typical(counts, cover)
 
 
 def _tasks(cluster: Cluster) -> Iterator[Task]:

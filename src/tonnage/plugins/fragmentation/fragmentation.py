@@ -6,30 +6,23 @@ gain, in cards. Nodes therefore often tie. Among equals, nodes with a card in us
 names, so that no pool or model is used up before the others.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from math import log
-from typing import Any
 
 import numpy as np
 
-from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.columns import SLOTS, Array, Cards, Nodes
-from tonnage.cluster.memo import Memo
+from tonnage.cluster.columns import SLOTS, Array, Nodes
 from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
-from tonnage.framework.plugin import ArgumentError, Plugin, PluginArguments
 from tonnage.framework.session import Session
-from tonnage.plugins.fragmentation._learnedpods import HALF_LIFE_DAYS, LearnedPods
+from tonnage.plugins.fragmentation._trial import Trial
+from tonnage.plugins.fragmentation._workloads import WorkloadPlugin
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments, free_cpu
-from tonnage.plugins.fragmentation.typicalpods import TypicalPods, WrittenPod, workload_of, written_in_file
 from tonnage.plugins.helpers.cardorder import every_task, fullest_first
-from tonnage.plugins.helpers.cardrules import CARD_FITS, CardAsk
-from tonnage.plugins.helpers.cardshares import WHOLE, CardShares, share_of, size_of
+from tonnage.plugins.helpers.cardshares import WHOLE, share_of, size_of
 from tonnage.plugins.helpers.hashes import part_of_one
 from tonnage.plugins.helpers.podneeds import cpu_of, lasting_requests, needs_of
-
-_FILE = "workload_file"
 
 _ROUNDING = 1e-5
 """Popularities are rounded, so a hundred-thousandth of a card counts as nothing."""
@@ -39,45 +32,10 @@ _IN_USE, _MIXED = 0.5, 0.4
 """The tie-breakers: for a card in use, and at most for the hashed order."""
 
 
-class FragmentationGradient(Plugin, trusted=True):
+class FragmentationGradient(WorkloadPlugin, trusted=True):
     """Orders nodes, and the cards of a node, by the fragments that a pod would add."""
 
     name = "fragmentation"
-
-    class Arguments(PluginArguments):
-        """The typical pods, or how they are learned from the cluster's pods if none are given."""
-
-        workload: tuple[WrittenPod, ...] = ()
-        half_life_days: float = HALF_LIFE_DAYS
-
-        def __post_init__(self) -> None:
-            if not 0 < self.half_life_days < float("inf"):
-                raise ValueError(f"half_life_days: {self.half_life_days} is not a number of days above 0")
-
-    file_arguments = frozenset((_FILE,))
-
-    @classmethod
-    def read_arguments(cls, given: Mapping[str, Any], warn: Callable[[str, str], None]) -> PluginArguments:
-        """The arguments; typical pods from a file replace the list."""
-        content = given.get(_FILE)
-        if content is None:
-            return super().read_arguments(given, warn)
-        if "workload" in given:
-            raise ArgumentError(_FILE, "is given beside workload; keep one of them")
-        others = {name: value for name, value in given.items() if name != _FILE}
-        return super().read_arguments(others | {"workload": written_in_file(_FILE, content)}, warn)
-
-    def workload_in(self, cluster: Cluster) -> Callable[[], TypicalPods]:
-        """A function that returns the typical pods of a cluster as known at the time of the call."""
-        learned = self.learned_in(cluster)
-        if learned is not None:
-            return learned.current
-        given = workload_of(self.args.workload)
-        return lambda: given
-
-    def learned_in(self, cluster: Cluster) -> LearnedPods | None:
-        """The learner of a cluster's typical pods; nothing if they are given."""
-        return None if self.args.workload else LearnedPods(cluster, self.args.half_life_days)
 
     def on_session_open(self, session: Session) -> None:
         self._cluster = session.cluster
@@ -150,38 +108,3 @@ class FragmentationGradient(Plugin, trusted=True):
 def _steps(gained: Array) -> Array:
     """The integer part of 100 × the sigmoid of the gain."""
     return _STEPS.searchsorted(gained, side="right")
-
-
-class Trial:
-    """Trial placements: the cards that fit a request, and what stays free of them once the pod is there."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.shares = CardShares(cluster.columns)
-        self._cluster = cluster
-        self._asks: Memo[Hashable, CardAsk] = Memo()
-
-    def each(self, task: Task, request: DeviceRequest, cards: Cards) -> tuple[Array, Array]:
-        """The cards that the request fits on, and the share that it would leave free of each."""
-        fits = self._ask(task, request).codes(cards, self._cluster.columns) == CARD_FITS
-        return fits, self.shares.after(request, cards.free, cards.total, cards.model)
-
-    def all_together(self, task: Task, cards: Cards, shares: Array) -> Array:
-        """The free shares once each request has its cards, taken from the fullest first."""
-        left = shares
-        for request in lasting_requests(task):
-            fits, after = self.each(task, request, cards)
-            taken = shares - after
-            fits &= left >= taken
-            order = np.where(fits, left, WHOLE + 1).argsort(axis=0, kind="stable")[: request.count]
-            chosen = np.zeros_like(fits)
-            np.put_along_axis(chosen, order, True, axis=0)
-            left = left - taken * (chosen & fits)
-        return left
-
-    def _ask(self, task: Task, request: DeviceRequest) -> CardAsk:
-        key = (request, task.constraints)
-        known = self._asks.get(key)
-        if known is None:
-            number = self._cluster.vendor_numbers[request.vendor]
-            known = self._asks.keep(key, CardAsk(request, task, self._cluster.vendors[number], number))
-        return known

@@ -50,9 +50,9 @@ class TypicalPod(msgspec.Struct, gc=False, frozen=True):
 TypicalPods = tuple[TypicalPod, ...]
 
 
-def typical(counts: Mapping[PodKind, float]) -> TypicalPods:
+def typical(counts: Mapping[PodKind, float], cover: float = COVERED) -> TypicalPods:
     """The most popular kinds, with their parts of the pods that they cover."""
-    wanted, covered = COVERED * sum(counts.values()), 0.0
+    wanted, covered = cover * sum(counts.values()), 0.0
     chosen: list[tuple[PodKind, float]] = []
     for kind, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if covered >= wanted:
@@ -120,11 +120,11 @@ def written(workload: TypicalPods) -> tuple[WrittenPod, ...]:
     return tuple(pods)
 
 
-def written_in_file(argument: str, content: FileContent) -> tuple[WrittenPod, ...]:
+def written_in_file(argument: str, content: FileContent, cover: float = COVERED) -> tuple[WrittenPod, ...]:
     """The typical pods in a file: a list of kinds, or the pod list of a trace."""
     try:
         found = (
-            written(traced_workload(content.value))
+            written(traced_workload(content.value, cover))
             if content.is_table
             else convert(content.value, tuple[WrittenPod, ...])
         )
@@ -151,7 +151,7 @@ def traced_kind(row: Mapping[str, str]) -> PodKind:
     return kind_of(numbers["cpu_milli"], numbers["num_gpu"], numbers["gpu_milli"] / _MILLI, tuple(models))
 
 
-def traced_workload(rows: Sequence[Mapping[str, str]]) -> TypicalPods:
+def traced_workload(rows: Sequence[Mapping[str, str]], cover: float = COVERED) -> TypicalPods:
     """The typical pods of a trace; ValueError if a row is malformed."""
     counts: dict[PodKind, float] = {}
     for number, row in enumerate(rows, start=2):
@@ -160,4 +160,4 @@ def traced_workload(rows: Sequence[Mapping[str, str]]) -> TypicalPods:
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
         counts[kind] = counts.get(kind, 0.0) + 1.0
-    return typical(counts)
+    return typical(counts, cover)
