@@ -160,6 +160,8 @@ def _wide(decision: DecisionRecord, nodes: int) -> Iterator[str]:
     for name, parts in decision.scores.items():
         details = ", ".join(f"{plugin} {score_text(score)}" for plugin, score in parts.items() if plugin != "total")
         yield f"  {name} scores {score_text(parts['total'])}" + (f" ({details})" if details else "")
+    for note in decision.notes:
+        yield f"  {note}"
     for rejection in decision.rejected:
         yield _rejection(rejection, nodes)
 

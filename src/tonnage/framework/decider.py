@@ -191,6 +191,9 @@ class Decider:
         decision = Decision(task, job, node, grant, self._cluster.vendors, names, scores, rejected)
         if rows:
             decision.cards = states[rows[0]].devices
+            if self._most > 1:
+                scorers = self._classes.scorers
+                decision.notes = [function.note(task, rows[0]) for function in scorers if function.note is not None]
         if node is not None and self._cluster.is_ahead:
             decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self._cluster.leaving]

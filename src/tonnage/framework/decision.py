@@ -80,6 +80,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     rejected: list[Rejection]
     message: str = ""
     """In one sentence, what a pod waits for that has a place already, or that its job or queue holds back."""
+    notes: list[str] = []
+    """What the scores of the chosen node mean, in sentences of the plugins that explain theirs."""
 
 
 class Eviction(msgspec.Struct, frozen=True, omit_defaults=True, rename={"for_": "for"}):
@@ -177,6 +179,7 @@ class Decision:
         "is_of_class",
         "job",
         "node",
+        "notes",
         "outcome",
         "ranking",
         "rejected",
@@ -217,6 +220,8 @@ class Decision:
         """Pods that must leave the node before this one can start there."""
         self.volumes: tuple[VolumeReservation, ...] = ()
         """What its claims get that waited for it, once the place is reserved."""
+        self.notes: Sequence[Callable[[], str]] = ()
+        """Sentences about the choice of the node, made when they are read."""
         self.is_of_class = True
         """Whether every pod of the class would get the same decision."""
 
@@ -279,6 +284,7 @@ class Decision:
             scores=self.scores,
             rejected=[Rejection(r.reason, r.plugin, r.count, r.example, r.message) for r in self.rejected],
             message=self.why_not() if self.outcome == DecisionOutcome.WAITING else "",
+            notes=[sentence for note in self.notes if (sentence := note())],
         )
 
 

@@ -175,6 +175,10 @@ Detail = Callable[[Task, int, int, Array | None], Callable[[], str]]
 """Of a task, a node's row, its code and what the predicate remembered, captures what a sentence about it needs.
 
 The result makes the sentence when somebody reads it."""
+Note = Callable[[Task, int], Callable[[], str]]
+"""Of a task and the row of the node that it is to go to, captures what a sentence about the choice needs.
+
+The result makes the sentence when somebody reads it; it is empty if there is nothing to say."""
 Confirm = Callable[[Task, int], int]
 """Looks closely at one node: 0, or the code of the reason why not."""
 TaskEvent = Callable[[Task], None]

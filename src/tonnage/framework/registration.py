@@ -36,6 +36,7 @@ from tonnage.framework.points import (
     JobVote,
     Key,
     NodeOrder,
+    Note,
     PrePredicate,
     QueueCheck,
     QueueOrder,
@@ -325,6 +326,8 @@ class Registration:
         alike: float = 0.0,
         every_pod: bool = False,
         reads: ReadsOf = Reads.EVERYTHING,
+        part: str = "",
+        note: Note | None = None,
     ) -> None:
         """Score all nodes at once; `key` names everything about a pod that the scores depend on.
 
@@ -332,6 +335,8 @@ class Registration:
         whenever anything changed, because the score of one depends on others; that is expensive. `alike` is what every
         node scores when `evaluate` says nothing. With `every_pod` all nodes are scored for each pod, whatever its key.
         `reads` says what of a node its score depends on, before `reduce`.
+        `part` names the score in decisions beside the plugin, for plugins whose score has several parts. `note` says in
+        a sentence what the score of the chosen node means; only a trusted plugin may give one.
         """
         if not self._registers(points.BATCH_NODE_ORDER, evaluate):
             return
@@ -341,9 +346,9 @@ class Registration:
             reduce = guard.reduce(reduce) if reduce is not None else None
         evaluate = self._observed(points.BATCH_NODE_ORDER.name, evaluate)
         reduce = self._observed(REDUCE, reduce) if reduce is not None else None
-        self._classes.scorers.append(
-            ScoreFunction(self._opening.name, evaluate, key, reduce, fresh, alike, every_pod, reads)
-        )
+        name = f"{self._opening.name}/{part}" if part else self._opening.name
+        note = note if self._opening.trusted else None
+        self._classes.scorers.append(ScoreFunction(name, evaluate, key, reduce, fresh, alike, every_pod, reads, note))
 
     def add_card_predicate(
         self, reject: CardPredicate, *, key: Key, reads: Literal[Reads.EVERYTHING, Reads.LOOK] = Reads.EVERYTHING

@@ -10,7 +10,7 @@ import numpy as np
 
 from tonnage.cluster.columns import Array, Columns, Nodes
 from tonnage.cluster.task import Task
-from tonnage.framework.points import Key, NodeOrder, Reads, ReadsOf, Reduce, what_it_reads
+from tonnage.framework.points import Key, NodeOrder, Note, Reads, ReadsOf, Reduce, what_it_reads
 
 
 class ScoreFunction:
@@ -26,6 +26,7 @@ class ScoreFunction:
         alike: float = 0.0,
         every_pod: bool = False,
         reads: ReadsOf = Reads.EVERYTHING,
+        note: Note | None = None,
     ) -> None:
         self.plugin = plugin
         self.evaluate = evaluate
@@ -37,6 +38,8 @@ class ScoreFunction:
         """The place of its key in the key of a class."""
         self.alike = alike
         """The score of every node when the function answers nothing; it does not change the order."""
+        self.note = note
+        """Says in a sentence what its score of the chosen node means."""
         self.every_pod = every_pod
         """Whether it tells pods of one class apart, so that it is called for each pod."""
         self.late = self.fresh or reduce is not None
