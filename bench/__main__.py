@@ -130,6 +130,11 @@ def placement(report: Report, sizes: Sizes) -> None:
     ]
     fastest = min(run.fastest for run in runs)
     report.at_least("placements with binpack, noderesourcesfit and nodeorder, fastest", 1 / fastest, "/s", 7_000)
+    runs = [
+        engine.seconds_per_placement(cluster, sizes.placements, seed, engine.expected_fill_plugins)
+        for seed in range(sizes.repeats)
+    ]
+    report.at_least("placements with expectedfill, mean", 1 / statistics.mean(run.mean for run in runs), "/s", 2_000)
     each = engine.seconds_per_first_decision(cluster, [engine.ScoresEachNode()])
     cost = each - engine.seconds_per_first_decision(cluster)
     report.at_most(f"first decision for a pod class: a score per node, {nodes:,} nodes", cost * 1e3, "ms", 1.5)
@@ -197,7 +202,7 @@ def recording(report: Report, sizes: Sizes) -> None:
 
 def simulation(report: Report, sizes: Sizes) -> None:
     """Filling clusters, and replaying a workload."""
-    for policy in ("binpack", "fgd"):
+    for policy in ("binpack", "fgd", "expectedfill"):
         for nodes in sizes.filled:
             # The largest cluster gets a tenth of the demand, which keeps the run short.
             speed = simulator.pods_per_second_filled(nodes, policy, 130 if nodes <= 1000 else 13)

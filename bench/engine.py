@@ -15,7 +15,9 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import make_task
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
+from tonnage.plugins.catalog import ALWAYS, plugins_named
 from tonnage.plugins.defaults import default_plugins
+from tonnage.plugins.fragmentation.expectedfill import ExpectedFill
 from tonnage.plugins.scoring.binpack import Binpack
 from tonnage.plugins.scoring.nodeorder import NodeOrder
 from tonnage.plugins.scoring.noderesourcesfit import NodeResourcesFit
@@ -45,6 +47,11 @@ def full_plugins() -> list[Plugin]:
     """The default plugins and three scoring plugins."""
     binpack = Binpack(Binpack.Arguments(resources={"nvidia.com/gpu": 5}))
     return [*default_plugins(), binpack, NodeResourcesFit(), NodeOrder()]
+
+
+def expected_fill_plugins() -> list[Plugin]:
+    """What every session has, and expected fill, which learns its typical pods from the cluster."""
+    return [*plugins_named(ALWAYS), ExpectedFill()]
 
 
 def seconds_per_placement(

@@ -84,6 +84,11 @@ _CATALOG = (
         "fragmentation.fragmentation:FragmentationGradient",
         PluginRole.SCORES_NODES | PluginRole.ORDERS_CARDS,
     ),
+    CatalogEntry(
+        "expectedfill",
+        "fragmentation.expectedfill:ExpectedFill",
+        PluginRole.SCORES_NODES | PluginRole.ORDERS_CARDS,
+    ),
     CatalogEntry("best-fit", "baselines.bestfit:BestFit", _BASELINE),
     CatalogEntry("dot-product", "baselines.dotproduct:DotProduct", _BASELINE),
     CatalogEntry("gpu-packing", "baselines.gpupacking:GpuPacking", _BASELINE),

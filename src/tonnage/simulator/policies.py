@@ -2,7 +2,7 @@
 
 A name stands for plugins that score nodes and order cards; NODE/GPU, such as binpack/spread, for HAMi's policies of
 nodes and cards. Filters, priority and gang always run with them, and proportion runs if there may be queues. The
-typical pods of `fgd` are those of the workload, if there is one.
+typical pods of `fgd` and `expectedfill` are those of the workload, if there is one.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from tonnage.config.notes import ConfigError, Note, advice
 from tonnage.config.source import text_of_file
 from tonnage.plugins.baselines.random import RandomPlacement
 from tonnage.plugins.catalog import BASELINES
+from tonnage.plugins.fragmentation.expectedfill import ExpectedFill
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
 from tonnage.plugins.fragmentation.typicalpods import written
 from tonnage.plugins.gpus import gpupolicy
@@ -26,7 +27,9 @@ from tonnage.simulator.objects import GPU
 from tonnage.simulator.scene import Scene
 
 PluginSection = dict[str, Any]
-FRAGMENTATION, RANDOM = FragmentationGradient.name, RandomPlacement.name
+FRAGMENTATION, EXPECTED_FILL, RANDOM = FragmentationGradient.name, ExpectedFill.name, RandomPlacement.name
+_COVERED = {plugin.name: plugin.covered for plugin in (FragmentationGradient, ExpectedFill)}
+"""The plugins that know the workload, with the part of its pods that they need to know."""
 _CARDS_PACKED: PluginSection = {"name": "gpupolicy", "arguments": {"policy": "binpack"}}
 _RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
 
@@ -43,6 +46,7 @@ def _fit(strategy: str, **more: object) -> list[PluginSection]:
 
 _SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
 POLICIES: dict[str, list[PluginSection]] = {
+    "expectedfill": [{"name": EXPECTED_FILL}],
     "fgd": [{"name": FRAGMENTATION}],
     **{name: [{"name": name}] for name in BASELINES},
     **{name: _hami(name, name) for name in nodepolicy.POLICIES},
@@ -92,8 +96,9 @@ def _document(name: str, scene: Scene | None, seed: int) -> str:
     plugins += [{"name": "proportion"}] if scene is None or scene.queues else []
     for plugin in POLICIES.get(name) or _hami(*(hami_policies(name) or ())):
         arguments = dict(plugin.get("arguments", {}))
-        if plugin["name"] == FRAGMENTATION and scene is not None:
-            arguments["workload"] = msgspec.to_builtins(written(scene.typical_pods()))
+        if plugin["name"] in _COVERED and scene is not None:
+            workload = scene.typical_pods(_COVERED[plugin["name"]])
+            arguments["workload"] = msgspec.to_builtins(written(workload))
         elif plugin["name"] == RANDOM:
             arguments["seed"] = seed
         plugins.append({"name": plugin["name"]} | ({"arguments": arguments} if arguments else {}))

@@ -18,7 +18,7 @@ from tonnage.model.group import VolcanoQueue
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod, PodSpec
 from tonnage.model.quantity import milli
-from tonnage.plugins.fragmentation.typicalpods import PodKind, TypicalPods, kind_of, typical
+from tonnage.plugins.fragmentation.typicalpods import COVERED, PodKind, TypicalPods, kind_of, typical
 from tonnage.simulator.objects import gang_annotations, make_pod
 
 _NUMBERED = "~"
@@ -111,12 +111,12 @@ class Scene:
     """All shapes and their frequencies, the most frequent first."""
     has_gangs: bool = False
 
-    def typical_pods(self) -> TypicalPods:
-        """The typical pods, by which fragmentation is measured."""
+    def typical_pods(self, cover: float = COVERED) -> TypicalPods:
+        """The typical pods, by which fragmentation is measured; as many kinds as cover that part of all pods."""
         counts: dict[PodKind, float] = {}
         for shape, count in self.popular:
             counts[shape.kind] = counts.get(shape.kind, 0.0) + count
-        return typical(counts)
+        return typical(counts, cover)
 
     def starting_from(self, start: Manifests) -> "Scene":
         """The same scene on an existing cluster."""
