@@ -16,6 +16,7 @@ def test_the_engines_benchmark_reports_every_figure() -> None:
         "speed-up over a scheduler that loops over objects, mean",
         "reading a pod's requests into a task",
         "placements with binpack, noderesourcesfit and nodeorder, fastest",
+        "placements with expectedfill, mean",
         "first decision for a pod class: a score per node, N nodes",
         f"placement with pod anti-affinity, {SIZE}, fastest",
         "slowdown from N to N running pods, N nodes",
@@ -35,6 +36,7 @@ def test_the_engines_benchmark_reports_every_figure() -> None:
         "  longest block of the event loop",
         "scaling: simulator fill, N nodes × N GPUs, binpack",
         "scaling: simulator fill, N nodes × N GPUs, fgd",
+        "scaling: simulator fill, N nodes × N GPUs, expectedfill",
         "simulator replay with departures, N nodes × N GPUs, binpack",
         "allocate: N single-pod jobs, N queues, N nodes × N GPUs",
         "allocate: N gangs of N pods, N nodes × N GPUs",
@@ -58,7 +60,12 @@ def test_the_engines_benchmark_reports_every_figure() -> None:
 
 def test_the_study_of_openb_gives_a_figure_for_every_policy_on_every_pod_list() -> None:
     page = benchmark("bench.openb")
-    for heading in ("# Results on an invented trace", "## Against the authors' figures", "## All policies"):
+    for heading in (
+        "# Results on an invented trace",
+        "## Against the authors' figures",
+        "## Expected fill beside fgd",
+        "## All policies",
+    ):
         assert f"{heading}\n" in page
     for pods in ("cpu200", "default"):
         rows = [line.split(" | ") for line in page.splitlines() if line.startswith(f"| {pods} |")]

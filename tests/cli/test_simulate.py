@@ -186,7 +186,7 @@ def refused(*arguments: object) -> str:
 
 def test_a_policy_with_a_typo_is_refused_with_the_nearest_name(trace):
     assert "there is no policy binpak; did you mean binpack?" in refused(*trace, "--policy", "binpak")
-    assert "known are fgd, best-fit, dot-product" in refused(*trace, "--policy", "zzz")
+    assert "known are expectedfill, fgd, best-fit, dot-product" in refused(*trace, "--policy", "zzz")
     assert "there is no such file" in refused(*trace, "--policy", "none.yaml")
 
 

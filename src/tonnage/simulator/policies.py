@@ -59,7 +59,7 @@ POLICIES: dict[str, list[PluginSection]] = {
     "gpupack": [{"name": name} for name in ("nodeplacement", "resourcetype", "gpusharingorder", "gpupack")],
 }
 """The plugins of each named policy."""
-DEFAULTS = ("fgd", "best-fit", "binpack", "spread")
+DEFAULTS = ("expectedfill", "fgd", "best-fit", "binpack", "spread")
 """The policies that are compared by default."""
 
 
