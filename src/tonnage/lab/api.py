@@ -24,6 +24,8 @@ _IMAGE = "practice"
 _MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists such as conditions by the keys of their entries."""
+_IDLE = 45.0
+"""Seconds for which an idle connection is used again; API servers hang up after 90."""
 _OVERLOADED = 429
 _RETRY_SECONDS = 0.1
 """Seconds before a call is repeated that the server refused with 429 Too Many Requests."""
@@ -47,7 +49,8 @@ class Api:
         self._host, self._port = place.hostname, place.port
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._authority = authority
-        self._idle: list[http.client.HTTPSConnection] = []
+        self._idle: list[tuple[http.client.HTTPSConnection, float]] = []
+        """Connections, and since when they have been idle."""
 
     def request(
         self,
@@ -76,10 +79,7 @@ class Api:
         return answer
 
     def _exchange(self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
+        connection = self._connection()
         try:
             connection.request(method, target, data, dict(headers))
             response = connection.getresponse()
@@ -87,8 +87,19 @@ class Api:
         except BaseException:
             connection.close()
             raise
-        self._idle.append(connection)
+        self._idle.append((connection, time.monotonic()))
         return answer
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        """An idle connection that the server has not hung up on, or a new one."""
+        while True:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:
+                return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
+            if time.monotonic() - since < _IDLE:
+                return connection
+            connection.close()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -97,7 +108,7 @@ class Api:
     def close(self) -> None:
         """Close the idle connections."""
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
     def get(self, path: str, **query: str | int) -> Any:
         return self.request("GET", path, query=query)
