@@ -36,13 +36,11 @@ class Follower(Generic[T]):
     async def run(self) -> None:
         """Follow without end."""
         async for batch in self._reflector.batches():
-            if batch.listed is not None:
-                # First, so that who has the room of somebody who is gone does not meet him there.
-                for key in self._known.keys() - batch.listed:
-                    self._take(key, None, is_gone=True)
             for change in batch.changes:
                 self._take(change.key, change.object, change.is_gone)
             if batch.listed is not None:
+                for key in self._known.keys() - batch.listed:
+                    self._take(key, None, is_gone=True)
                 self._synced()
 
     def _take(self, key: str, thing: T | None, is_gone: bool) -> None:

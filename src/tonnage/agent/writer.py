@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 JSON_PATCH = "application/json-patch+json"
 _FIRST, _LONGEST = 0.2, 30.0
-_AT_ONCE = 8
+_AT_ONCE = 3
+"""Every connection to the API server costs about half a megabyte."""
 _FINAL = frozenset((400, 404, 405, 413, 415, 422))
 """Answers after which the same request can never succeed. A conflict is none: another writer may have been quicker."""
 

@@ -9,6 +9,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.server import Server, Stream
+from h2.connection import H2Connection
 
 from tonnage.agent.kubelet.messages import (
     VERSION,
@@ -27,6 +28,9 @@ from tonnage.agent.kubelet.messages import (
     RegisterRequest,
 )
 from tonnage.agent.kubelet.protobuf import ProtobufError, decode, encode
+
+# Every call is a stream of a connection that lasts for months; h2 remembers the last 65,536 that ended, in megabytes.
+H2Connection.MAX_CLOSED_STREAMS = 256
 
 OPTIONS = DevicePluginOptions(get_preferred_allocation_available=True)
 _REGISTER_TIMEOUT = 10.0
