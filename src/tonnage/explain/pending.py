@@ -85,9 +85,8 @@ class PendingExplainer:
             "nodes": self._cluster.columns.size,
             "ahead": sum(1 for key in before if session.decisions[key].node is None and key not in mates),
         }
-        share = queue_explanation(session, job.queue, self._rehearsal.actions)
-        if share is not None and share.resources:
-            facts["share"] = share
+        if session.queues.figures():
+            facts["share"] = queue_explanation(session, job.queue, self._rehearsal.actions)
         if self._kind == ExplainedKind.JOB or job.group is not None:
             facts["members"] = members_of(job)
         return facts

@@ -26,7 +26,7 @@ def explain_placed(rehearsal: Rehearsal, task: Task) -> Explanation:
         for card in use.cards
     ]
     with Session(cluster, rehearsal.plugins) as session:
-        share = queue_explanation(session, job.queue, rehearsal.actions)
+        share = queue_explanation(session, job.queue, rehearsal.actions) if session.queues.figures() else None
         before = task.key in cluster.leaving
         session.evict(task)
         with session.looking_ahead():
@@ -58,7 +58,7 @@ def explain_placed(rehearsal: Rehearsal, task: Task) -> Explanation:
         devices=devices,
         age=age_of(cluster, task.created),
         nodes=cluster.columns.size,
-        share=share if share is not None and share.resources else None,
+        share=share,
         scores=decision.scores,
         fragmentation=cost,
         notes=["it is being deleted"] if task.key in cluster.leaving else [],
