@@ -95,6 +95,11 @@ def test_a_snapshot_is_explained_by_the_configuration_in_it() -> None:
     assert any("0.0.1" in one for one in found["notes"])
 
 
+def test_pods_that_controllers_would_make_are_explained_too() -> None:
+    made = json.loads(tonnage("schedule", "-f", EXAMPLES / "controllers.yaml", "-o", "json").stdout)["decisions"]
+    assert explain(made[0]["pod"], "-f", EXAMPLES / "controllers.yaml").startswith(made[0]["pod"])
+
+
 def test_a_server_is_asked_and_its_words_are_passed_on() -> None:
     from starlette.applications import Starlette
     from starlette.requests import Request

@@ -107,12 +107,17 @@ class ViewSource(NamedTuple):
         from tonnage.cluster.cluster import Cluster
         from tonnage.live.listed import ListedCluster
         from tonnage.live.view import ClusterView
+        from tonnage.manifests.owners.expansion import add_missing_pods
         from tonnage.manifests.read import ManifestError, read_files
 
         if STANDARD_INPUT in self.files and self.config == STANDARD_INPUT:
             raise BadInput("standard input can be read only once; give - once")
         try:
             manifests = read_files(self.files, stdin=standard_input(), recursive=self.recursive)
+            taken = manifests.snapshot
+            at = None if taken is None else taken.time
+            now = time.time if at is None else lambda: at
+            add_missing_pods(manifests, now())
         except ManifestError as error:
             raise BadInput(str(error)) from error
         if not manifests.nodes:
@@ -120,9 +125,6 @@ class ViewSource(NamedTuple):
         cluster = Cluster(device_vendors(self.device_config_file))
         manifests.put_into(cluster)
         cluster.settle()
-        taken = manifests.snapshot
-        at = None if taken is None else taken.time
-        now = time.time if at is None else lambda: at
         cluster.now = now()
         if not self._is_config_open:
             found = _Found(self._decided(self.config))
