@@ -62,7 +62,7 @@ def test_files_are_looked_at_with_hami_s_policies_and_a_note() -> None:
     done = look("-f", CLUSTER)
     assert done.exit_code == 0
     assert "decided by binpack/spread" in done.output
-    assert "the files name no configuration: give --config, --policy or --scheduler" in done.output
+    assert "give --config, --policy or --scheduler (the files name no configuration)" in done.output
 
 
 def test_a_snapshot_brings_its_configuration_and_its_time(tmp_path: Path) -> None:

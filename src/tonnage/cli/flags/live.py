@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from tonnage.kube.client import Client
     from tonnage.live.view import ClusterView, ObservedCluster
 
-_DEFAULT = "HAMi's policies, binpack/spread"
-_ADVICE = "give --config, --policy or --scheduler"
+_DEFAULT = "HAMi's policies decide; for others give --config, --policy or --scheduler"
 
 
 class _Found(NamedTuple):
@@ -131,7 +130,7 @@ class ViewSource(NamedTuple):
         elif taken is not None and taken.config is not None:
             found = _Found(self._loaded(taken.config, "the snapshot's configuration"), _of_version(taken.version))
         else:
-            found = _Found(self._decided(None), f"decided by {_DEFAULT}; the files name no configuration: {_ADVICE}")
+            found = _Found(self._decided(None), f"{_DEFAULT} (the files name no configuration)")
         decided, place = found.decided, ", ".join(self.files)
         live = ListedCluster(cluster, tuple(manifests.problems))
         return ClusterView(live, place, decided.plugins, decided.actions, decided.name, found.note, now)
@@ -196,7 +195,7 @@ class ViewSource(NamedTuple):
                 why = f"{flags.pod} reads its configuration from {flags.config}, which cannot be seen from here"
         except (BadInput, KubeError) as error:
             why = str(error.message if isinstance(error, BadInput) else error)
-        return _Found(self._decided(None), f"decided by {_DEFAULT}; {why}: {_ADVICE}")
+        return _Found(self._decided(None), f"{_DEFAULT} ({why})")
 
 
 def _of_version(version: str | None) -> str:
