@@ -11,16 +11,12 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from tonnage.cli.explain.text import explanation_text
 from tonnage.cli.terminal.drawing import ALERT, NAME, QUIET, TITLE, append_figure, bar, row_of
 from tonnage.cli.terminal.keyboard import Keyboard
 from tonnage.cli.terminal.rows import ViewRows
 from tonnage.cli.terminal.source import KeyHelp
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.explain.explain import Explainer
-from tonnage.explain.names import UnknownNameError
-from tonnage.explain.record import ExplainedKind
 from tonnage.framework.decision import Decision
 from tonnage.framework.failures import failure
 from tonnage.live.cycle import CycleDecisions, dry_cycle
@@ -151,6 +147,12 @@ class LiveSource:
         known, self._asked = self._explained, ""
         if not key or (known.key == key and (known.changes == changes or began < known.due)):
             return
+        # Many modules, which the first frame does not need.
+        from tonnage.cli.explain.text import explanation_text
+        from tonnage.explain.explain import Explainer
+        from tonnage.explain.names import UnknownNameError
+        from tonnage.explain.record import ExplainedKind
+
         namespace, _, name = key.partition("/")
         view = self._view
         self.cluster.now = view.now()
