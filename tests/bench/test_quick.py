@@ -58,6 +58,12 @@ def test_the_engines_benchmark_reports_every_figure() -> None:
     ]
 
 
+def test_the_dashboard_is_measured_in_bytes_and_in_cpu() -> None:
+    reported = figures("bench.dashboard")
+    assert "style sheet and script, compressed" in reported
+    assert "CPU per second with N pages open, churn included" in reported
+
+
 def test_the_study_of_openb_gives_a_figure_for_every_policy_on_every_pod_list() -> None:
     page = benchmark("bench.openb")
     for heading in (
