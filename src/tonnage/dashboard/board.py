@@ -102,7 +102,7 @@ class Board:
             self.look()
             self._wake()
             took = self._clock() - started
-            pause = BUSY_SECONDS if self.pages else QUIET_SECONDS
+            pause = BUSY_SECONDS if self.pages or self.source.is_fast else QUIET_SECONDS
             self._woken.clear()
             try:
                 # A look that takes long leaves others nine tenths of the time.

@@ -18,6 +18,8 @@ class ClusterSource(ABC):
     """The name of what decides; empty if the source does not decide."""
     can_change: bool = True
     """Whether anything may come after the first look."""
+    is_fast: bool = False
+    """Whether its time runs faster than the clock, so that it is looked at every second even if no page is open."""
     reads_nodes: bool = True
     """Whether nodes may be shown; without the right to list them there are only pods and counts."""
 

@@ -19,6 +19,8 @@ RENEWED = 50
 class SimulationSource(ClusterSource):
     """A replay that somebody drives."""
 
+    is_fast = True
+
     def __init__(
         self,
         title: str,

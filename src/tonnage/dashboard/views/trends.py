@@ -13,7 +13,7 @@ from tonnage.report.pages.scale import Axis, number_axis
 
 SPANS = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": DAY}
 POINTS = 240
-_FRAME = Frame(560.0, 210.0, bottom=26.0)
+_FRAME = Frame(560.0, 210.0, right=15.0, bottom=26.0)
 _MEASURES = (
     ("allocated", "Allocation", "GPU memory that pods hold, in percent of all", "%", 1),
     ("fragmentation", "Fragmentation", "free GPUs that typical pods cannot use, in percent of all GPUs", "%", 1),
@@ -35,7 +35,7 @@ class TrendsView(View):
         plots = {}
         for look, (name, title, about, unit, digits) in enumerate(_MEASURES):
             points = asked.board.history.points(asked.board.history.series[name], span, POINTS)
-            plot = _plot(name, title, points, look) if len(points) > 1 else Markup("")
+            plot = _plot(name, title, points, look, "%" if unit == "%" else "") if len(points) > 1 else Markup("")
             plots[f"trend-{name}"] = str(figure(title, about, unit, digits, points, plot))
         return {"plots": plots}
 
@@ -43,10 +43,10 @@ class TrendsView(View):
         return {"spans": SPANS, "span": asked.choice("span", SPANS, "6h")}
 
 
-def _plot(name: str, title: str, points: list[tuple[float, float]], look: int) -> Markup:
+def _plot(name: str, title: str, points: list[tuple[float, float]], look: int, unit: str) -> Markup:
     values = [value for _, value in points]
     top = max(values) or 1.0
-    y = number_axis("", 0.0, top * 1.08, 4)
+    y = number_axis("", 0.0, top * 1.08, 4, unit)
     words = f"{title}, from {values[0]:.1f} to {values[-1]:.1f}, at most {max(values):.1f}"
     return line_plot(name, words, [PlotLine(title, look, points)], _clock_axis(points), y, _FRAME, fills=True)
 
