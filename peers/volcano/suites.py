@@ -84,6 +84,8 @@ def run_suite(suite: Suite, programs: Path, folder: Path, is_ours: bool, focus: 
 
 
 def _tidy(cluster: Cluster, programs: Path) -> None:
+    # During a long test the server has closed the connections that were idle.
+    cluster.api.close()
     try:
         tidy(cluster, programs)
     except (AssertionError, ApiError, OSError, HTTPException) as error:

@@ -179,3 +179,9 @@ def test_a_rule_is_about_as_many_requests_as_it_says():
     assert not rule.takes("POST", "/api/v1/pods")
     assert rule.takes("POST", "/api/v1/pods/p/binding")
     assert not rule.takes("POST", "/api/v1/pods/p/binding")
+
+
+def test_a_pod_that_could_start_is_told_with_what_the_scheduler_says_about_it() -> None:
+    waits = {"type": "PodScheduled", "status": "False", "message": "DevicePluginSilent"}
+    pod = {**made("p"), "status": {"conditions": [waits]}}
+    assert startable([WHOLE], [pod], []) == ["p waits and would fit on w; the scheduler says: DevicePluginSilent"]

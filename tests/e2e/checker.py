@@ -100,8 +100,15 @@ def startable(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], groups: l
         room = _Room(nodes, pods)
         places = [room.take(pod) for pod in waiting[:needed]]
         if all(places):
-            found.append(f"{job} waits and would fit on {', '.join(places)}")
+            found.append(f"{job} waits and would fit on {', '.join(places)}{_said(waiting[0])}")
     return found
+
+
+def _said(pod: dict[str, Any]) -> str:
+    """What the scheduler says about a waiting pod, so that a finding tells who of the two is wrong."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    said = [one.get("message", "") for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
+    return f"; the scheduler says: {said[0]}" if said and said[0] else ""
 
 
 def _group(pod: dict[str, Any]) -> str:
