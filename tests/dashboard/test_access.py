@@ -52,6 +52,13 @@ def test_without_an_authorizer_only_loopback_peers_may_look():
     assert asked.get("/stream?view=cluster&stamp=0", client="10.0.0.9").status == 403
 
 
+def test_loopback_peers_are_answered_under_names_of_this_host_only():
+    asked = dashboard()
+    assert [asked.get("/", host=host).status for host in ("localhost:8080", "127.0.0.1", "[::1]:8080")] == [200] * 3
+    assert asked.get("/", host="evil.example:8080").status == 421
+    assert asked.get("/stream?view=cluster&stamp=0", host="evil.example").status == 421
+
+
 def test_the_api_server_says_who_sees_what():
     async def scene() -> None:
         asked = dashboard(Authorizer(Api()))

@@ -41,6 +41,8 @@ def test_cards_without_cpu_beside_them_only_look_free():
     cluster.upsert_pod(pod("typical", 1, memory=4000, cpu="4", on="b"))
     assert stranded(cluster, "a") == ["InsufficientCpu", "InsufficientCpu"]
     assert stranded(cluster, "b") == [""]
+    totals = Overview(cluster).update().totals
+    assert (totals.stranded, totals.stranded_free) == (2, 2.0)
 
 
 def test_a_rest_that_is_too_small_for_any_typical_pod_is_stranded():

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from tonnage.dashboard.app import ViewerOf
+from tonnage.dashboard.security import LOOPBACK_NAMES, host_of
 from tonnage.dashboard.viewer import EVERYTHING, Viewer
 from tonnage.server.authorization import ALLOWED, FORBIDDEN, Authorizer, refusal
 from tonnage.server.callers import from_loopback
@@ -18,6 +19,10 @@ _AT_ONCE = 8
 _LOOPBACK_ONLY = (
     "only loopback peers may look at this; use kubectl port-forward, or start with --authorize-metrics and show a "
     "bearer token"
+)
+_OTHER_NAME = (
+    f"loopback peers are answered under {', '.join(sorted(LOOPBACK_NAMES))} only: a page of somebody else's whose name "
+    "points here must not read this one through a browser"
 )
 _NOTHING = (
     f"the API server lets this user neither get {PATH} nor list pods in any namespace that has some; allow the one in "
@@ -34,7 +39,8 @@ def viewer_of_server(authorizer: Authorizer | None, namespaces: Callable[[], Col
 
     async def viewer_of(request: Request) -> Viewer | Response:
         if from_loopback(request.scope):
-            return EVERYTHING
+            is_own = host_of(request.scope) in LOOPBACK_NAMES
+            return EVERYTHING if is_own else PlainTextResponse(_OTHER_NAME, 421)
         if authorizer is None:
             return PlainTextResponse(_LOOPBACK_ONLY, 403)
         authorization = request.headers.get("Authorization", "")

@@ -40,7 +40,9 @@ class History:
     def add(self, now: float, measures: dict[str, float], queues: dict[str, float]) -> None:
         """Take a sample."""
         if self.times and now < self.times[-1]:
-            self.__init__()  # type: ignore[misc]
+            del self.times[:]
+            self.series = {name: Series() for name in MEASURES}
+            self.queues = {}
         self.times.append(now)
         for name, series in self.series.items():
             series.append(measures[name])

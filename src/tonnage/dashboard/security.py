@@ -52,9 +52,13 @@ class SafePages:
     def _refused(self, scope: Scope) -> PlainTextResponse | None:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("these pages can only be read", 405, {"Allow": "GET, HEAD"})
-        host = Headers(scope=scope).get("host", "")
-        name = host[: host.rindex(":")] if ":" in host.rpartition("]")[2] else host
-        if self._hosts and name.lower() not in self._hosts:
+        if self._hosts and host_of(scope) not in self._hosts:
             words = f"these pages answer under {', '.join(sorted(self._hosts))} only"
             return PlainTextResponse(words, 421)
         return None
+
+
+def host_of(scope: Scope) -> str:
+    """The name under which a request asks, without its port."""
+    host = Headers(scope=scope).get("host", "")
+    return (host[: host.rindex(":")] if ":" in host.rpartition("]")[2] else host).lower()

@@ -26,6 +26,8 @@ class ClusterTotals(msgspec.Struct, frozen=True, gc=False):
     """Cards whose memory, compute or slots are exhausted."""
     stranded: int
     """Cards that only look free."""
+    stranded_free: float
+    """The free parts of those, in cards."""
     unhealthy: int
     """Cards that take no new pods, cordoned ones included."""
     memory_percent: float
@@ -84,6 +86,7 @@ class Overview:
             usage.partial,
             usage.full,
             sum([row.stranded for row in nodes]),
+            sum([card.free for row in nodes for card in row.cards if card.stranded]),
             sum([bool(card.health) for row in nodes for card in row.cards]),
             usage.memory,
             usage.cores,

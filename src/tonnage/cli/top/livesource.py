@@ -242,7 +242,7 @@ class LiveSource:
         append_figure(cards, width, "free GPUs", f"{totals.free:,.1f}, {totals.usable:,.1f} usable")
         pods = row_of(("pods        ", TITLE), (f"{totals.running:6,} running", NAME), f", {totals.waiting:,} waiting")
         append_figure(pods, width, "nodes", f"{totals.nodes:,}")
-        append_figure(pods, width, "stranded GPUs", f"{totals.stranded:,}")
+        append_figure(pods, width, "stranded GPUs", f"{totals.stranded_free:,.1f} on {totals.stranded:,}")
         append_figure(pods, width, "unhealthy", f"{totals.unhealthy:,}")
         return [memory, cards, pods, *self._notes()]
 

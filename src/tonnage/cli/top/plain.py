@@ -28,7 +28,11 @@ def as_text(source: "LiveSource", view: "ClusterView", tab: Tab) -> str:
             f"{totals.cards:,}: {totals.full:,} full, {totals.partial:,} partly used, {totals.idle:,} idle, "
             f"{totals.stranded:,} stranded, {totals.unhealthy:,} unhealthy",
         ),
-        ("free GPUs", f"{totals.free:,.1f}, of which a typical pod can use {totals.usable:,.1f}"),
+        (
+            "free GPUs",
+            f"{totals.free:,.1f}, of which a typical pod can use {totals.usable:,.1f}; {totals.stranded_free:,.1f} are "
+            "on stranded ones",
+        ),
         ("pods", f"{totals.running:,} running, {totals.waiting:,} waiting"),
         ("problems", f"{len(source.problems()):,}"),
     ]
