@@ -53,7 +53,7 @@ def page(address: str) -> str:
 
 def test_files_are_shown_and_ctrl_c_ends_it():
     (port,) = free_ports(1)
-    with serving("dashboard", "-f", "examples/cluster.yaml", "--bind", f"127.0.0.1:{port}") as address:
+    with serving("dashboard", "-f", "examples/cluster.yaml", "--http-bind", f"127.0.0.1:{port}") as address:
         text = page(address)
         assert "examples/cluster.yaml" in text
         assert 'class="node' in text
@@ -70,6 +70,6 @@ def test_what_cannot_be_served_is_said(tmp_path: Path):
     nothing = tonnage("dashboard", "-f", str(tmp_path / "none.yaml"))
     assert nothing.returncode == 2
     assert "none.yaml" in nothing.stderr
-    wrong = tonnage("dashboard", "-f", "examples/cluster.yaml", "--bind", "nowhere")
+    wrong = tonnage("dashboard", "-f", "examples/cluster.yaml", "--http-bind", "nowhere")
     assert wrong.returncode == 2
     assert tonnage("up", "--web", "-o", "json").returncode == 2

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.cli.command import CLUSTER, COMMAND, decided, schedule, tonnage
-from tests.cli.tree import ON_NODES, SERVERS, commands
+from tests.cli.tree import ON_NODES, PAGES, SERVERS, commands
 from tests.paths import ROOT
 from tests.waiting import PATIENCE
 from tonnage.cli.output import coloured
@@ -45,7 +45,7 @@ def is_run(name: str, command: click.Command) -> bool:
 def test_every_command_but_the_servers_writes_for_machines() -> None:
     found = options()
     for name, command in commands():
-        if not is_run(name, command) or name in (*SERVERS, *ON_NODES):
+        if not is_run(name, command) or name in (*SERVERS, *ON_NODES, *PAGES):
             continue
         kind = found[name]["-o"].type
         assert isinstance(kind, click.Choice)

@@ -9,6 +9,8 @@ from tonnage.cli.group import group
 SERVERS = ("tonnage extender", "tonnage scheduler")
 ON_NODES = ("tonnage agent",)
 """Servers that run on each node, of which none leads."""
+PAGES = ("tonnage dashboard",)
+"""Servers of pages, which write nothing."""
 
 
 def commands(command: click.Command = group, name: str = "tonnage") -> Iterator[tuple[str, click.Command]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.flags.filenames import FilenamesCommand
 from tonnage.cli.flags.live import ViewSource, live_options
 from tonnage.cli.startup import importing
 from tonnage.server.flags import parsed
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   tonnage dashboard
-  tonnage dashboard -f cluster.yaml --bind 127.0.0.1:9000
+  tonnage dashboard -f cluster.yaml --http-bind 127.0.0.1:9000
 """
 _MOST_PROBLEMS = 10
 
 
-@click.command("dashboard", epilog=_EXAMPLES)
+@click.command("dashboard", cls=FilenamesCommand, epilog=_EXAMPLES)
 @live_options
 @click.option(
-    "--bind",
+    "--http-bind",
+    "bind",
     default="127.0.0.1:8090",
     show_default=True,
     callback=parsed("address"),

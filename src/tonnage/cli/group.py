@@ -109,8 +109,8 @@ def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) ->
 def group(**_: Any) -> None:
     """Pack GPU pods onto the nodes and GPUs of a Kubernetes cluster, and say why.
 
-    Every command but the servers, extender, scheduler and agent, takes -o json and -o yaml for machines. Errors go to
-    standard error; the exit status is 2 for bad input or usage and 1 for a failure at work.
+    Every command but the servers, extender, scheduler, agent and dashboard, takes -o json and -o yaml for machines.
+    Errors go to standard error; the exit status is 2 for bad input or usage and 1 for a failure at work.
     """
     for stream in (sys.stdout, sys.stderr):
         # What a terminal has no character for is shown as a question mark.

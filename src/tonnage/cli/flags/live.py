@@ -268,9 +268,9 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         "--filename",
         "files",
         multiple=True,
-        metavar="FILE",
-        help="Look at manifests or a snapshot instead of a live cluster: a file, a folder, - for standard input. May "
-        "be repeated.",
+        metavar="FILE...",
+        help="Look at manifests or a snapshot instead of a live cluster: files, folders, - for standard input. May be "
+        "repeated.",
     ),
     recursive,
     click.option("--kubeconfig", metavar="FILE", help="The cluster's kubeconfig file.  [default: as kubectl finds it]"),

@@ -2,6 +2,7 @@
 
 import click
 
+from tonnage.cli.flags.filenames import FilenamesCommand
 from tonnage.cli.flags.live import ViewSource, live_options
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
 
@@ -14,7 +15,7 @@ Examples:
 """
 
 
-@click.command("top", epilog=_EXAMPLES)
+@click.command("top", cls=FilenamesCommand, epilog=_EXAMPLES)
 @click.argument("view", type=click.Choice(_VIEWS), default="cluster", metavar="[VIEW]")
 @live_options
 @click.option("--once", is_flag=True, help="Print plain lines once, as in a pipe; also for screen readers.")
