@@ -2,10 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The pip of the Python that makes the environment serves it: one of its own would take a quarter of the installation. A
-# Python without pip, or with one from before 22.3, gives the environment its own.
-OUTER_PIP := $(PYTHON) -m pip --python $(BIN)/python
-PIP = $(shell $(OUTER_PIP) --version >/dev/null 2>&1 && echo "$(OUTER_PIP)" || echo "$(BIN)/python -m pip") --disable-pip-version-check
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test lint docs openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e clean
@@ -17,11 +14,10 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Tonnage needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "Making a virtual environment in $(VENV) ..."
-	@$(PYTHON) -m venv --without-pip $(VENV)
-	@$(OUTER_PIP) --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Tonnage into $(VENV): about 30 MB to fetch, 95 MB on disk ..."
+	@echo "Installing Tonnage into $(VENV): about 30 MB to fetch, 120 MB on disk ..."
 	@# pip would compile every module of every package, and most are never imported.
 	@$(PIP) install --no-compile -c constraints.txt -e .
 	@$(BIN)/python -m tonnage.cli.startup

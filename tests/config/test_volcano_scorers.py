@@ -108,7 +108,7 @@ KEEPING = "arguments: {proportional: {enable: true, resources: x.io/y}}"
     [
         (NAME, ["enableNodeOrder: false", KEEPING], {"batch predicate", "pre-predicate"}),
         (NAME, ["enablePredicate: false", KEEPING], {"batch node order"}),
-        (AWARE, ["enableNodeOrder: false"], {"node sets"}),
+        (AWARE, ["enableNodeOrder: false"], {"node sets", "subgroup node sets"}),
         (AWARE, ["enabledHyperNodeGradient: false"], {"batch node order"}),
     ],
 )
