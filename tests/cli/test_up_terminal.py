@@ -57,7 +57,7 @@ def test_keys_sort_filter_and_show_a_pods_details():
     terminal.read(until=r"\d+ of \d+ waiting[^\n]+with “pretrain”")
     terminal.press("\x1b[B")
     terminal.press("d")
-    terminal.read(until=r"why it waits[\s\S]+\d nodes? +[A-Z]\w+: \S[\s\S]+esc goes back; ↑ and ↓ show other pods")
+    terminal.read(until=r"why it waits[\s\S]+\d nodes? +[A-Z]\w+: \S[\s\S]+esc goes back; ↑ and ↓ show others")
     terminal.press("?")
     terminal.read(until=r"ends the run with its summary[\s\S]+what the engine could do")
     terminal.press("q")
