@@ -11,7 +11,7 @@ from tests.scenario import node, pod, running, scenario
 from tonnage.cluster.cluster import Cluster
 from tonnage.dashboard.app import always
 from tonnage.dashboard.copies import CopyError
-from tonnage.dashboard.trial import ClusterTrial, TrialResult, try_out
+from tonnage.dashboard.trial import ClusterTrial, TrialResult, added, try_out
 from tonnage.dashboard.viewer import Viewer
 from tonnage.plugins.defaults import default_plugins
 
@@ -34,6 +34,12 @@ def test_more_nodes_let_waiting_pods_run(full: Cluster):
     assert (result.before.totals.waiting, result.after.totals.waiting) == (3, 1)
     assert (result.after.totals.nodes, result.after.placed) == (3, 2)
     assert [one.after for one in result.differences] == ["a-added-1", "a-added-2"]
+
+
+def test_nodes_that_are_added_have_cards_of_their_own(full: Cluster):
+    for one in added(full, "a", 2):
+        full.upsert_node(one)
+    assert len({card.uuid for state in full.states for card in state.devices}) == 3
 
 
 def test_a_policy_may_place_all_pods_anew():

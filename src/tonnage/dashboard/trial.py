@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.dashboard.copies import CopyError, in_copy
+from tonnage.explain.additions import copies_of
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -96,10 +97,8 @@ def added(cluster: Cluster, like: str, count: int) -> list[Node]:
         return []
     if like not in cluster.nodes:
         raise CopyError(f"there is no node {like} that new ones could be like")
-    model = cluster.nodes[like].node
-    spec = replace(model.spec, unschedulable=None)
-    names = [f"{like}-added-{number + 1}" for number in range(count)]
-    return [replace(model, metadata=replace(model.metadata, name=name, uid=None), spec=spec) for name in names]
+    copies = copies_of(cluster.nodes[like], count, "added")
+    return [replace(node, spec=replace(node.spec, unschedulable=None)) for node in copies]
 
 
 def _unplaced(cluster: Cluster, pod: Pod) -> Pod:

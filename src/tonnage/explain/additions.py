@@ -31,15 +31,15 @@ def _size(state: NodeState) -> tuple[int, int, int, str]:
     return len(state.devices), sum(one.memory for one in state.devices), state.offers.get("cpu", 0), state.name
 
 
-def copies_of(state: NodeState, count: int) -> Iterator[Node]:
-    """New nodes like one of the cluster; what names the node or its cards is new, and all cards are sound."""
+def copies_of(state: NodeState, count: int, word: str = "copy") -> Iterator[Node]:
+    """New nodes like one of the cluster; what names the node or its cards is new, with a word and a number added."""
     node = state.node
     for number in range(1, count + 1):
-        name = f"{node.name}-copy-{number}"
+        name = f"{node.name}-{word}-{number}"
         labels = dict(node.labels)
         if HOSTNAME in labels:
             labels[HOSTNAME] = name
-        uuids = {one.uuid: f"{one.uuid}-copy-{number}" for one in state.devices}
+        uuids = {one.uuid: f"{one.uuid}-{word}-{number}" for one in state.devices}
         annotations = {key: _renamed(text, uuids) for key, text in node.annotations.items()}
         metadata = ObjectMeta(name=name, labels=labels, annotations=annotations)
         yield replace(node, metadata=metadata)

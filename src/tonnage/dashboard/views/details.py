@@ -1,5 +1,6 @@
 """Pages about one thing: a node, a card, a pod, a queue or a decision."""
 
+from abc import abstractmethod
 from difflib import get_close_matches
 
 from tonnage.cluster.jobs.job import PodStatus
@@ -35,9 +36,9 @@ class DetailPage(View):
     def parts(self, asked: Asked) -> Parts:
         return {"detail": {"detail-body": f'<div id="detail-body">{self.body(asked)}</div>'}}
 
+    @abstractmethod
     def body(self, asked: Asked) -> str:
         """All that the page says."""
-        raise NotImplementedError
 
 
 class NodePage(DetailPage):
