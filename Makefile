@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint docs openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e clean
+.PHONY: help install run test lint docs openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e skew clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,12 @@ test: lint  ## everything that must hold before a change lands
 
 e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), and pages in all sizes
 	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/browser $(ARGS)
+
+skew: $(VENV)/.development  ## the tests on real Kubernetes parts, once on each pinned version of Kubernetes (needs Go)
+	@for minor in $$($(BIN)/python -c 'from tonnage.lab.parts import VERSIONS; print(*VERSIONS)'); do \
+		echo "Kubernetes $$minor ..."; export TONNAGE_KUBERNETES=$$minor; \
+		$(BIN)/python -m tonnage.lab.parts && $(BIN)/python -m tonnage.lab.parts node && \
+		$(BIN)/python -m pytest -q tests/e2e $(ARGS) || exit 1; done
 
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="--quick", ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)

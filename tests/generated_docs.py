@@ -15,10 +15,11 @@ import click
 from tests.cli.tree import commands
 from tests.paths import ROOT
 from tonnage.api import Job, NodeView, Task
+from tonnage.lab import parts
 
 WRITERS = ("put", "finish", "drop", "move", "set_group", "recount", "supposing")
 """Methods that are the engine's to call."""
-COMMANDS, PLUGINS = ROOT / "docs/commands.md", ROOT / "docs/plugins.md"
+COMMANDS, PLUGINS, OPERATE = (ROOT / "docs" / name for name in ("commands.md", "plugins.md", "operate.md"))
 
 
 # -- commands and their flags
@@ -110,10 +111,23 @@ def _called(function: ast.FunctionDef) -> str:
     return f"{function.name}({', '.join(names)})"
 
 
+# -- versions of Kubernetes
+
+
+def versions_part() -> str:
+    rows = []
+    for minor in parts.VERSIONS:
+        wanted = parts.control_plane(minor)
+        etcd = wanted._replace(named_by="go.etcd.io/etcd/server/v3").version
+        rows.append(f"| {wanted.version.removeprefix('v')} | {etcd.removeprefix('v')} | {wanted.go} |")
+    return "\n".join(["| Kubernetes | etcd | built with Go from |", "|---|---|---|", *rows])
+
+
 # -- pages
 
 PARTS: dict[tuple[Path, str], Callable[[], str]] = {
     (COMMANDS, "commands"): commands_part,
+    (OPERATE, "versions"): versions_part,
     (PLUGINS, "Task"): lambda: _fields_part(Task),
     (PLUGINS, "Job"): lambda: _fields_part(Job),
     (PLUGINS, "NodeView"): lambda: _fields_part(NodeView),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import tonnage
+from tonnage.lab.parts import VERSIONS
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,8 @@ from tests.cli.command import tonnage
         (["--sample", "gangs", "--extender"], "--sample gangs needs --scheduler"),
         (["--sample", "queues", "--extender"], "--sample queues needs --scheduler"),
         (["--sample", "sharing", "--kubelet"], "--sample or --kubelet, not both"),
+        (["--bin-dir", "/", "--kubernetes-version", "1.34"], "--bin-dir or --kubernetes-version, not both"),
+        (["--kubernetes-version", "1.2"], "'1.2' is not one of " + ", ".join(f"'{minor}'" for minor in VERSIONS)),
         (["--sample", "gang"], "'gang' is not one of 'gangs', 'sharing', 'queues'"),
     ],
 )

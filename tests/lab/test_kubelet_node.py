@@ -52,7 +52,7 @@ def test_a_kubelet_that_is_not_built_is_said_to_be_so(monkeypatch: pytest.Monkey
         "the parts of a node are not built; `make node-parts` builds them",
         "the parts of a node are not built, and Go, which builds them, is not installed",
     }
-    parts.folder(parts.NODE).mkdir(parents=True)
+    parts.folder(parts.node()).mkdir(parents=True)
     assert missing() is None
 
 

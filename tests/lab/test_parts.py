@@ -52,9 +52,30 @@ def test_the_programs_are_built_once_into_the_cache(machine: Path) -> None:
 
 
 def test_the_folder_is_named_after_the_pinned_version(machine: Path) -> None:
-    full, major, minor = parts.version()
-    assert full.startswith(f"v{major}.{minor}.")
-    assert parts.folder().name.startswith(f"{full}-")
+    assert parts.folder().name.startswith(f"{parts.control_plane().version}-")
+
+
+@pytest.mark.parametrize("minor", parts.VERSIONS)
+def test_each_version_pins_all_parts_and_is_kept_apart(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, minor: str
+) -> None:
+    monkeypatch.setenv(parts.CHOICE, minor)
+    assert parts.control_plane().version == parts.node().version
+    assert parts.control_plane().version.startswith(f"v{minor}.")
+    install_go(machine)
+    built = parts.build(silent)
+    assert built.name.startswith(f"v{minor}.")
+    pinned = parts.control_plane().sources["go.mod"]
+    is_own = pinned.parent == parts.MODULE
+    assert all((f"-modfile={pinned}" in call) != is_own for call in (machine / "calls").read_text().splitlines())
+    monkeypatch.delenv(parts.CHOICE)
+    assert (parts.folder() == built) == (minor == parts.VERSIONS[0])
+
+
+def test_a_version_that_is_not_pinned_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(parts.CHOICE, "1.2")
+    with pytest.raises(parts.PartsError, match=r"Kubernetes 1\.2 is not pinned here .* use one of 1\.34, 1\.37"):
+        parts.find()
 
 
 def test_a_long_build_says_what_it_takes_and_how_far_it_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +162,7 @@ def test_the_parts_of_a_node_are_kept_apart_and_built_only_for_those_who_ask(mac
     install_go(machine)
     parts.build(silent)
     with pytest.raises(parts.PartsError, match="the parts of a node are not built; `make node-parts` builds them"):
-        parts.find(parts.NODE)
-    built = parts.build(silent, parts.NODE)
-    assert sorted(program.name for program in built.iterdir()) == sorted(parts.NODE.programs)
-    assert parts.find(parts.NODE) == built != parts.find()
+        parts.find(parts.node())
+    built = parts.build(silent, parts.node())
+    assert sorted(program.name for program in built.iterdir()) == sorted(parts.node().programs)
+    assert parts.find(parts.node()) == built != parts.find()

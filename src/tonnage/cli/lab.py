@@ -27,6 +27,8 @@ _LOOK = 0.5
 _GRACE = 1.0
 """Seconds that a deleted pod takes at most to go."""
 _SAMPLES = ("gangs", "sharing", "queues")
+_VERSIONS = ("1.34", "1.37")
+"""Those that the parts are pinned to; the module that pins them is not imported for `--help`."""
 
 
 @click.command("lab")
@@ -50,6 +52,11 @@ _SAMPLES = ("gangs", "sharing", "queues")
     metavar="DIR",
     help="Where etcd, kube-apiserver and kube-scheduler are.  [default: they are built from source, once]",
 )
+@click.option(
+    "--kubernetes-version",
+    type=click.Choice(_VERSIONS),
+    help="The version of Kubernetes that is built and run.  [default: 1.34]",
+)
 @output_option(TABLE, JSON, YAML)
 def command(
     nodes: int,
@@ -61,6 +68,7 @@ def command(
     kubelet: bool,
     sample: str | None,
     bin_dir: Path | None,
+    kubernetes_version: str | None,
     output: str,
 ) -> None:
     """Start a practice cluster: a real API server with invented GPU nodes, on which pods seem to run.
@@ -74,11 +82,15 @@ def command(
     from random import Random
 
     from tonnage.lab.api import ApiError
-    from tonnage.lab.parts import PartsError
+    from tonnage.lab.parts import PartsError, build, node
     from tonnage.lab.program import LabError
     from tonnage.simulator.workloads.demo import demo_nodes
 
     _check_flags(nodes, scheduler, extender, kube_scheduler, sample)
+    if bin_dir and kubernetes_version:
+        raise click.UsageError(
+            "--bin-dir or --kubernetes-version, not both: the programs in that folder have a version"
+        )
     if kubelet:
         _check_machine(sample)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -86,7 +98,9 @@ def command(
         with ExitStack() as running:
             with _progress() as tell:
                 made = demo_nodes(nodes, gpus, Random(seed))
-                lab = _start(running, tell, made, gpus, (scheduler, extender, kube_scheduler), kubelet, sample, bin_dir)
+                programs = _programs(tell, bin_dir, kubernetes_version, kube_scheduler)
+                real = build(tell, node(kubernetes_version)) if kubelet else None
+                lab = _start(running, tell, made, gpus, (scheduler, extender, kube_scheduler), sample, programs, real)
             with suppress(KeyboardInterrupt):
                 click.echo(as_text(lab) if output == TABLE else document(as_data(lab), output), nl=False)
                 _until_interrupted(lab)
@@ -123,25 +137,21 @@ def _start(
     nodes: "list[Node]",
     gpus: int,
     schedulers: tuple[bool, bool, bool],
-    kubelet: bool,
     sample: str | None,
-    bin_dir: Path | None,
+    programs: Path,
+    node_programs: Path | None,
 ) -> RunningLab:
-    """Start everything that was asked for; `running` ends it."""
+    """Start everything that was asked for, a real node if there are programs for it; `running` ends it."""
     from tonnage.lab import definitions
     from tonnage.lab.control_plane import ControlPlane
     from tonnage.lab.heartbeats import Heartbeats, ready
     from tonnage.lab.kubelet_node import NAME
-    from tonnage.lab.parts import NODE, build
     from tonnage.lab.player import playing
     from tonnage.lab.samples import SAMPLES, create_sample
     from tonnage.lab.schedulers import BATCH_SCHEDULER, start_extender, start_scheduler
     from tonnage.model.pod import DEFAULT_SCHEDULER
 
     scheduler, extender, kube_scheduler = schedulers
-    programs = build(tell) if bin_dir is None else _checked(bin_dir, kube_scheduler)
-    if kubelet:
-        build(tell, NODE)
     chosen: SampleWorkload | None = SAMPLES[sample] if sample else None
     plane = running.enter_context(ControlPlane(programs=programs, tell=tell))
     tell("installing the definitions of PodGroups, Queues and topologies")
@@ -149,10 +159,11 @@ def _start(
     tell(f"creating {len(nodes)} nodes")
     plane.api.create_nodes(nodes, [ready()])
     running.callback(Heartbeats(plane).stop)
-    running.enter_context(playing(plane, longest_grace=_GRACE, real_nodes=[NAME] if kubelet else []))
-    real = (
-        _real_node(running, tell, plane, gpus, BATCH_SCHEDULER if scheduler else DEFAULT_SCHEDULER) if kubelet else None
-    )
+    running.enter_context(playing(plane, longest_grace=_GRACE, real_nodes=[NAME] if node_programs else []))
+    real: RealNode | None = None
+    if node_programs:
+        own = BATCH_SCHEDULER if scheduler else DEFAULT_SCHEDULER
+        real = _real_node(running, tell, plane, node_programs, gpus, own)
     pods = 0
     if chosen is not None:
         # All pods are there before a scheduler looks, so that it divides the cluster among all of them.
@@ -170,15 +181,29 @@ def _start(
 
 
 def _real_node(
-    running: ExitStack, tell: "Callable[[str], None]", plane: "ControlPlane", gpus: int, scheduler: str
+    running: ExitStack,
+    tell: "Callable[[str], None]",
+    plane: "ControlPlane",
+    programs: Path,
+    gpus: int,
+    scheduler: str,
 ) -> RealNode:
     """A kubelet with an agent, and a pod for it."""
     from tonnage.lab.agents import start_agent, write_pod
     from tonnage.lab.kubelet_node import KubeletNode
 
-    node = running.enter_context(KubeletNode(plane, tell=tell))
+    node = running.enter_context(KubeletNode(plane, programs=programs, tell=tell))
     start_agent(plane, node, gpus)
     return RealNode(node, write_pod(plane.folder, node, scheduler))
+
+
+def _programs(
+    tell: "Callable[[str], None]", bin_dir: Path | None, kubernetes_version: str | None, kube_scheduler: bool
+) -> Path:
+    """The folder of the control plane's programs; builds them first if need be."""
+    from tonnage.lab.parts import build, control_plane
+
+    return build(tell, control_plane(kubernetes_version)) if bin_dir is None else _checked(bin_dir, kube_scheduler)
 
 
 def _checked(bin_dir: Path, kube_scheduler: bool) -> Path:

@@ -39,7 +39,7 @@ def missing() -> str | None:
     if lacking:
         return lacking
     try:
-        parts.find(parts.NODE)
+        parts.find(parts.node())
     except parts.PartsError as error:
         return str(error)
     return None
@@ -72,7 +72,7 @@ class KubeletNode:
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`settings` are further fields of the kubelet's configuration."""
-        self._programs = programs or parts.find(parts.NODE)
+        self._programs = programs or parts.find(parts.node())
         self._plane = plane
         self._tell = tell
         self.name = name

@@ -1,8 +1,9 @@
 """The Kubernetes programs of the lab: their build from source, and the cache that keeps them.
 
-No binary is downloaded: Go modules pin the versions, `go/` those of the control plane and `go-kubelet/` that of the
-kubelet, and Go fetches and builds them with the environment's own settings. The cache has a folder for each module,
-named after the version and the module's content, so that a machine builds the programs once.
+No binary is downloaded: Go modules pin the versions, and Go fetches and builds them with the environment's settings.
+`go/` has the programs of the control plane and `go-kubelet/` those of a node; each further version of Kubernetes has a
+folder of go.mod and go.sum for the same programs. The cache has a folder for each set of programs, named after the
+version and the module's content, so that a machine builds the programs once.
 """
 
 import fcntl
@@ -25,7 +26,11 @@ from typing import NamedTuple
 MODULE = Path(__file__).with_name("go")
 KUBE_SCHEDULER = "kube-scheduler"
 PROGRAMS = ("etcd", "kube-apiserver", KUBE_SCHEDULER)
-_REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)$", re.MULTILINE)
+VERSIONS = ("1.34", "1.37")
+"""The minor versions of Kubernetes that are pinned; the first is the default."""
+CHOICE = "TONNAGE_KUBERNETES"
+"""The environment variable that chooses one of them, for the tests."""
+_KUBERNETES = "k8s.io/kubernetes"
 _PACKAGE = re.compile(r"[A-Za-z0-9_.~/+-]+")
 """How `go build -v` names a package that it compiles."""
 _TAIL = 15
@@ -42,23 +47,92 @@ class PartSet(NamedTuple):
 
     what: str
     module: Path
+    """The folder of the programs' sources."""
     programs: tuple[str, ...]
     core_minutes: int
     """About how long the build takes on one core, from nothing."""
     target: str
     """What make calls it."""
+    product: str = "Kubernetes"
+    named_by: str = _KUBERNETES
+    """The Go module whose version is that of the set."""
+    pinned_in: Path | None = None
+    """The folder of go.mod and go.sum, if it is not the module's own."""
+
+    @property
+    def version(self) -> str:
+        """The pinned version in full, such as v1.34.1."""
+        found = re.search(rf"^\s*(?:require )?{re.escape(self.named_by)} (v\S+)$", self._go_mod, re.MULTILINE)
+        assert found, f"go.mod requires {self.named_by}"
+        return found[1]
+
+    @property
+    def go(self) -> str:
+        """The oldest Go that builds it."""
+        found = re.search(r"^go (\d+\.\d+)", self._go_mod, re.MULTILINE)
+        assert found, "go.mod names a version of Go"
+        return found[1]
+
+    @property
+    def sources(self) -> dict[str, Path]:
+        """The files that the build reads, by their names in the module."""
+        folders = [self.module] + ([self.pinned_in] if self.pinned_in else [])
+        return {
+            str(file.relative_to(folder)): file for folder in folders for file in folder.rglob("*") if file.is_file()
+        }
+
+    @property
+    def _go_mod(self) -> str:
+        return self.sources["go.mod"].read_text()
 
 
-CONTROL_PLANE = PartSet("Kubernetes parts", MODULE, PROGRAMS, 16, "cluster-parts")
-NODE = PartSet("parts of a node", MODULE.with_name("go-kubelet"), ("kubelet", "pause", "workload"), 16, "node-parts")
-"""The kubelet, and the programs of the images that its pods run."""
+def _pins(module: Path, minor: str) -> Path | None:
+    return None if minor == VERSIONS[0] else module.with_name(f"{module.name}-{minor}")
 
 
-def version() -> tuple[str, str, str]:
-    """The pinned version of Kubernetes: in full, major and minor."""
-    found = _REQUIRED.search((MODULE / "go.mod").read_text())
-    assert found, "go.mod requires k8s.io/kubernetes"
-    return found[1], found[2], found[3]
+_NODE_MODULE = MODULE.with_name("go-kubelet")
+_CONTROL_PLANES = {
+    minor: PartSet("Kubernetes parts", MODULE, PROGRAMS, 16, "cluster-parts", pinned_in=_pins(MODULE, minor))
+    for minor in VERSIONS
+}
+_NODES = {
+    minor: PartSet(
+        "parts of a node",
+        _NODE_MODULE,
+        ("kubelet", "pause", "workload"),
+        16,
+        "node-parts",
+        pinned_in=_pins(_NODE_MODULE, minor),
+    )
+    for minor in VERSIONS
+}
+
+
+def chosen() -> str:
+    """The minor version of Kubernetes that runs here unless somebody asks for another one."""
+    return os.environ.get(CHOICE, "") or VERSIONS[0]
+
+
+def control_plane(minor: str | None = None) -> PartSet:
+    """etcd, the API server and kube-scheduler of that minor version, by default of the chosen one."""
+    return _of(_CONTROL_PLANES, minor)
+
+
+def node(minor: str | None = None) -> PartSet:
+    """The kubelet of that minor version, and the programs of the images that its pods run."""
+    return _of(_NODES, minor)
+
+
+def versions() -> list[str]:
+    """All pinned versions of Kubernetes in full."""
+    return [_CONTROL_PLANES[minor].version.removeprefix("v") for minor in VERSIONS]
+
+
+def _of(sets: dict[str, PartSet], minor: str | None) -> PartSet:
+    wanted = minor or chosen()
+    if wanted not in sets:
+        raise PartsError(f"Kubernetes {wanted} is not pinned here ({CHOICE}); use one of {', '.join(sets)}")
+    return sets[wanted]
 
 
 def cache() -> Path:
@@ -68,17 +142,18 @@ def cache() -> Path:
     return base / "tonnage" / "parts"
 
 
-def folder(wanted: PartSet = CONTROL_PLANE) -> Path:
-    """The folder for the programs of this version, whether or not it exists."""
+def folder(wanted: PartSet | None = None) -> Path:
+    """The folder for the programs of this version, by default the control plane's, whether or not it exists."""
+    wanted = wanted or control_plane()
     digest = hashlib.sha256()
-    for source in sorted(wanted.module.rglob("*")):
-        if source.is_file():
-            digest.update(f"{source.relative_to(wanted.module)}\0".encode() + source.read_bytes() + b"\0")
-    return cache() / f"{version()[0]}-{sys.platform}-{platform.machine()}-{digest.hexdigest()[:12]}"
+    for name, source in sorted(wanted.sources.items()):
+        digest.update(f"{name}\0".encode() + source.read_bytes() + b"\0")
+    return cache() / f"{wanted.version}-{sys.platform}-{platform.machine()}-{digest.hexdigest()[:12]}"
 
 
-def find(wanted: PartSet = CONTROL_PLANE) -> Path:
-    """The folder with all programs; PartsError if they are not built."""
+def find(wanted: PartSet | None = None) -> Path:
+    """The folder with all programs, by default the control plane's; PartsError if they are not built."""
+    wanted = wanted or control_plane()
     kept = folder(wanted)
     if kept.is_dir():
         return kept
@@ -90,15 +165,16 @@ def find(wanted: PartSet = CONTROL_PLANE) -> Path:
     raise PartsError(f"the {wanted.what} are not built; `make {wanted.target}` builds them")
 
 
-def build(tell: Callable[[str], None], wanted: PartSet = CONTROL_PLANE) -> Path:
+def build(tell: Callable[[str], None], wanted: PartSet | None = None) -> Path:
     """The folder with all programs; builds them first if need be, which takes minutes."""
+    wanted = wanted or control_plane()
     kept = folder(wanted)
     if kept.is_dir():
         return kept
     go = shutil.which("go")
     if go is None:
         raise PartsError(
-            f"Go is not installed; install Go 1.24 or newer, which builds the {wanted.what}; "
+            f"Go is not installed; install Go {wanted.go} or newer, which builds the {wanted.what}; "
             "or give a folder that has them: tonnage lab --bin-dir DIR"
         )
     cache().mkdir(parents=True, exist_ok=True)
@@ -115,7 +191,7 @@ def build(tell: Callable[[str], None], wanted: PartSet = CONTROL_PLANE) -> Path:
             for number, program in enumerate(wanted.programs, 1):
                 tell(f"building {program} ({number} of {len(wanted.programs)}) ...")
                 try:
-                    _build_one(go, wanted.module, program, made, tell)
+                    _build_one(go, wanted, program, made, tell)
                 except PartsError as error:
                     _failure_of(kept).write_text(str(error))
                     raise
@@ -123,17 +199,15 @@ def build(tell: Callable[[str], None], wanted: PartSet = CONTROL_PLANE) -> Path:
     return kept
 
 
-def _build_one(go: str, module: Path, program: str, into: Path, tell: Callable[[str], None]) -> None:
-    full, major, minor = version()
-    stamp = "k8s.io/component-base/version"
-    values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(["-s -w", *(f"-X {stamp}.{name}={value}" for name, value in values.items())])
-    options = ["-v", "-mod=readonly", "-trimpath", "-ldflags", flags]
+def _build_one(go: str, wanted: PartSet, program: str, into: Path, tell: Callable[[str], None]) -> None:
+    options = ["-v", "-mod=readonly", "-trimpath", "-ldflags", " ".join(["-s -w", *_stamps(wanted)])]
+    if wanted.pinned_in:
+        options.append(f"-modfile={wanted.pinned_in / 'go.mod'}")
     # The same CGO setting for all programs, so that they share compiled packages.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     with subprocess.Popen(
         [go, "build", *options, "-o", str(into / program), f"./{program}"],
-        cwd=module,
+        cwd=wanted.module,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -151,6 +225,15 @@ def _build_one(go: str, module: Path, program: str, into: Path, tell: Callable[[
             raise
     if building.returncode != 0:
         raise PartsError(f"go build of {program} ended with status {building.returncode}\n{said.words}")
+
+
+def _stamps(wanted: PartSet) -> list[str]:
+    """Linker flags that make the programs say their version, which Kubernetes' own build does likewise."""
+    if wanted.named_by != _KUBERNETES:
+        return []
+    major, minor, _ = wanted.version.removeprefix("v").split(".", 2)
+    values = {"gitVersion": wanted.version, "gitMajor": major, "gitMinor": minor}
+    return [f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items()]
 
 
 class _Said:
@@ -194,8 +277,8 @@ def _announcement(wanted: PartSet) -> str:
     cores = os.cpu_count() or 1
     minutes = max(1, round(wanted.core_minutes / cores))
     return (
-        f"building {', '.join(wanted.programs)} of Kubernetes {version()[0]} from source, once on this machine: "
-        f"about {minutes} min on {cores} cores"
+        f"building {', '.join(wanted.programs)} of {wanted.product} {wanted.version} from source, "
+        f"once on this machine: about {minutes} min on {cores} cores"
     )
 
 
@@ -214,7 +297,7 @@ def _alone() -> Iterator[None]:
 def main(arguments: Sequence[str]) -> int:
     """Build the programs, those of a node if `node` is the argument, and print their folder; 1 if that fails."""
     try:
-        sys.stdout.write(f"{build(_say, NODE if 'node' in arguments else CONTROL_PLANE)}\n")
+        sys.stdout.write(f"{build(_say, node() if 'node' in arguments else control_plane())}\n")
     except PartsError as error:
         _say(str(error))
         return 1
