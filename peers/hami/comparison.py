@@ -37,8 +37,8 @@ class World(Protocol):
     def read(self, pod: dict[str, Any]) -> dict[str, Any]:
         """A pod as it is now."""
 
-    def run(self, pod: dict[str, Any]) -> None:
-        """Play the kubelet and the device plugin: the bound pod gets its devices, its init containers end, it runs."""
+    def run(self, pod: dict[str, Any], init_ends: bool) -> None:
+        """Play the kubelet and the device plugin: the bound pod gets its devices, and its init containers may end."""
 
     def delete(self, pod: dict[str, Any]) -> None:
         """Delete a pod."""
@@ -93,7 +93,7 @@ class Comparison:
         theirs, pod = self._try(self._theirs, case, self._nodes)
         finding = self._judged(case, ours, theirs)
         if finding.verdict == EQUAL and theirs.node and case.lasts:
-            self._world.run(pod)
+            self._world.run(pod, case.init_ends)
             self._staying.append((case.number + case.lasts, pod))
         else:
             self._world.delete(pod)

@@ -114,7 +114,10 @@ REVIEWS = (
     KnownReview(
         "count-without-limit",
         "a count that stands only among the requests gets its limit here; without it the API server refuses the pod",
-        lambda pod, ours, theirs: _without_requested_limits(pod, ours) == _without_requested_limits(pod, theirs) != "",
+        lambda pod, ours, theirs: (
+            _without_requested_limits(pod, ours) == _without_requested_limits(pod, theirs) != ""
+            and _has_requested_limits(pod, ours)
+        ),
     ),
     KnownReview(
         "nonsense-is-refused",
@@ -124,13 +127,22 @@ REVIEWS = (
 )
 
 
+def _has_requested_limits(pod: dict[str, Any], review: Review) -> bool:
+    """Whether everything that the pod requests has a limit after the patch."""
+    containers = zip(pod["spec"]["containers"], json.loads(review.pod)["spec"]["containers"], strict=True)
+    return all(
+        before["resources"].get("requests", {}).keys() <= after.get("resources", {}).get("limits", {}).keys()
+        for before, after in containers
+    )
+
+
 def _without_requested_limits(pod: dict[str, Any], review: Review) -> str:
     """The pod after the patch without limits on what it only requested; empty if it was refused."""
     if not review.allowed:
         return ""
     after = json.loads(review.pod)
     for before, container in zip(pod["spec"]["containers"], after["spec"]["containers"], strict=True):
-        limits = container.get("resources", {}).get("limits", {})
-        for name in before["resources"].get("requests", ()):
-            limits.pop(name, None)
+        resources, requested = container.get("resources", {}), before["resources"].get("requests", {})
+        kept = {name: limit for name, limit in resources.pop("limits", {}).items() if name not in requested}
+        resources |= {"limits": kept} if kept else {}
     return json.dumps(after, sort_keys=True)

@@ -14,7 +14,7 @@ from typing import Any
 from bench.hami import READY_WITHIN, HamiScheduler
 from bench.report import BenchmarkError
 from peers.hami.outcomes import lowered
-from peers.hami.workload import FREE, TIGHT, Workload
+from peers.hami.workload import FREE, TIGHT, Workload, started
 from tonnage.lab.api import ApiError, pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.program import LabError
@@ -91,14 +91,9 @@ class ApiWorld:
         found: dict[str, Any] = self._api.get(_path(pod))
         return found
 
-    def run(self, pod: dict[str, Any]) -> None:
+    def run(self, pod: dict[str, Any], init_ends: bool) -> None:
         self._api.patch(_path(pod), {"metadata": {"annotations": {"hami.io/bind-phase": "success"}}})
-        done = {"terminated": {"exitCode": 0, "startedAt": None, "finishedAt": None}}
-        statuses = [
-            {"name": one["name"], "image": "pause", "imageID": "", "ready": True, "restartCount": 0, "state": done}
-            for one in pod["spec"].get("initContainers", ())
-        ]
-        self._api.patch(f"{_path(pod)}/status", {"status": {"phase": "Running", "initContainerStatuses": statuses}})
+        self._api.patch(f"{_path(pod)}/status", {"status": started(pod, init_ends)})
         self._unlock(pod)
 
     def delete(self, pod: dict[str, Any]) -> None:
@@ -131,23 +126,23 @@ def both(
     devices = plane.folder / "device-config.yaml"
     devices.write_text(DEVICES)
     tonnage = [sys.executable, "-m", "tonnage.cli.main", "extender", "--kubeconfig", str(plane.kubeconfig())]
-    started: list[SchedulerProgram] = []
+    running: list[SchedulerProgram] = []
     try:
         flags = [f"--device-config-file={devices}"]
-        started.append(SchedulerProgram(plane, tonnage, "tonnage", [*flags, "--privileged-pods=deny"]))
-        started.append(SchedulerProgram(plane, hami, "hami", [*flags, "-v=4"]))
+        running.append(SchedulerProgram(plane, tonnage, "tonnage", [*flags, "--privileged-pods=deny"]))
+        running.append(SchedulerProgram(plane, hami, "hami", [*flags, "-v=4"]))
         names = [node["metadata"]["name"] for node in workload.nodes]
         probes = [next(case.pod for case in workload.cases(len(workload.wares) * 9) if case.ware == "gcu")]
-        for number, program in enumerate(started):
+        for number, program in enumerate(running):
             probe = world.create({**probes[0], "metadata": {"name": f"probe-{number}", "namespace": FREE}})
             program.wait_until_named(probe, names)
             # The wait may have outlasted the connections that the API server keeps open.
             plane.api.close()
             world.delete(probe)
         world.settle(again=True)
-        yield started[0], started[1]
+        yield running[0], running[1]
     except BenchmarkError as error:
         raise LabError(str(error)) from error
     finally:
-        for program in started:
+        for program in running:
             program.stop()

@@ -27,7 +27,7 @@ class Ware(NamedTuple):
     nodes: Sequence[dict[str, Any]]
     asks: Asks
     uuids: Sequence[str]
-    lists: tuple[str, str]
+    lists: tuple[str, ...]
     """The pod annotations that accept and refuse cards by UUID."""
     types: tuple[str, str] | None = None
     """The same by type, where the vendor has such."""
@@ -206,16 +206,17 @@ def _registered(
     key: str,
     count_resource: str,
     asks: Asks,
-    lists: tuple[str, str],
+    lists: tuple[str, ...],
     *,
+    cards: int = 4,
     quotas: Mapping[str, int] = {},
     **facts: Any,
 ) -> Ware:
     """A vendor whose plugin registers JSON, on two nodes."""
-    ids = [_named(f"{name.upper()}-{letter}", 4) for letter in "ab"]
+    ids = [_named(f"{name.upper()}-{letter}", cards) for letter in "ab"]
     nodes = [
-        machine(f"{name}-{letter}", {key: _json(cards, **facts)}, {count_resource: 40})
-        for letter, cards in zip("ab", ids, strict=True)
+        machine(f"{name}-{letter}", {key: _json(uuids, **facts)}, {count_resource: 40})
+        for letter, uuids in zip("ab", ids, strict=True)
     ]
     return Ware(name, nodes, asks, ids[0] + ids[1], lists, quotas=quotas)
 
@@ -226,7 +227,7 @@ def _counted(
     capacity: Mapping[str, int],
     cards: int,
     asks: Asks,
-    lists: tuple[str, str],
+    lists: tuple[str, ...],
     *,
     first: int = 0,
     quotas: Mapping[str, int] = {},
@@ -292,6 +293,8 @@ def all_wares() -> list[Ware]:
         return f"{domain}/use-{word}", f"{domain}/nouse-{word}"
 
     chip = "Ascend910B"
+    # Whole XPUs and vXPUs heed both pairs.
+    kunlun_lists = (*lists("baidu.com"), "hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
     return [
         _nvidia(),
         _mig(),
@@ -343,15 +346,14 @@ def all_wares() -> list[Ware]:
         _sgpu(),
         _counted("gcu", "GCU", {"enflame.com/gcu": 4}, 4, choices({"enflame.com/gcu": (1, 2)}), lists("enflame.com")),
         _drs(),
-        _counted(
-            "xpu", "kunlun", {"kunlunxin.com/xpu": 8}, 8, choices({"kunlunxin.com/xpu": (1, 2, 4)}), lists("baidu.com")
-        ),
+        _counted("xpu", "kunlun", {"kunlunxin.com/xpu": 8}, 8, choices({"kunlunxin.com/xpu": (1, 2, 4)}), kunlun_lists),
         _registered(
             "vxpu",
             "hami.io/node-register-xpu",
             "kunlunxin.com/vxpu",
-            choices({"kunlunxin.com/vxpu": (1, 1, 2), "kunlunxin.com/vxpu-memory": (None, 20000, 40000)}),
-            ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid"),
+            choices({"kunlunxin.com/vxpu": (1, 1, 2), "kunlunxin.com/vxpu-memory": (None, 20000, 20000, 40000)}),
+            kunlun_lists,
+            cards=2,
             count=4,
             devmem=98304,
             type="P800",

@@ -22,6 +22,7 @@ _GPU_POLICIES = (
     "spread,",
 )
 _TYPES = ("A100", "A10,T4", "Z100", ",")
+_ODDITIES = ("", "node", "", "privileged", "requests", "", "memory", "env", "empty", "bare")
 
 
 class Case(NamedTuple):
@@ -38,6 +39,11 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         return f"pod {self.number} ({self.ware})"
+
+    @property
+    def init_ends(self) -> bool:
+        """Whether the pod's init containers end while it stays."""
+        return self.number % 3 != 0
 
 
 class Workload:
@@ -78,13 +84,16 @@ class Workload:
         """New pods for admission, some of them odd, with a name for each."""
         draw = Random(f"{self._seed} reviews")
         for number in range(count):
-            # Half of the reviews are about NVIDIA's cards, for which admission has the most rules.
-            ware = self.wares[0] if draw.random() < 0.5 else draw.choice(self.wares)
+            # Half of the reviews are about NVIDIA's cards, for which admission has the most rules. The others meet all
+            # wares in turn, with one oddity after another.
+            turn, place = divmod(number // 2, len(self.wares))
+            ware, oddity = self.wares[0], draw.choice(_ODDITIES)
+            if number % 2:
+                ware, oddity = self.wares[place], _ODDITIES[(turn + place) % len(_ODDITIES)]
             pod = self._pod(draw, ware, f"r{number}")
             spec = pod["spec"]
             spec["schedulerName"] = draw.choice(("default-scheduler", SCHEDULER, SCHEDULER, "another"))
             first = next(one for one in spec["containers"] if one["resources"])
-            oddity = draw.choice(("", "", "", "node", "privileged", "requests", "memory", "env", "empty", "bare"))
             if oddity == "node":
                 spec["nodeName"] = ware.nodes[0]["metadata"]["name"]
             elif oddity == "privileged":
@@ -142,6 +151,17 @@ class Workload:
         if ware.name == "sgpu" and draw.random() < 0.8:
             wishes["metax-tech.com/sgpu-qos-policy"] = draw.choice(("best-effort", "fixed-share"))
         return wishes
+
+
+def started(pod: dict[str, Any], init_ends: bool) -> dict[str, Any]:
+    """The status of a pod that has started, whose init containers have ended or go on."""
+    if init_ends or not pod["spec"].get("initContainers"):
+        phase, state = "Running", {"terminated": {"exitCode": 0, "startedAt": None, "finishedAt": None}}
+    else:
+        phase, state = "Pending", {"running": {"startedAt": None}}
+    facts = {"image": "pause", "imageID": "", "ready": init_ends, "restartCount": 0, "state": state}
+    statuses = [{"name": one["name"], **facts} for one in pod["spec"].get("initContainers", ())]
+    return {"phase": phase, "initContainerStatuses": statuses}
 
 
 def _container(name: str, limits: Limits) -> dict[str, Any]:

@@ -5,24 +5,29 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 
 from tonnage.cluster.holding import HoldingReader
-from tonnage.devices import _mig, codec
+from tonnage.devices import _mig, _plain, codec, enflame, kunlun
 from tonnage.devices._plain import PlainVendor
 from tonnage.devices.ascend import Ascend
+from tonnage.devices.base import limit
 from tonnage.devices.cambricon import Cambricon
+from tonnage.devices.enflame import EnflameSliced
 from tonnage.devices.kunlun import KunlunShared
 from tonnage.devices.metax import MetaxShared
 from tonnage.devices.neuron import Neuron
 from tonnage.devices.nvidia import Nvidia
 from tonnage.plugins.gpus import gpupolicy
 from tonnage.plugins.gpus.devicequota import DeviceQuota
+from tonnage.plugins.gpus.devices import Devices
+from tonnage.plugins.gpus.gpupolicy import CardPolicy, GpuPolicy
 from tonnage.plugins.helpers import cardrules
 from tonnage.plugins.scoring.nodepolicy import NodePolicy
 
-Fault = tuple[Any, str, Callable[..., Any]]
-"""What is replaced, by which function; it gets the original one first."""
+Fault = tuple[Any, str, Callable[..., Any] | bool]
+"""What is replaced, by which function or value; a function gets the original one first."""
 
 
 def _later_nodes_win(original: Any, self: Any, task: Any, nodes: Any) -> Any:
@@ -53,6 +58,46 @@ def _even_unhealthy(original: Any, self: Any, model: Any) -> int:
     return 0 if code == cardrules.UNHEALTHY else code
 
 
+def _lowest_numa_first(original: Any, policy: CardPolicy, one_numa: bool, numa_first: bool) -> Any:
+    keys = original(policy, one_numa, numa_first)
+    return tuple((kind, True) for kind, _ in keys) if policy == CardPolicy((gpupolicy.MUTEX,), False) else keys
+
+
+def _one_place_per_card(original: Any, self: Any, task: Any, request: Any, row: int, candidates: Any) -> Any:
+    return original(self, task, request, row, list(dict.fromkeys(candidates)))
+
+
+def _rounded_down(original: Any, told: Any) -> Any:
+    profiles = original(told)
+    most = profiles[-1].slices
+    return tuple(msgspec.structs.replace(one, cores=one.slices * 100 // most) for one in profiles)
+
+
+def _under_one_name(original: Any, self: Any, tenancy: Any, others: Any) -> str:
+    return "CardTenancyMismatch" if original(self, tenancy, others) else ""
+
+
+def _first_pair(original: Any, annotations: Any) -> Any:
+    return kunlun.uuid_lists(annotations, *kunlun.UUID_LISTS[:2])
+
+
+def _without_commas(original: Any, annotations: Any, *names: str) -> Any:
+    return original({key: text.strip(",") for key, text in annotations.items()}, *names)
+
+
+def _as_if_one_byte(original: Any, request: Any, capacity: Any, weights: Any) -> Any:
+    slots, memory, cores = capacity
+    return original(request, (slots, memory or 1, cores), weights)
+
+
+def _unless_nothing(original: Any, self: Any, container: Any, request: Any) -> Any:
+    return original(self, container, request) if limit(container, self.memory_resource) != "0" else ()
+
+
+def _without_the_count(original: Any, self: Any, container: Any, request: Any) -> Any:
+    return tuple(change for change in original(self, container, request) if change.key != self.count_resource)
+
+
 FAULTS: dict[str, Fault] = {
     "node ties go to the last name": (NodePolicy, "_score", _later_nodes_win),
     "card policies sort the wrong way round": (gpupolicy, "_sort_keys", _wrong_way_round),
@@ -72,6 +117,19 @@ FAULTS: dict[str, Fault] = {
     "compute of whole cards is not admitted": (Nvidia, "_is_exclusive", lambda original, self, container: False),
     "Ascend's memory is not rounded": (Ascend, "changes", lambda original, self, container, request: ()),
     "vXPU memory is not rounded": (KunlunShared, "changes", lambda original, self, container, request: ()),
+    "mutex takes cards of the lowest NUMA node": (gpupolicy, "_sort_keys", _lowest_numa_first),
+    "a MIG card serves one instance of a request": (Devices, "_instances", lambda original, *more: original(*more)[:1]),
+    "topology-aware sees one place per MIG card": (GpuPolicy, "_best_linked", _one_place_per_card),
+    "percents of slices are rounded down": (enflame, "_profiles", _rounded_down),
+    "sizes without a profile are not told as such": (EnflameSliced, "mode_mismatch", lambda original, *more: ""),
+    "classes and QoS policies have one reason": (MetaxShared, "tenancy_conflict", _under_one_name),
+    "Kunlun's cards heed one pair of UUID lists": (kunlun, "_all_uuid_lists", _first_pair),
+    "an init container's vXPU binds the size": (KunlunShared, "init_has_tenancy", True),
+    "lists of commas are passed over": (_plain, "uuid_lists", _without_commas),
+    "a comma makes no chain": (gpupolicy, "_policy", lambda original, text: original(text.strip(","))),
+    "cards without memory have scores": (gpupolicy, "_factors", _as_if_one_byte),
+    "vXPU memory of nothing stays": (KunlunShared, "changes", _unless_nothing),
+    "a missing count is not added": (Nvidia, "changes", _without_the_count),
 }
 
 
@@ -82,6 +140,11 @@ def at_fault(name: str) -> Iterator[None]:
         yield
         return
     owner, attribute, replacement = FAULTS[name]
-    original = getattr(owner, attribute)
-    with patch.object(owner, attribute, lambda *given, **named: replacement(original, *given, **named)):
+    with patch.object(owner, attribute, _in_place_of(getattr(owner, attribute), replacement)):
         yield
+
+
+def _in_place_of(original: Any, replacement: Callable[..., Any] | bool) -> Any:
+    if isinstance(replacement, bool):
+        return replacement
+    return lambda *given, **named: replacement(original, *given, **named)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from peers.hami.workload import started
 from tests.peers.faults import at_fault
 from tonnage.binder.binding import device_annotations
 from tonnage.cluster.cluster import Cluster
@@ -113,11 +114,9 @@ class MemoryWorld:
                 self._change(made)
         return made
 
-    def run(self, pod: dict[str, Any]) -> None:
+    def run(self, pod: dict[str, Any], init_ends: bool) -> None:
         made = copy.deepcopy(self._pods[_key(pod)])
-        ended = {"terminated": {"exitCode": 0}}
-        statuses = [{"name": one["name"], "state": ended} for one in made["spec"].get("initContainers", ())]
-        made["status"] = {"phase": "Running", "initContainerStatuses": statuses}
+        made["status"] = started(made, init_ends)
         self._change(made)
 
     def delete(self, pod: dict[str, Any]) -> None:

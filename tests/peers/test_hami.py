@@ -1,29 +1,33 @@
 """The comparison with HAMi, proven with a copy of our own extender in HAMi's place: it finds every fault in it."""
 
-from itertools import takewhile
+import json
+from itertools import islice, takewhile
 
 import pytest
 
 from peers.hami import known
 from peers.hami.comparison import Comparison
-from peers.hami.outcomes import Placement
+from peers.hami.outcomes import Placement, Review
 from peers.hami.programs import DEVICES, read_scores
 from peers.hami.report import EQUAL, TIE, UNEXPLAINED, Finding, HamiReport
-from peers.hami.workload import SCHEDULER, Workload
+from peers.hami.workload import SCHEDULER, Case, Workload
 from tests.paths import ROOT
 from tests.peers.faults import FAULTS
 from tests.peers.inmemory import Copy, MemoryWorld
 
 SEED = 7
 PODS, REVIEWS = 150, 150
-ENOUGH = 900
-"""Cases within which each fault must show; most do within the first hundred, and then the comparison ends."""
+ENOUGH = 1000
+"""Pods and reviews within which each fault must show; the comparison ends with the first finding."""
 
 
 def compared(
     pods: int, reviews: int, fault: str = "", scores: dict[str, float] | None = None, *, goes_on: bool = True
 ) -> HamiReport:
-    """The report of a comparison with a copy of ours, up to the first finding unless it goes on."""
+    """The report of a comparison with a copy of ours, up to the first finding unless it goes on.
+
+    Reviews and pods alternate, so that faults of both kinds are found early.
+    """
     workload = Workload(SEED)
     ours, theirs = Copy(DEVICES, SCHEDULER), Copy(DEVICES, SCHEDULER, fault)
     theirs.told_scores = scores or {}
@@ -31,12 +35,17 @@ def compared(
     world.put(*workload.quotas, *workload.nodes)
     names = [node["metadata"]["name"] for node in workload.nodes]
     comparison = Comparison(world, ours, theirs, names)
+    odd = workload.reviews(reviews)
 
-    def until_found(cases):
-        return takewhile(lambda _: goes_on or not comparison.report().unexplained, cases)
+    def cases_between_reviews():
+        for case in workload.cases(pods):
+            comparison.review(islice(odd, 1))
+            yield case
 
-    comparison.review(until_found(workload.reviews(reviews)))
-    comparison.place(until_found(workload.cases(pods)))
+    def nothing_found(_: Case) -> bool:
+        return goes_on or all(finding.verdict != UNEXPLAINED for finding in comparison.findings[-2:])
+
+    comparison.place(takewhile(nothing_found, cases_between_reviews()))
     return comparison.report()
 
 
@@ -67,7 +76,7 @@ def test_pods_of_every_ware_are_placed_and_turned_down():
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: str):
-    report = compared(ENOUGH, PODS, fault, goes_on=False)
+    report = compared(ENOUGH, ENOUGH, fault, goes_on=False)
     assert report.unexplained, f"{report.counts}"
     assert not report.is_accepted
     shown = "\n".join(report.lines())
@@ -124,3 +133,12 @@ def test_a_known_difference_explains_only_what_it_is_about():
     explaining = [one.name for one in known.PLACEMENTS if one.explains(case, ours, theirs)]
     assert explaining == ["enflame-last-slice"]
     assert not any(one.explains(case, theirs, ours) for one in known.PLACEMENTS)
+
+
+def test_only_our_limit_on_a_requested_count_is_known_not_one_that_hami_sets_alone():
+    count = {"nvidia.com/gpu": "1"}
+    pod = {"spec": {"containers": [{"name": "c", "resources": {"requests": count}}]}}
+    limited = {"spec": {"containers": [{"name": "c", "resources": {"requests": count, "limits": count}}]}}
+    without, having = (Review(True, 0, json.dumps(one)) for one in (pod, limited))
+    assert [one.name for one in known.REVIEWS if one.explains(pod, having, without)] == ["count-without-limit"]
+    assert not any(one.explains(pod, without, having) for one in known.REVIEWS)
