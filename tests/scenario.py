@@ -214,14 +214,16 @@ def running(
     cores: int = 0,
     terminating: bool = False,
     phase: str = "Running",
+    namespace: str = "default",
 ) -> Pod:
     """A pod that runs and holds that much of each of its node's cards."""
     which = [gpu] if isinstance(gpu, int | str) else list(gpu)
     uuids = [g if isinstance(g, str) else f"{on}/{g}" for g in which]
     text = "".join(f"{uuid},NVIDIA,{memory},{cores}:" for uuid in uuids) + ";"
     return pod(
-        name, len(uuids), on=on, annotations={ALLOCATED: text}, phase=phase, terminating=terminating, memory=memory
-    )
+        name, len(uuids), on=on, annotations={ALLOCATED: text}, phase=phase, terminating=terminating, memory=memory,
+        namespace=namespace,
+    )  # fmt: skip
 
 
 def scenario(*objects: Node | Pod) -> Cluster:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from tests.scenario import session
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
-from tonnage.dashboard.app import Dashboard, ViewerOf
+from tonnage.dashboard.app import Dashboard
 from tonnage.dashboard.board import Board
 from tonnage.dashboard.source import ClusterSource
 from tonnage.framework.decision import Decision, QueueFigures
 from tonnage.framework.plugin import Plugin
 from tonnage.plugins.defaults import default_plugins
+from tonnage.server.access import ViewerOf
 
 NOW = 1_790_000_000.0
 
@@ -78,7 +79,9 @@ class Asked:
 
     def __init__(self, source: ClusterSource, viewer_of: ViewerOf | None = None, hosts: Sequence[str] = ()) -> None:
         self.source = source
-        self.board = Board(source)
+        self.clock = 0.0
+        """The seconds that have passed, as far as the board knows."""
+        self.board = Board(source, lambda: self.clock)
         self.app = Dashboard(self.board, viewer_of).app(hosts)
 
     def get(self, path: str, method: str = "GET", client: str = "127.0.0.1", **headers: str) -> Answer:

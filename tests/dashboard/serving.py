@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from tests.server.listening import until_listening
 from tests.waiting import PATIENCE
-from tonnage.dashboard.app import Dashboard, ViewerOf
+from tonnage.dashboard.app import Dashboard
 from tonnage.dashboard.board import Board
 from tonnage.lab.program import free_ports
+from tonnage.server.access import ViewerOf
 from tonnage.server.endpoint import Endpoint
 from tonnage.server.http import serve
 

@@ -7,9 +7,10 @@ import pytest
 
 from tests.dashboard.asking import NOW, Answer, Asked, ScenarioSource
 from tests.scenario import gpu, node, pod, running, scenario
+from tonnage.dashboard import app as module
 from tonnage.dashboard.app import MOST_STREAMS, always
-from tonnage.dashboard.viewer import Viewer
 from tonnage.framework.decision import QueueFigures
+from tonnage.server.viewer import Viewer
 
 EVIL = '<script>alert(1)</script>"&'
 
@@ -232,3 +233,21 @@ def test_streams_are_limited_and_checked(asked: Asked):
     assert "event: reload" in asked.get("/stream?view=cluster&stamp=1&epoch=older").text
     asked.board.pages = MOST_STREAMS
     assert asked.get(stream_of(asked.get("/"))).status == 503
+
+
+def test_a_page_that_is_opened_after_a_while_shows_the_cluster_as_it_is_now(asked: Asked):
+    asked.source.cluster.upsert_pod(pod("came", 1, memory=9000))
+    assert "default/came" not in asked.get("/waiting").text
+    asked.clock += 2.0
+    assert "default/came" in asked.get("/waiting").text
+
+
+def test_a_page_whose_reader_has_lost_a_right_is_loaded_anew(asked: Asked, monkeypatch: pytest.MonkeyPatch):
+    rights = [Viewer(), Viewer(), Viewer(frozenset(("default",)))]
+
+    async def viewer_of(_: object) -> Viewer:
+        return rights.pop(0)
+
+    monkeypatch.setattr(module, "REVIEW_SECONDS", -1.0)
+    losing = Asked(asked.source, viewer_of)
+    assert "event: reload" in losing.get(stream_of(losing.get("/"))).text

@@ -7,13 +7,13 @@ import pytest
 
 from tests.dashboard.asking import Asked, ScenarioSource
 from tests.recounting import differences
-from tests.scenario import node, pod, running, scenario
+from tests.scenario import node, pod, running, scenario, session
 from tonnage.cluster.cluster import Cluster
 from tonnage.dashboard.app import always
-from tonnage.dashboard.copies import CopyError
 from tonnage.dashboard.trial import ClusterTrial, TrialResult, added, try_out
-from tonnage.dashboard.viewer import Viewer
 from tonnage.plugins.defaults import default_plugins
+from tonnage.server.copies import CopyError
+from tonnage.server.viewer import Viewer
 
 
 def tried(cluster: Cluster, trial: ClusterTrial, seconds: float = 60.0) -> TrialResult:
@@ -93,8 +93,38 @@ def test_a_waiting_pod_is_explained_on_a_copy(full: Cluster):
     assert asked.get("/explain/pods/default/none").status == 404
 
 
-def test_explanations_name_others_pods_so_tenants_get_none(full: Cluster):
-    tenant = Asked(ScenarioSource(full), always(Viewer(frozenset(("default",)))))
-    page = tenant.get("/explain/pods/default/waits-0")
-    assert "right to see all" in page.text
-    assert "default/x" not in page.text
+def test_a_tenant_has_its_pod_explained_without_names_of_others():
+    cluster = scenario(
+        node("gpu-a", gpus=1),
+        running("theirs", on="gpu-a", memory=5000, namespace="other"),
+        pod("waits", 1, memory=8000),
+    )
+    for sees_nodes in (True, False):
+        tenant = Asked(ScenarioSource(cluster), always(Viewer(frozenset(("default",)), sees_nodes)))
+        assert 'href="/explain/pods/default/waits"' in tenant.get("/pods/default/waits").text
+        page = tenant.get("/explain/pods/default/waits").text
+        assert "0 of 1 nodes fit: 1 CardInsufficientMemory" in page
+        assert "it fits with less memory on the card" in page
+        assert "theirs" not in page
+        assert ("gpu-a lacks" in page) == sees_nodes
+        assert ("gpu-a" in page) == sees_nodes
+        assert tenant.get("/explain/pods/other/theirs").status == 404
+
+
+def test_a_nominated_pod_waits_in_a_copy_and_a_pod_with_a_place_has_it():
+    cluster = scenario(node("a", gpus=2), running("victim", on="a", gpu=0, memory=8000))
+    with session(cluster) as open_session:
+        cluster.upsert_pod(pod("bound", 1, memory=8000))
+        open_session.place(cluster.waiting["default/bound"])
+        cluster.upsert_pod(pod("preemptor", 1, memory=8000))
+        open_session.evict(cluster.running["default/victim"])
+        with open_session.looking_ahead():
+            open_session.place(cluster.waiting["default/preemptor"])
+    assert cluster.pipelined == {"default/preemptor"}
+    result = tried(cluster, ClusterTrial(add=1, like="a"))
+    assert (result.before.totals.waiting, result.before.placed) == (1, 0)
+    assert [(one.pod, one.after) for one in result.differences] == [("default/preemptor", "a-added-1")]
+    page = Asked(ScenarioSource(cluster)).get("/explain/pods/default/preemptor").text
+    assert "waits: goes to a once default/victim left" in page
+    assert "runs on" in Asked(ScenarioSource(cluster)).get("/explain/pods/default/bound").text
+    assert cluster.pipelined == {"default/preemptor"}

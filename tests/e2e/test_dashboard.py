@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from tests.dashboard.asking import Asked
 from tests.e2e.viewers import deployed_rules, viewer
@@ -12,13 +11,13 @@ from tests.waiting import until_true
 from tonnage.config.defaults import DEFAULT_ACTIONS
 from tonnage.dashboard.app import always
 from tonnage.dashboard.sources.viewedsource import ViewedSource
-from tonnage.dashboard.viewer import Viewer
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.client import connect
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.live.followed import FollowedCluster, following
 from tonnage.live.view import ClusterView
 from tonnage.plugins.defaults import default_plugins
+from tonnage.server.viewer import Viewer
 
 
 def viewed(live: FollowedCluster) -> ViewedSource:
@@ -68,15 +67,7 @@ def test_pages_follow_the_api_server_and_say_when_it_is_away(fresh_control_plane
 
 def test_a_tenant_with_rights_in_one_namespace_sees_its_pods(control_plane: ControlPlane, tmp_path: Path) -> None:
     plane = control_plane
-    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
-    kubeconfig = viewer(plane, tmp_path, "lives-here", [])
-    rules: list[dict[str, Any]] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
-    plane.api.create(f"{roles}/roles", {"metadata": {"name": "lives-here"}, "rules": rules})
-    subject = {"kind": "ServiceAccount", "name": "lives-here", "namespace": "default"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "lives-here"}
-    plane.api.create(
-        f"{roles}/rolebindings", {"metadata": {"name": "lives-here"}, "roleRef": role, "subjects": [subject]}
-    )
+    kubeconfig = viewer(plane, tmp_path, "lives-here", in_namespaces=["default"])
     plane.api.create_pods([pod("mine", 1)])
 
     async def main() -> None:

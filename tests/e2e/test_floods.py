@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.addresses import ADDRESS
 from tests.e2e.extending import Extender
 from tests.e2e.flooding import KINDS
-from tests.e2e.test_ports import ADDRESS
 from tests.scenario import node, pod
 from tests.waiting import PATIENCE
 from tonnage.lab.control_plane import ControlPlane

@@ -1,19 +1,17 @@
 """Who may call a real extender: HAMi's command line as it is, a kube-scheduler elsewhere, and scrapers with tokens."""
 
-import ssl
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.addresses import own_address
+from tests.e2e.addresses import ADDRESS, ELSEWHERE, status_of
+from tests.e2e.certificates import trusting, web_files
 from tests.e2e.extending import SCHEDULER, Extender, wanted
 from tests.scenario import node
 from tests.server.listening import authority, signed
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 from tonnage.lab.api import pods_path
 from tonnage.lab.control_plane import ControlPlane
 from tonnage.lab.player import playing
@@ -23,38 +21,11 @@ from tonnage.lab.schedulers import extender_configuration
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind")
 
 
-ADDRESS = own_address()
-ELSEWHERE = pytest.mark.skipif(not ADDRESS, reason="this machine has no address but loopback ones")
-
-
 @pytest.fixture
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     yield control_plane
     for path in (pods_path(), "/api/v1/nodes"):
         control_plane.api.delete(path)
-
-
-def web_files(folder: Path) -> Path:
-    """The webhook's certificate, with its CA beside it."""
-    authority(folder / "web-ca")
-    return signed(folder / "web", folder / "web-ca", "extender", "serverAuth")
-
-
-def trusting(web: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(web / "ca.crt"))
-    context.check_hostname = False
-    return context
-
-
-def status_of(url: str, tls: ssl.SSLContext, body: bytes | None = None, headers: Mapping[str, str] = {}) -> Any:
-    """Status and text of an answer."""
-    request = urllib.request.Request(url, body, dict(headers))
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE, context=tls) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def is_placed(plane: ControlPlane, name: str) -> bool:

@@ -13,7 +13,7 @@ from tonnage.extender.metrics import ExtenderMetrics
 from tonnage.extender.service import ExtenderService
 from tonnage.kube.kinds import NODES, PODS
 from tonnage.plugins.defaults import default_plugins
-from tonnage.server.callers import loopback_only
+from tonnage.server.access import CallerAccess
 from tonnage.server.explaining import explain_route
 
 
@@ -28,7 +28,7 @@ def test_a_pod_is_told_who_has_the_reserved_place_and_which_selector_keeps_it_of
         service.session.place(cluster.waiting["default/first"], cluster.mask(["a"]))
         service.ready.set()
         metrics = ExtenderMetrics()
-        route = explain_route(service.ready, service.copied, loopback_only)
+        route = explain_route(service.ready, service.scheduled, CallerAccess(None, lambda: cluster).viewer_of())
         async with serving(metrics.app(service, more=[route])) as port:
             assert b" 403 " in await asked(port, head("/explain/pod/second"))
             answer = await asked(port, head("/explain/pod/second"), LOOPBACK)

@@ -1,30 +1,34 @@
 """The batch scheduler's routes: who is shown what, one snapshot at a time, and probes."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 from tests.scenario import node, pod
-from tests.server.strangers import LOOPBACK, STRANGER, asked, head, serving
+from tests.server.reviewing import ReviewingApi
+from tests.server.strangers import LOOPBACK, STRANGER, asked, connected, head, serving
 from tonnage.actions.catalog import make_actions
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.kinds import NODES, PODS
 from tonnage.kube.watch import Backoff
+from tonnage.model.problem import Problem
 from tonnage.plugins.defaults import default_plugins
 from tonnage.scheduler import app as module
 from tonnage.scheduler.app import app, health_of
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.service import SchedulerService
+from tonnage.server.authorization import Authorizer
 from tonnage.server.health import SILENT_SECONDS
 
 DEBUG = ("/debug/snapshot", "/debug/config", "/debug/problems", "/explain/node/a")
 
 
-class Reviews:
-    """Plays an authorizer that knows one token."""
-
-    async def status(self, authorization, path):
-        return 200 if authorization == "Bearer good" else 403
+RIGHTS = {
+    "good": {("get", path) for path in (*DEBUG, "/metrics")},
+    "bad": set(),
+    "tenant": {("list", "pods", "default")},
+}
 
 
 def play(scene, authorizer=None):
@@ -72,7 +76,44 @@ def test_with_an_authorizer_both_are_for_whom_the_api_server_lets():
             assert b" 200 " in await asked(port, head(path, Authorization="Bearer good"))
         assert b" 200 " in await asked(port, head("/healthz"))
 
-    play(scene, Reviews())
+    play(scene, Authorizer(ReviewingApi(RIGHTS)))
+
+
+def test_a_tenant_sees_its_own_pods_and_what_is_wrong_with_them():
+    async def scene(port, service):
+        for name, namespace in (("mine", "default"), ("theirs", "other")):
+            PODS.handler.put(service.cluster, pod(name, 1, namespace=namespace, memory=100))
+        faults = [Problem(name, "spec", "", "", "odd") for name in ("Pod/default/mine", "Pod/other/theirs", "Node/a")]
+        service.problems.all = lambda: faults
+
+        async def get(path):
+            answer = await asked(port, head(path, Authorization="Bearer tenant"))
+            return int(answer.split()[1]), answer.partition(b"\r\n\r\n")[2].decode()
+
+        peer = await connected(port)
+        peer.send(head("/debug/snapshot", Authorization="Bearer tenant", Connection="close"))
+        snapshot = (await peer.rest()).decode()
+        peer.close()
+        assert '"name":"mine"' in snapshot
+        assert "theirs" not in snapshot
+        assert '"kind":"Node"' not in snapshot
+        assert "config.yaml" not in snapshot
+        status, text = await get("/debug/problems")
+        assert (status, [one["object"] for one in json.loads(text)]) == (200, ["Pod/default/mine"])
+        assert (await get("/debug/config"))[0] == 403
+        assert (await get("/explain/pod/mine"))[0] == 200
+        assert (await get("/explain/node/a"))[0] == 403
+
+    play(scene, Authorizer(ReviewingApi(RIGHTS)))
+
+
+def test_loopback_peers_are_answered_under_names_of_this_host_only():
+    async def scene(port, service):
+        for path in DEBUG:
+            asking = head(path).replace(b"Host: localhost", b"Host: evil.example")
+            assert b" 421 " in await asked(port, asking, LOOPBACK)
+
+    play(scene)
 
 
 def test_snapshots_are_made_one_at_a_time(monkeypatch):

@@ -81,7 +81,7 @@ async def connected(port: int, address: str = STRANGER, tls: ssl.SSLContext | No
 def head(path: str, method: str = "GET", **headers: object) -> bytes:
     lines = [
         f"{method} {path} HTTP/1.1",
-        "Host: a",
+        "Host: localhost",
         *(f"{name.replace('_', '-')}: {headers[name]}" for name in headers),
     ]
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode()

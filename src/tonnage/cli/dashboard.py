@@ -13,8 +13,8 @@ from tonnage.server.flags import parsed
 
 if TYPE_CHECKING:
     from tonnage.dashboard.board import Board
-    from tonnage.dashboard.viewer import Viewer
     from tonnage.server.flagvalues import Address
+    from tonnage.server.viewer import Viewer
 
 _EXAMPLES = """\b
 Examples:
@@ -60,7 +60,7 @@ async def _serve(source: ViewSource, bind: "Address", namespace: str | None) -> 
     with importing():
         from tonnage.dashboard.board import Board
         from tonnage.dashboard.sources.viewedsource import ViewedSource
-        from tonnage.dashboard.viewer import Viewer
+        from tonnage.server.viewer import Viewer
 
     async with source.follow(namespace) as view:
         if view.note:
@@ -75,8 +75,7 @@ async def _serve(source: ViewSource, bind: "Address", namespace: str | None) -> 
 async def serve_board(board: "Board", bind: "Address", viewer: "Viewer") -> None:
     """Serve the pages of a board until a signal comes."""
     from tonnage.dashboard.app import Dashboard, always
-    from tonnage.dashboard.security import LOOPBACK_NAMES
-    from tonnage.server.callers import is_loopback
+    from tonnage.server.callers import LOOPBACK_NAMES, is_loopback
     from tonnage.server.endpoint import Endpoint
     from tonnage.server.http import serve
 

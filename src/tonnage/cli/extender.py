@@ -117,8 +117,9 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         from tonnage.kube.supervision import first_cause, keep_running, watch_callbacks
         from tonnage.kube.watch import Backoff
         from tonnage.observability.events import EventRecorder
+        from tonnage.server.access import CallerAccess
         from tonnage.server.authorization import Authorizer, authorized
-        from tonnage.server.callers import Guard, anybody, loopback_only
+        from tonnage.server.callers import Guard, anybody
         from tonnage.server.endpoint import Endpoint
         from tonnage.server.explaining import explain_route
         from tonnage.server.http import serve
@@ -167,7 +168,8 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         authorizer = Authorizer(client.unlimited)
         guard = partial(authorized, authorizer)
     board = _dashboard(service, recorder_of_pods, plugins, authorizer) if options.dashboard else None
-    explaining = explain_route(service.ready, service.copied, guard if options.authorize_metrics else loopback_only)
+    access = CallerAccess(authorizer, lambda: service.cluster)
+    explaining = explain_route(service.ready, service.scheduled, access.viewer_of())
     more = [explaining, *(board.routes if board else ())]
     running = asyncio.create_task(service.run())
     recorder = asyncio.create_task(keep_running("events", events.run))

@@ -1,6 +1,7 @@
 """The application of the dashboard: its pages, its style sheet and script, and the stream of what changes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,6 @@ from tonnage.dashboard.board import Board
 from tonnage.dashboard.liveview import LiveView, LiveViews, Update
 from tonnage.dashboard.security import SafePages
 from tonnage.dashboard.templating import rendered, script, style_sheet
-from tonnage.dashboard.viewer import EVERYTHING, Viewer
 from tonnage.dashboard.views.cluster import CardsView
 from tonnage.dashboard.views.decisions import DecisionsView
 from tonnage.dashboard.views.details import CardPage, DecisionPage, NodePage, PodPage, QueuePage
@@ -28,9 +28,13 @@ from tonnage.dashboard.views.trends import TrendsView
 from tonnage.dashboard.views.view import Asked, UnknownThingError, View
 from tonnage.dashboard.views.waitingpods import WaitingView
 from tonnage.dashboard.views.whatif import WhatIfView
+from tonnage.server.access import ViewerOf
+from tonnage.server.viewer import EVERYTHING, Viewer
 
 MOST_STREAMS = 64
 """Pages that are told of changes at once; others are asked to reload by themselves."""
+REVIEW_SECONDS = 30.0
+"""How often the rights of a page that is open are asked about again."""
 LONGEST_PARAMETER = 300
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 NAVIGATION = ("cluster", "waiting", "queues", "decisions", "trends", "what-if")
@@ -48,9 +52,6 @@ _PATHS = {
     "/decisions/{name}": "decision",
     "/explain/pods/{name:path}": "explanation",
 }
-
-ViewerOf = Callable[[Request], Awaitable[Viewer | Response]]
-"""The rights of a caller, or the answer that refuses it."""
 
 
 def always(viewer: Viewer) -> ViewerOf:
@@ -95,13 +96,15 @@ class Dashboard:
             viewer = await self._viewer_of(request)
             if isinstance(viewer, Response):
                 return viewer
+            self._board.freshen()
             base = request.scope.get("root_path", "").rstrip("/")
             params = _parameters(view, request.query_params) | {
                 name: str(value) for name, value in request.path_params.items()
             }
             asked = Asked(self._board, viewer, base, params)
-            if view.needs_nodes and not viewer.sees_nodes:
-                return self._error(asked, 403, "Nodes are not shown to you", "it takes the right to list nodes", [])
+            right = view.missing_right(viewer)
+            if right:
+                return self._error(asked, 403, "This is not shown to you", f"It takes the right to {right}.", [])
             try:
                 await view.prepare(asked)
                 live = self._live_view(view, asked)
@@ -165,25 +168,32 @@ class Dashboard:
             return PlainTextResponse("a stream needs a view and a stamp", 400)
         if self._board.pages >= MOST_STREAMS:
             return PlainTextResponse(f"{MOST_STREAMS} pages are followed already", 503, {"Retry-After": "10"})
-        if view.needs_nodes and not viewer.sees_nodes:
-            return PlainTextResponse("it takes the right to list nodes", 403)
+        right = view.missing_right(viewer)
+        if right:
+            return PlainTextResponse(f"it takes the right to {right}", 403)
         base = request.scope.get("root_path", "").rstrip("/")
         names = (*view.parameters, "name")
         params = {key: text for key, text in _limited(request.query_params).items() if key in names}
         asked = Asked(self._board, viewer, base, params)
         is_known = request.query_params.get("epoch") == self._board.epoch
-        events = self._events(view, asked, int(stamp) if is_known else None)
+        events = self._events(view, asked, int(stamp) if is_known else None, request)
         return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
-    async def _events(self, view: View, asked: Asked, stamp: int | None) -> AsyncIterator[bytes]:
-        """What changes, look by look."""
+    async def _events(self, view: View, asked: Asked, stamp: int | None, request: Request) -> AsyncIterator[bytes]:
+        """What changes, look by look, as long as the caller's rights stay what they were."""
         board, source = self._board, self._board.source
         if stamp is None:
             # Another process made the page: what it shows cannot be compared.
             yield b"event: reload\ndata: {}\n\n"
             return
+        reviewed = time.monotonic()
         with board.open_page():
             while True:
+                if time.monotonic() > reviewed + REVIEW_SECONDS:
+                    reviewed = time.monotonic()
+                    if await self._viewer_of(request) != asked.viewer:
+                        yield b"event: reload\ndata: {}\n\n"
+                        return
                 try:
                     live = self._live_view(view, asked)
                     changed, gone = live.since(stamp)

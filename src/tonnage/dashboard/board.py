@@ -58,10 +58,12 @@ class Board:
         self._binds = (0, 0.0)
         self._waiters: set[asyncio.Future[None]] = set()
         self._woken = asyncio.Event()
+        self._looked, self._rest = 0.0, 0.0
         self.current: ClusterOverview = self.look()
 
     def look(self) -> ClusterOverview:
         """Bring everything up to date."""
+        started = self._clock()
         source = self.source
         source.advance()
         if self._overview is None or source.cluster is not self._followed:
@@ -93,22 +95,27 @@ class Board:
                 held,
             )
         self.version += 1
+        self._looked = self._clock()
+        # A look that takes long leaves others nine tenths of the time.
+        self._rest = max(BUSY_SECONDS, 9 * (self._looked - started))
         return found
+
+    def freshen(self) -> None:
+        """Look again for a page that is opened, unless the last look is recent: while none is open, looks are rare."""
+        if self._clock() >= self._looked + self._rest:
+            self.look()
 
     async def run(self) -> None:
         """Look again and again, more often while pages are open, and tell them."""
         while not self.stopping.is_set():
-            started = self._clock()
             self.look()
             self._wake()
-            took = self._clock() - started
-            pause = BUSY_SECONDS if self.pages or self.source.is_fast else QUIET_SECONDS
+            pause = self._rest if self.pages or self.source.is_fast else max(QUIET_SECONDS, self._rest)
             self._woken.clear()
             try:
-                # A look that takes long leaves others nine tenths of the time.
-                async with asyncio.timeout(max(pause, took * 9)):
+                async with asyncio.timeout(pause):
                     await self._woken.wait()
-                await asyncio.sleep(max(0.0, BUSY_SECONDS - (self._clock() - started)))
+                await asyncio.sleep(max(0.0, self._looked + self._rest - self._clock()))
             except TimeoutError:
                 pass
 

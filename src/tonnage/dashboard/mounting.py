@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 from starlette.routing import BaseRoute, Mount
 
-from tonnage.dashboard.access import PATH, viewer_of_server
 from tonnage.dashboard.app import Dashboard
 from tonnage.dashboard.board import Board
 from tonnage.dashboard.source import ClusterSource
 from tonnage.kube.supervision import keep_running
+from tonnage.server.access import CallerAccess
 from tonnage.server.authorization import Authorizer
+
+PATH = "/dashboard"
 
 
 class MountedDashboard(NamedTuple):
@@ -33,9 +35,5 @@ class MountedDashboard(NamedTuple):
 def mounted(source: ClusterSource, authorizer: Authorizer | None) -> MountedDashboard:
     """The dashboard of a source, for the callers that may look at /debug too, and for tenants."""
     board = Board(source)
-
-    def namespaces() -> set[str]:
-        return {key.partition("/")[0] for key in source.cluster.pods()}
-
-    app = Dashboard(board, viewer_of_server(authorizer, namespaces)).app()
+    app = Dashboard(board, CallerAccess(authorizer, lambda: source.cluster).viewer_of(PATH)).app()
     return MountedDashboard(board, [Mount(PATH, app=app)])

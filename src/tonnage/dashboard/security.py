@@ -2,9 +2,11 @@
 
 from collections.abc import Collection
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tonnage.server.callers import host_of
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -19,7 +21,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 
 class SafePages:
@@ -56,9 +57,3 @@ class SafePages:
             words = f"these pages answer under {', '.join(sorted(self._hosts))} only"
             return PlainTextResponse(words, 421)
         return None
-
-
-def host_of(scope: Scope) -> str:
-    """The name under which a request asks, without its port."""
-    host = Headers(scope=scope).get("host", "")
-    return (host[: host.rindex(":")] if ":" in host.rpartition("]")[2] else host).lower()

@@ -9,9 +9,9 @@ from html import escape
 from urllib.parse import quote
 
 from tonnage.dashboard.board import Board
-from tonnage.dashboard.viewer import OTHERS, Viewer
 from tonnage.overview.noderows import CardHolder, CardRow, NodeRow
 from tonnage.report.pages.palette import heat
+from tonnage.server.viewer import OTHERS, Viewer
 
 WIDTH, GAP, HEIGHT = 6, 1, 22
 COLOURINGS = {

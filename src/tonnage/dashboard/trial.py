@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
-from tonnage.dashboard.copies import CopyError, in_copy
 from tonnage.explain.additions import copies_of
+from tonnage.explain.settling import settle_places
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
 from tonnage.overview.overview import ClusterTotals, Overview
+from tonnage.server.copies import CopyError, in_copy
 from tonnage.simulator.policies import policy_named
 
 SECONDS = 60.0
@@ -71,19 +72,19 @@ def side(
     name: str, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[str], trial: ClusterTrial
 ) -> TrialSide:
     """Change a cluster as a trial says, place its waiting pods, and see where they are."""
+    settle_places(cluster)
     if trial.scope == "all":
-        placed = [*cluster.running.values(), *cluster.reserved.values()]
+        placed = list(cluster.running.values())
         for task in placed:
             cluster.remove_pod(task.key)
         for task in placed:
             cluster.upsert_pod(_unplaced(cluster, task.pod))
     for node in added(cluster, trial.like, trial.add):
         cluster.upsert_node(node)
-    before = set(cluster.reserved)
-    with Session(cluster, plugins) as session:
+    with Session(cluster, [plugin.with_options() for plugin in plugins]) as session:
         run_cycle(session, make_actions(actions))
         evicted = len(session.evictions)
-        new = sum(key not in cluster.pipelined and key not in before for key in cluster.reserved)
+        new = sum(key not in cluster.pipelined for key in cluster.reserved)
         decisions, figures = session.decisions, session.queues.figures()
         totals = Overview(cluster, plugins).update(lambda task: decisions.get(task.key), figures).totals
     waiting = {*cluster.waiting, *cluster.pipelined}

@@ -34,9 +34,8 @@ from tonnage.kube.resource import Change
 from tonnage.kube.supervision import keep_running
 from tonnage.kube.watch import Backoff
 from tonnage.model.annotations import BIND_PHASE, FAILED
-from tonnage.model.quota import ResourceQuota
 from tonnage.plugins.filters.noderesources import NodeResources
-from tonnage.server.explaining import ClusterCopy
+from tonnage.server.explanations import ScheduledCluster
 from tonnage.server.health import Health
 
 log = logging.getLogger(__name__)
@@ -83,7 +82,6 @@ class ExtenderService:
         self._recorder = recorder
         self._scheduler_name = scheduler_name
         self._failed: set[str] = set()
-        self._quotas: dict[str, ResourceQuota] = {}
         self._failing: set[str] = set()
         """Plugins whose failure was logged."""
         self.cluster = Cluster(vendors)
@@ -226,19 +224,9 @@ class ExtenderService:
     def _nodes_seen(self, _nodes: WatchedKind, changes: Sequence[Change]) -> None:
         self.handshakes.seen(change.key for change in changes)
 
-    def _quotas_seen(self, _quotas: WatchedKind, changes: Sequence[Change]) -> None:
-        for change in changes:
-            if change.is_gone or change.object is None:
-                self._quotas.pop(change.key, None)
-            else:
-                self._quotas[change.key] = change.object
+    def _quotas_seen(self, _quotas: WatchedKind, _changes: Sequence[Change]) -> None:
         self.requeue.pending.invalidate()
 
-    def copied(self) -> ClusterCopy:
+    def scheduled(self) -> ScheduledCluster:
         """The cluster as it is now, for explanations: by all rules, those that kube-scheduler applies included."""
-        cluster = self.cluster
-        nodes = [state.node for state in cluster.nodes.values()]
-        tasks = (*cluster.running.values(), *cluster.reserved.values(), *cluster.waiting.values())
-        objects = [*self._quotas.values(), *nodes, *(task.pod for task in tasks)]
-        held = {key: holding for key in cluster.reserved if (holding := cluster.held(key)) is not None}
-        return ClusterCopy(cluster.vendors, objects, self._plugins, DEFAULT_ACTIONS, cluster.is_ours, held)
+        return ScheduledCluster(self.cluster, self._plugins, DEFAULT_ACTIONS, time.time())

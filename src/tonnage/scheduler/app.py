@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route, request_response
 
 from tonnage import __version__
 from tonnage.model.names import SNAPSHOT
+from tonnage.model.problem import Problem
 from tonnage.model.timestamp import rfc3339
 from tonnage.model.wire import encode
 from tonnage.observability.scrapes import MOST_SCRAPES, PACKED, PATH, scrape
@@ -18,11 +19,14 @@ from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.reload.reloader import Reloader
 from tonnage.scheduler.service import SchedulerService
 from tonnage.scheduler.snapshot import written
-from tonnage.server.authorization import Authorizer, authorized
-from tonnage.server.callers import Guard, anybody, loopback_only
-from tonnage.server.explaining import ClusterCopy, explain_route
+from tonnage.server.access import CallerAccess
+from tonnage.server.authorization import FORBIDDEN, Authorizer, authorized, refusal
+from tonnage.server.callers import anybody
+from tonnage.server.explaining import explain_route
+from tonnage.server.explanations import ScheduledCluster
 from tonnage.server.health import Health
 from tonnage.server.inflight import InFlight
+from tonnage.server.viewer import Viewer
 
 _UNAVAILABLE = 503
 
@@ -46,7 +50,8 @@ def app(
 ) -> Starlette:
     """The routes of one scheduler; without an authorizer, metrics are everybody's, the rest is for loopback peers."""
     metrics.attach(service)
-    scraped, debugged = (anybody, loopback_only) if authorizer is None else (partial(authorized, authorizer),) * 2
+    scraped = anybody if authorizer is None else partial(authorized, authorizer)
+    access = CallerAccess(authorizer, lambda: service.cluster)
 
     async def show_metrics(_: Request) -> Response:
         return scrape(metrics, service.cluster)
@@ -55,40 +60,62 @@ def app(
         routes=[
             *health.routes(),
             Route(PATH, InFlight(request_response(scraped(show_metrics)), MOST_SCRAPES), methods=["GET"]),
-            *_debug_routes(service, reloader, debugged),
-            explain_route(service.ready, partial(_copied, service, reloader), debugged),
+            *_debug_routes(service, reloader, access),
+            explain_route(service.ready, partial(_scheduled, service, reloader), access.viewer_of()),
             *more,
         ],
         middleware=[PACKED],
     )
 
 
-def _copied(service: SchedulerService, reloader: Reloader) -> ClusterCopy:
+def _scheduled(service: SchedulerService, reloader: Reloader) -> ScheduledCluster:
     """The scheduler's cluster as it is now, and the configuration in force."""
-    cluster, force = service.cluster, reloader.in_force
-    actions = [action.name for action in force.actions]
-    return ClusterCopy(cluster.vendors, service.snapshot(), force.plugins, actions, cluster.is_ours)
+    force = reloader.in_force
+    return ScheduledCluster(service.cluster, force.plugins, [action.name for action in force.actions], time.time())
 
 
-def _debug_routes(service: SchedulerService, reloader: Reloader, guard: Guard) -> list[Route]:
-    """The routes under /debug."""
+def _debug_routes(service: SchedulerService, reloader: Reloader, access: CallerAccess) -> list[Route]:
+    """The routes under /debug; tenants see their own objects and what is wrong with them."""
+    viewer_of = access.viewer_of()
 
-    async def snapshot(_: Request) -> Response:
+    async def snapshot(request: Request) -> Response:
+        viewer = await viewer_of(request)
+        if isinstance(viewer, Response):
+            return viewer
         if not service.ready.is_set():
             return PlainTextResponse("the informer has not synced yet", _UNAVAILABLE)
-        goes_by = {"config.yaml": reloader.in_force.text, "now": rfc3339(time.time()), "version": __version__}
+        things = await access.visible(request, viewer, service.snapshot())
+        if isinstance(things, Response):
+            return things
+        goes_by = {"now": rfc3339(time.time()), "version": __version__}
+        if viewer.sees_all:
+            goes_by["config.yaml"] = reloader.in_force.text
         note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SNAPSHOT}, "data": goes_by}
-        return StreamingResponse(written([note, *service.snapshot()]), media_type="application/json")
+        return StreamingResponse(written([note, *things]), media_type="application/json")
 
-    async def config(_: Request) -> Response:
-        return PlainTextResponse(reloader.in_force.text)
+    async def config(request: Request) -> Response:
+        viewer = await viewer_of(request)
+        if isinstance(viewer, Response):
+            return viewer
+        # It is no object, so nobody may list it: it takes the right to get the path.
+        return PlainTextResponse(reloader.in_force.text) if viewer.sees_all else refusal(FORBIDDEN, request.url.path)
 
-    async def problems(_: Request) -> Response:
-        return Response(encode(service.problems.all()), media_type="application/json")
+    async def problems(request: Request) -> Response:
+        viewer = await viewer_of(request)
+        if isinstance(viewer, Response):
+            return viewer
+        seen = [problem for problem in service.problems.all() if _is_seen(viewer, problem)]
+        return Response(encode(seen), media_type="application/json")
 
     return [
         # One at a time: a snapshot holds every object of the cluster.
-        Route("/debug/snapshot", InFlight(request_response(guard(snapshot)), 1), methods=["GET"]),
-        Route("/debug/config", guard(config)),
-        Route("/debug/problems", guard(problems)),
+        Route("/debug/snapshot", InFlight(request_response(snapshot), 1), methods=["GET"]),
+        Route("/debug/config", config),
+        Route("/debug/problems", problems),
     ]
+
+
+def _is_seen(viewer: Viewer, problem: Problem) -> bool:
+    """Whether a problem is one of an object that a caller may see: of pods and nodes, to all but operators."""
+    kind, _, key = problem.object.partition("/")
+    return viewer.sees_all or (kind == "Pod" and viewer.sees(key)) or (kind == "Node" and viewer.sees_nodes)

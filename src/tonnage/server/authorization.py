@@ -1,4 +1,4 @@
-"""Authorizer: asks the API server who a bearer token belongs to and whether its user may get a path.
+"""Authorizer: asks the API server who a bearer token belongs to, and which path its user may get or which kind list.
 
 It asks as kube-scheduler does for its own metrics, by TokenReview and SubjectAccessReview, and keeps the answers for a
 few seconds. Tokens are kept and looked up by their digest only, and never logged.
@@ -9,6 +9,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from tonnage.kube.client import Client
 from tonnage.kube.errors import KubeError
 from tonnage.kube.paths import api_path
+from tonnage.model.kinds import ObjectKind
 from tonnage.model.wire import WireError, decode
 from tonnage.server.callers import Handler, from_loopback
 
@@ -40,6 +42,15 @@ _UNAUTHENTICATED, _TOO_MANY, _UNAVAILABLE = 401, 429, 503
 
 Attributes = dict[str, dict[str, str]]
 """What a SubjectAccessReview asks about."""
+Answer = TypeVar("Answer")
+
+
+class NotReviewedError(Exception):
+    """The API server did not say whether a user may list something, with the status that tells the caller why."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"not reviewed: {status}")
+        self.status = status
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -67,49 +78,67 @@ class _AccessReview(msgspec.Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-class _Answers:
-    """HTTP statuses by token and path, each for a few seconds; the oldest go when there are too many."""
+class KeptAnswers(Generic[Answer]):
+    """Answers by token and question, each for a few seconds; the oldest go when there are too many."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: dict[tuple[bytes, str], tuple[float, int]] = {}
+        self._kept: dict[tuple[bytes, str], tuple[float, Answer]] = {}
 
-    def get(self, key: tuple[bytes, str]) -> int | None:
-        until, status = self._kept.get(key, (0.0, 0))
-        return status if self._clock() < until else None
+    def get(self, key: tuple[bytes, str]) -> Answer | None:
+        until, answer = self._kept.get(key, (0.0, None))
+        return answer if self._clock() < until else None
 
-    def put(self, key: tuple[bytes, str], status: int) -> None:
+    def put(self, key: tuple[bytes, str], answer: Answer) -> None:
         self._kept.pop(key, None)
         while len(self._kept) >= MOST_KEPT:
             del self._kept[next(iter(self._kept))]
-        self._kept[key] = self._clock() + KEPT_SECONDS, status
+        self._kept[key] = self._clock() + KEPT_SECONDS, answer
+
+
+def digest(authorization: str) -> bytes:
+    """What an Authorization header is known by."""
+    return hashlib.sha256(_token(authorization).encode()).digest()
+
+
+def _token(authorization: str) -> str:
+    """The bearer token of an Authorization header; empty if there is none that could be one."""
+    token = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
+    return token if len(token) <= LONGEST_TOKEN else ""
 
 
 class Authorizer:
-    """Decides by the API server's authentication and authorization who may get a path."""
+    """Decides by the API server's authentication and authorization who may get a path or list a kind of objects."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._allowed = _Answers(clock)
-        self._refused = _Answers(clock)
+        self._users: KeptAnswers[_User] = KeptAnswers(clock)
+        self._allowed: KeptAnswers[int] = KeptAnswers(clock)
+        self._refused: KeptAnswers[int] = KeptAnswers(clock)
         """Apart, so that invented tokens do not displace those that are good."""
         self._asked: dict[tuple[bytes, str], asyncio.Task[int]] = {}
 
     async def status(self, authorization: str, path: str) -> int:
         """The HTTP status for the Authorization header of a request: 200 if the caller may get the path."""
-        return await self._status(authorization, path, {"nonResourceAttributes": {"path": path, "verb": "get"}})
+        return await self._status(
+            authorization, f"get {path}", {"nonResourceAttributes": {"path": path, "verb": "get"}}
+        )
 
-    async def list_status(self, authorization: str, resource: str, namespace: str = "") -> int:
-        """The same for listing a core resource, in a namespace or, if none is given, in all of them."""
-        asked = {"verb": "list", "version": "v1", "resource": resource, "namespace": namespace}
-        what = f"list {resource} in {namespace or 'all namespaces'}"
-        return await self._status(authorization, what, {"resourceAttributes": asked})
+    async def may_list(self, authorization: str, kind: ObjectKind, namespace: str = "") -> bool:
+        """Whether the caller may list a kind, in a namespace or, if none is given, everywhere; NotReviewedError."""
+        group, _, version = kind.api_version.rpartition("/")
+        asked = {"verb": "list", "group": group, "version": version, "resource": kind.plural, "namespace": namespace}
+        what = f"list {kind.plural}.{group} in {namespace or 'all namespaces'}"
+        status = await self._status(authorization, what, {"resourceAttributes": asked})
+        if status not in (ALLOWED, FORBIDDEN):
+            raise NotReviewedError(status)
+        return status == ALLOWED
 
-    async def _status(self, authorization: str, path: str, attributes: Attributes) -> int:
-        token = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""
-        if not token or len(token) > LONGEST_TOKEN:
+    async def _status(self, authorization: str, what: str, attributes: Attributes) -> int:
+        token = _token(authorization)
+        if not token:
             return _UNAUTHENTICATED
-        key = hashlib.sha256(token.encode()).digest(), path
+        key = digest(authorization), what
         known = self._allowed.get(key) or self._refused.get(key)
         if known is not None:
             return known
@@ -117,21 +146,24 @@ class Authorizer:
         if asked is None:
             if len(self._asked) >= MOST_ASKED:
                 return _TOO_MANY
-            asked = self._asked[key] = asyncio.create_task(self._ask(token, path, attributes))
+            asked = self._asked[key] = asyncio.create_task(self._ask(token, key, attributes))
             asked.add_done_callback(lambda _: self._asked.pop(key))
         status = await asyncio.shield(asked)
         if status != _UNAVAILABLE:
             (self._allowed if status == ALLOWED else self._refused).put(key, status)
         return status
 
-    async def _ask(self, token: str, path: str, attributes: Attributes) -> int:
+    async def _ask(self, token: str, key: tuple[bytes, str], attributes: Attributes) -> int:
         try:
-            user = await self._user(token)
+            user = self._users.get((key[0], ""))
             if user is None:
-                return _UNAUTHENTICATED
+                user = await self._user(token)
+                if user is None:
+                    return _UNAUTHENTICATED
+                self._users.put((key[0], ""), user)
             return ALLOWED if await self._may(user, attributes) else FORBIDDEN
         except (KubeError, WireError) as error:
-            log.warning("who asks for %s cannot be reviewed: %s", path, error)
+            log.warning("whether somebody may %s cannot be reviewed: %s", key[1], error)
             return _UNAVAILABLE
 
     async def _user(self, token: str) -> _User | None:

@@ -9,11 +9,14 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.types import Scope
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
+"""The names under which a host asks itself."""
 CERTIFICATE = "client_certificate"
 """The extension of an ASGI scope about a verified client certificate."""
 
@@ -42,6 +45,12 @@ def from_loopback(scope: Scope) -> bool:
     return client is not None and is_loopback(client[0])
 
 
+def host_of(scope: Scope) -> str:
+    """The name under which a request asks, without its port."""
+    host = Headers(scope=scope).get("host", "")
+    return (host[: host.rindex(":")] if ":" in host.rpartition("]")[2] else host).lower()
+
+
 def certificate_names(scope: Scope) -> tuple[str, ...] | None:
     """The DNS names of the caller's verified certificate; None if it has shown none."""
     shown = scope.get("extensions", {}).get(CERTIFICATE)
@@ -51,22 +60,6 @@ def certificate_names(scope: Scope) -> tuple[str, ...] | None:
 def dns_names(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     """The DNS names of a certificate, as `ssl` gives it."""
     return tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind == "DNS")
-
-
-def only(refusal: Refusal, handler: Handler) -> Handler:
-    """A handler that answers 403 to callers who are refused, before anything is read of what they send."""
-
-    async def guarded(request: Request) -> Response:
-        why = refusal(request.scope)
-        return PlainTextResponse(why, 403) if why else await handler(request)
-
-    return guarded
-
-
-def loopback_only(handler: Handler) -> Handler:
-    """A handler for loopback peers only."""
-    words = "only loopback peers may ask for this; use kubectl port-forward, or start with --authorize-metrics"
-    return only(lambda scope: "" if from_loopback(scope) else words, handler)
 
 
 def anybody(handler: Handler) -> Handler:

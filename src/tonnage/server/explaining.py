@@ -1,94 +1,72 @@
-"""The route /explain: explanations that a server works out on a copy of its cluster, in a thread beside its own work.
-
-What explains is imported with the first question: a server that starts has better things to do.
-"""
+"""The route /explain: explanations as JSON, each as far as its caller's rights reach."""
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route, request_response
+from starlette.routing import Route
 
-from tonnage.cluster.cluster import Cluster
-from tonnage.cluster.handlers import HANDLERS
-from tonnage.cluster.holding import Holding
-from tonnage.devices.base import Vendor
-from tonnage.framework.failures import failure
-from tonnage.framework.plugin import Plugin
+from tonnage.explain.record import ExplainedKind
 from tonnage.model.excerpt import excerpt
-from tonnage.model.pod import Pod
 from tonnage.model.wire import encode
-from tonnage.server.callers import Guard
-from tonnage.server.inflight import InFlight
+from tonnage.server.access import ViewerOf
+from tonnage.server.copies import CopyError
+from tonnage.server.explanations import BusyError, ExplainQuestion, Explanations, ScheduledCluster, UnknownThing
+from tonnage.server.redaction import missing_right, seen_by
+from tonnage.server.viewer import Viewer
 
 log = logging.getLogger(__name__)
 
 PATH = "/explain/{kind}/{name:path}"
-KINDS = ("pod", "job", "queue", "node", "gpu")
+KINDS = tuple(kind.value for kind in ExplainedKind)
 LONGEST_NAME = 600
 """A namespace and the longest name of an object."""
-_BAD, _UNKNOWN, _FAILED, _UNAVAILABLE = 400, 404, 500, 503
+_NAMESPACED = (ExplainedKind.POD, ExplainedKind.JOB)
+_BAD, _FORBIDDEN, _UNKNOWN, _BUSY, _FAILED, _UNAVAILABLE = 400, 403, 404, 429, 500, 503
 
 
-class ClusterCopy(NamedTuple):
-    """All that a copy of a cluster is made of: objects, which never change, and what decides."""
-
-    vendors: Sequence[Vendor]
-    objects: Sequence[Any]
-    """All objects that decisions depend on; those that others refer to come before them."""
-    plugins: Sequence[Plugin]
-    actions: Sequence[str]
-    is_ours: Callable[[Pod], bool]
-    reserved: Mapping[str, Holding] = {}
-    """The places that are reserved for pods whose objects do not say so."""
-
-    def build(self) -> Cluster:
-        """The copy."""
-        cluster = Cluster(self.vendors)
-        cluster.now = time.time()
-        cluster.is_ours = self.is_ours
-        for thing in self.objects:
-            HANDLERS[type(thing)].put(cluster, thing)
-        for key, holding in self.reserved.items():
-            if key in cluster.waiting:
-                cluster.reserve_holding(cluster.waiting[key], holding)
-        return cluster
-
-
-def explain_route(ready: asyncio.Event, copied: Callable[[], ClusterCopy], guard: Guard) -> Route:
-    """The route; one question at a time, because each takes a copy of the cluster."""
+def explain_route(ready: asyncio.Event, scheduled: Callable[[], ScheduledCluster], viewer_of: ViewerOf) -> Route:
+    """The route of a server."""
+    explanations = Explanations(scheduled)
 
     async def explain(request: Request) -> Response:
+        viewer = await viewer_of(request)
+        if isinstance(viewer, Response):
+            return viewer
         kind, name = request.path_params["kind"], request.path_params["name"]
         namespace = request.query_params.get("namespace") or "default"
         if kind not in KINDS or not 0 < len(name) <= LONGEST_NAME or len(namespace) > LONGEST_NAME:
             return PlainTextResponse(f"ask for one of {', '.join(KINDS)} by name: /explain/pod/NAME", _BAD)
         if not ready.is_set():
             return PlainTextResponse("the informer has not synced yet", _UNAVAILABLE, {"Retry-After": "1"})
-        copy = copied()
-        # A copied plugin shares nothing with the one at work but its arguments.
-        copy = copy._replace(plugins=[plugin.with_options() for plugin in copy.plugins])
         try:
-            return await asyncio.to_thread(_answer, copy, kind, name, namespace)
-        except Exception as error:
-            log.warning("%s %s cannot be explained: %s", kind, excerpt(name), failure(error), exc_info=error)
-            return PlainTextResponse(f"that cannot be explained: {failure(error)}", _FAILED)
+            return await _answer(explanations, ExplainQuestion(ExplainedKind(kind), name, namespace), viewer)
+        except BusyError:
+            return PlainTextResponse("other explanations are being found; try again", _BUSY, {"Retry-After": "1"})
+        except CopyError as error:
+            log.warning("%s %s cannot be explained: %s", kind, excerpt(name), error)
+            why = str(error) if viewer.sees_all else "the server's log says why"
+            return PlainTextResponse(f"that cannot be explained: {why}", _FAILED)
 
-    return Route(PATH, InFlight(request_response(guard(explain)), 1), methods=["GET"])
+    return Route(PATH, explain, methods=["GET"])
 
 
-def _answer(copy: ClusterCopy, kind: str, name: str, namespace: str) -> Response:
-    from tonnage.explain.explain import Explainer
-    from tonnage.explain.names import UnknownNameError
-    from tonnage.explain.record import ExplainedKind
+async def _answer(explanations: Explanations, asked: ExplainQuestion, viewer: Viewer) -> Response:
+    right = missing_right(asked.kind, viewer)
+    if right:
+        return PlainTextResponse(f"the API server does not let this user {right}", _FORBIDDEN)
+    key = asked.name if "/" in asked.name else f"{asked.namespace}/{asked.name}"
+    is_hidden = asked.kind in _NAMESPACED and not viewer.sees(key)
+    found = UnknownThing("", []) if is_hidden else await explanations.ask(asked, is_tenant=not viewer.sees_all)
+    if isinstance(found, UnknownThing):
+        return PlainTextResponse(found.message if viewer.sees_all else _unseen(asked, found, viewer), _UNKNOWN)
+    return Response(encode(seen_by(viewer, found)), media_type="application/json")
 
-    explainer = Explainer(copy.build(), copy.plugins, copy.actions)
-    try:
-        found = explainer.explain(ExplainedKind(kind), name, namespace)
-    except UnknownNameError as error:
-        return PlainTextResponse(str(error), _UNKNOWN)
-    return Response(encode(found), media_type="application/json")
+
+def _unseen(asked: ExplainQuestion, found: UnknownThing, viewer: Viewer) -> str:
+    """That there is no such thing, or none that the caller may see, which must not be told apart."""
+    near = [one for one in found.near if asked.kind not in _NAMESPACED or viewer.sees(one)]
+    hint = f"; did you mean {' or '.join(excerpt(one) for one in near)}?" if near else ""
+    return f"there is no {asked.kind} {excerpt(asked.name)} that this user may see{hint}"

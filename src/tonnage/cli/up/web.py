@@ -33,7 +33,7 @@ async def _serve(
     from tonnage.cli.dashboard import serve_board
     from tonnage.dashboard.board import Board
     from tonnage.dashboard.sources.simulationsource import SimulationSource
-    from tonnage.dashboard.viewer import EVERYTHING
+    from tonnage.server.viewer import EVERYTHING
 
     cluster = run.replay.cluster
     title = f"Invented cluster of {len(cluster.nodes)} nodes"

@@ -93,7 +93,7 @@ def _colours(asked: Asked, colouring: str) -> tuple[str, ...]:
 def _held_by(asked: Asked, colouring: str) -> list[tuple[str, str, float]]:
     """The names with colours of their own, with the cards they stand for, and the sum of all others."""
     board = asked.board
-    if colouring == "queue":
+    if colouring == "queue" and asked.viewer.sees_queues:
         colours, amounts = board.queue_colours, {row.name: row.cards for row in board.current.queues}
     elif colouring == "model":
         colours, amounts = board.model_colours, {}

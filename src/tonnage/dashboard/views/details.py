@@ -14,6 +14,7 @@ from tonnage.dashboard.views.view import Asked, UnknownThingError, View
 from tonnage.model.timestamp import known_timestamp
 from tonnage.overview.noderows import CardRow, NodeRow
 from tonnage.overview.podwants import asks
+from tonnage.server.redaction import seen_sentence
 
 _STATUSES = {
     PodStatus.WAITING: "waits",
@@ -84,7 +85,7 @@ class PodPage(DetailPage):
         task = self.task(asked, key)
         decision = source.decision_of(task) if key in cluster.waiting or key in cluster.pipelined else None
         if decision is not None:
-            record, sentence = decision.record(), decision.why_not()
+            record, sentence = decision.record(), seen_sentence(asked.viewer, decision)
         elif key not in cluster.waiting:
             made = source.placement_of(key)
             record, sentence = made.record() if made is not None else seen_record(cluster, task), ""
@@ -106,7 +107,7 @@ class PodPage(DetailPage):
 class QueuePage(DetailPage):
     """One queue."""
 
-    name, title = "queue", "Queue"
+    name, title, needs_queues = "queue", "Queue", True
 
     def body(self, asked: Asked) -> str:
         wanted, current = asked.params["name"], asked.board.current

@@ -1,73 +1,67 @@
 """The explanation of a pod: the funnel of rules, the nearest nodes and who holds them, and what would help."""
 
-import asyncio
 import time
-from functools import partial
 
-from tonnage.cluster.cluster import Cluster
-from tonnage.dashboard.copies import CopyError, in_copy
-from tonnage.dashboard.source import ClusterSource
 from tonnage.dashboard.templating import rendered
 from tonnage.dashboard.views.details import DetailPage, PodPage
 from tonnage.dashboard.views.view import Asked
-from tonnage.explain.explain import Explainer
 from tonnage.explain.record import ExplainedKind, Explanation
+from tonnage.server.copies import CopyError
+from tonnage.server.explanations import BusyError, ExplainQuestion, Explanations, ScheduledCluster, UnknownThing
+from tonnage.server.redaction import seen_by
 
-SECONDS = 20.0
-"""How long an explanation may take."""
 KEPT_SECONDS = 10.0
-"""How long it is shown to others who ask the same."""
-AT_ONCE = 2
+"""How long an explanation is shown to others who ask the same."""
 _MOST = 64
 
 
 class ExplanationPage(DetailPage):
     """Why a pod waits, and what would let it run."""
 
-    name, title, needs_nodes = "explanation", "Explanation", True
+    name, title = "explanation", "Explanation"
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[float, Explanation | str]] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._explanations: Explanations | None = None
 
     async def prepare(self, asked: Asked) -> None:
         key = asked.params["name"]
         PodPage().task(asked, key)
         known = self._found.get(key)
-        if not asked.viewer.sees_all or (known is not None and time.monotonic() < known[0] + KEPT_SECONDS):
+        if known is not None and time.monotonic() < known[0] + KEPT_SECONDS:
             return
-        task = self._running.get(key)
-        if task is None:
-            if len(self._running) >= AT_ONCE:
-                self._found[key] = 0.0, "other explanations are being found; try again"
-                return
-            task = self._running[key] = asyncio.create_task(self._find(key, asked.board.source))
-            task.add_done_callback(lambda _: self._running.pop(key, None))
-        await asyncio.shield(task)
-
-    async def _find(self, key: str, source: ClusterSource) -> None:
-        try:
-            work = partial(_explained, source.cluster, source, key)
-            found: Explanation | str = await in_copy(work, Explanation, SECONDS)
-        except CopyError as error:
-            found = f"There is no explanation: {error}."
+        found = await self._find(asked, key)
         while len(self._found) >= _MOST:
             del self._found[next(iter(self._found))]
-        self._found[key] = time.monotonic(), found
+        # What could not be found is asked for again by the next page.
+        self._found[key] = 0.0 if isinstance(found, str) else time.monotonic(), found
+
+    async def _find(self, asked: Asked, key: str) -> Explanation | str:
+        source = asked.board.source
+        if self._explanations is None:
+            self._explanations = Explanations(
+                lambda: ScheduledCluster(source.cluster, source.plugins, source.actions, source.now())
+            )
+        namespace, _, name = key.partition("/")
+        question = ExplainQuestion(ExplainedKind.POD, name, namespace)
+        try:
+            found = await self._explanations.ask(question, is_tenant=not asked.viewer.sees_all)
+        except BusyError:
+            return "Other explanations are being found; try again."
+        except CopyError as error:
+            why = str(error) if asked.viewer.sees_all else "the log of the server says why"
+            return f"There is no explanation: {why}."
+        return "The pod has just gone." if isinstance(found, UnknownThing) else found
 
     def body(self, asked: Asked) -> str:
-        found = self._found.get(asked.params["name"], (0.0, "It takes the right to see all nodes and pods."))[1]
+        key = asked.params["name"]
+        PodPage().task(asked, key)
+        found = self._found.get(key, (0.0, "This explanation is too old; reload the page."))[1]
         return rendered(
             "explanation.html",
-            found=found if isinstance(found, Explanation) and asked.viewer.sees_all else None,
+            found=seen_by(asked.viewer, found) if isinstance(found, Explanation) else None,
             error=found if isinstance(found, str) else "",
-            pod=asked.params["name"],
+            pod=key,
             base=asked.base,
             viewer=asked.viewer,
         )
-
-
-def _explained(cluster: Cluster, source: ClusterSource, key: str) -> Explanation:
-    cluster.now = source.now()
-    namespace, _, name = key.partition("/")
-    return Explainer(cluster, source.plugins, source.actions).explain(ExplainedKind.POD, name, namespace)

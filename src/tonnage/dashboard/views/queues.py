@@ -13,11 +13,11 @@ WIDTH, HEIGHT = 120.0, 24.0
 class QueuesView(View):
     """All queues."""
 
-    name, title = "queues", "Queues"
+    name, title, needs_queues = "queues", "Queues", True
 
     def parts(self, asked: Asked) -> Parts:
         row = macro("parts.html", "queue_row")
-        queues = [queue for queue in asked.board.current.queues if asked.viewer.sees_all or _is_own(asked, queue.name)]
+        queues = asked.board.current.queues
         most = max([queue.cards for queue in queues], default=0.0)
         colours, base = asked.board.queue_colours, asked.base
         rows = {
@@ -25,18 +25,6 @@ class QueuesView(View):
             for one in queues
         }
         return {"queues": rows or {"no-queues": str(macro("parts.html", "empty_row")("No queue is shown.", 8))}}
-
-
-def _is_own(asked: Asked, queue: str) -> bool:
-    """Whether a pod that the caller may see is in the queue."""
-    current, viewer = asked.board.current, asked.viewer
-    waits = any(one.queue == queue and viewer.sees(one.pod) for group in current.waiting for one in group.pods)
-    return waits or any(
-        holder.queue == queue and viewer.sees(holder.pod)
-        for node in current.nodes
-        for card in node.cards
-        for holder in card.holders
-    )
 
 
 def gpu_share(queue: QueueRow) -> QueueResource | None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from tonnage.dashboard.board import Board
 from tonnage.dashboard.liveview import Parts
-from tonnage.dashboard.viewer import Viewer
+from tonnage.server.viewer import Viewer
 
 
 class UnknownThingError(Exception):
@@ -42,10 +42,17 @@ class View(ABC):
     """The parameters that its parts depend on; others are ignored."""
     needs_nodes: ClassVar[bool] = False
     """Whether it says nothing without the right to see nodes."""
+    needs_queues: ClassVar[bool] = False
 
     def heading(self, asked: Asked) -> str:
         """The heading of the page."""
         return self.title
+
+    def missing_right(self, viewer: Viewer) -> str:
+        """The right without which the view says nothing to a caller; empty if the caller has it."""
+        if self.needs_nodes and not viewer.sees_nodes:
+            return "list nodes"
+        return "list queues" if self.needs_queues and not viewer.sees_queues else ""
 
     async def prepare(self, asked: Asked) -> None:
         """Find out what takes long before a page is made; streams only show what was found."""

@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from tonnage.dashboard.copies import CopyError
 from tonnage.dashboard.liveview import Parts
 from tonnage.dashboard.templating import rendered
 from tonnage.dashboard.trial import MOST_NODES, ClusterTrial, TrialResult, try_out
 from tonnage.dashboard.views.view import Asked, View
+from tonnage.server.copies import CopyError
 from tonnage.simulator.policies import POLICIES, is_policy
 
 SCOPES = {"waiting": "only waiting pods are placed", "all": "all pods are placed anew, the oldest first"}

@@ -1,4 +1,4 @@
-"""Viewer: whose pods a caller may see, and whether it may see nodes; everything else is shown as somebody's."""
+"""Viewer: what a caller of a server may see; everything else is shown as somebody's, or not at all."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,15 @@ class Viewer:
     namespaces: frozenset[str] | None = None
     """The namespaces whose pods it may see; None for all."""
     sees_nodes: bool = True
+    sees_queues: bool = True
 
     @property
     def sees_all(self) -> bool:
+        return self.namespaces is None and self.sees_nodes and self.sees_queues
+
+    @property
+    def sees_words(self) -> bool:
+        """Whether the caller may read sentences of plugins, which may name anybody's pods and nodes."""
         return self.namespaces is None and self.sees_nodes
 
     def sees(self, key: str) -> bool:
@@ -27,7 +33,8 @@ class Viewer:
         if self.sees_all:
             return ""
         whose = "all namespaces" if self.namespaces is None else f"namespace {', '.join(sorted(self.namespaces))}"
-        return whose if self.sees_nodes else f"{whose}, without nodes"
+        unseen = [name for name, is_seen in (("nodes", self.sees_nodes), ("queues", self.sees_queues)) if not is_seen]
+        return f"{whose}, without {' and '.join(unseen)}" if unseen else whose
 
 
 EVERYTHING = Viewer()

@@ -1,7 +1,7 @@
 """Copies of this process: work on the cluster that takes long or changes it, done where nobody else is disturbed.
 
-A copy is a fork. It has the whole state of the cluster without writing it down, pages stay live however long it takes,
-and it ends by itself, at its limit of time or when it is killed.
+A copy is a fork. It has the whole state of the cluster without writing it down, the original goes on however long it
+takes, and it ends by itself, at its limit of time or when it is killed.
 """
 
 import asyncio
@@ -48,8 +48,7 @@ async def in_copy(work: Callable[[], T], kind: type[T], seconds: float) -> T:
 def _answer(writing: int, work: Callable[[], msgspec.Struct], seconds: float) -> None:
     """In the copy: answer and end, whatever happens, without running anything that belongs to the original."""
     try:
-        os.nice(5)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        _leave_original(writing)
         signal.alarm(int(seconds) + 1)
         try:
             words = _ANSWER + msgspec.json.encode(work())
@@ -61,6 +60,16 @@ def _answer(writing: int, work: Callable[[], msgspec.Struct], seconds: float) ->
             pipe.write(words)
     finally:
         os._exit(0)
+
+
+def _leave_original(writing: int) -> None:
+    """Give back what the copy has in common with the original, or a connection that ends there would stay open here."""
+    os.nice(5)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    os.closerange(3, writing)
+    os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 async def _read(descriptor: int) -> bytes:
