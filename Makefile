@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint docs openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e skew clean
+.PHONY: help install run test lint docs lock audit release openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e skew clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,7 +24,7 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.development: $(VENV)/.runtime
-	@echo "Installing the development tools into $(VENV): about 110 MB to fetch, 350 MB on disk ..."
+	@echo "Installing the development tools into $(VENV): about 140 MB to fetch, 450 MB on disk ..."
 	@$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@$(BIN)/python -m tonnage.cli.startup
 	@touch $@
@@ -54,8 +54,8 @@ test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null && command -v containerd >/dev/null; then $(BIN)/python -m tonnage.lab.parts node >/dev/null || true; fi
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), and pages in all sizes
-	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/browser $(ARGS)
+e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), the built image, and pages in all sizes
+	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/e2e/test_image.py tests/browser $(ARGS)
 
 skew: $(VENV)/.development  ## the tests on real Kubernetes parts, once on each pinned version of Kubernetes (needs Go)
 	@for minor in $$($(BIN)/python -c 'from tonnage.lab.parts import VERSIONS; print(*VERSIONS)'); do \
@@ -65,6 +65,15 @@ skew: $(VENV)/.development  ## the tests on real Kubernetes parts, once on each 
 
 bench: $(VENV)/.development  ## speed and memory, as ratios measured in one run (ARGS="--quick", ARGS="-o json")
 	$(BIN)/python -m bench $(ARGS)
+
+lock: $(VENV)/.development  ## write deploy/runtime.lock, the exact packages of the image with their hashes
+	@$(BIN)/python -m release.lock
+
+audit: $(VENV)/.development  ## ask for known vulnerabilities of the image's packages (ARGS="--osv-url URL"; needs the network)
+	@$(BIN)/python -m release.audit $(ARGS)
+
+release: $(VENV)/.development  ## wheel, sdist, image context, chart, SBOM, provenance and checksums of the commit, in dist/
+	@$(BIN)/python -m release $(ARGS)
 
 openb: $(VENV)/.development  ## all policies on the pod lists of the openb trace, as docs/results.md (ARGS="--data FOLDER")
 	$(BIN)/python -m bench.openb $(ARGS)

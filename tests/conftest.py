@@ -16,6 +16,7 @@ from hypothesis import settings
 from tests.browser import system
 from tests.cli import shells
 from tests.paths import KAI_CASES, OPENB, PEERS
+from tests.release import imaging
 from tonnage.lab import kubelet_node, parts
 
 settings.register_profile("tonnage", derandomize="TONNAGE_EXAMPLES" not in os.environ, deadline=None)
@@ -69,6 +70,7 @@ LONG, EVERYTHING = "long", "TONNAGE_E2E"
 NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
     Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
+    Need("image", imaging.missing, "NOT TESTED AS AN IMAGE", "tests of the built image", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),
     Need("shells", shells.missing, "NOT TESTED IN ALL SHELLS", "tests of completion in zsh and fish"),
     Need("kai_cases", missing_cases, "NOT TESTED ON PEERS' CASES", "tests on KAI's own cases"),
