@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint docs lock audit release openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts e2e skew clean
+.PHONY: help install run test lint docs lock audit release openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts chart-parts manifests e2e skew clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,13 +49,20 @@ cluster-parts: $(VENV)/.runtime  ## build etcd, kube-apiserver and kube-schedule
 node-parts: $(VENV)/.runtime  ## build the kubelet for the tests on a real node, once (needs Go)
 	@$(BIN)/python -m tonnage.lab.parts node
 
+chart-parts: $(VENV)/.runtime  ## build Helm for the tests of the chart, once (needs Go)
+	@$(BIN)/python -m tonnage.lab.parts chart
+
+manifests: $(VENV)/.development chart-parts  ## write deploy/manifests from deploy/chart
+	@$(BIN)/python -m tests.chart.rendering
+
 test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
+	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts chart >/dev/null || true; fi
 	@if command -v go >/dev/null && command -v containerd >/dev/null; then $(BIN)/python -m tonnage.lab.parts node >/dev/null || true; fi
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-e2e: $(VENV)/.development cluster-parts node-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), the built image, and pages in all sizes
-	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/e2e/test_image.py tests/browser $(ARGS)
+e2e: $(VENV)/.development cluster-parts node-parts chart-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), the built image, and pages in all sizes
+	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/e2e/test_image.py tests/browser tests/chart $(ARGS)
 
 skew: $(VENV)/.development  ## the tests on real Kubernetes parts, once on each pinned version of Kubernetes (needs Go)
 	@for minor in $$($(BIN)/python -c 'from tonnage.lab.parts import VERSIONS; print(*VERSIONS)'); do \

@@ -20,8 +20,9 @@ from tonnage.lab.program import HOST, Program, answers, free_ports
 CONTROLLER_MANAGER = "kube-controller-manager"
 GRACE = 1.0
 """Seconds that a deleted pod takes: played containers heed the signal at once."""
-ACCESS = Path(__file__).parents[1] / "deploy" / "scheduler" / "1-access.yaml"
-"""Our scheduler's account and rights."""
+DEPLOYED = Path(__file__).parents[1] / "deploy" / "manifests" / "scheduler.yaml"
+"""Our scheduler as it is deployed."""
+_OF_ACCESS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 STARTING = 2.0
 """Seconds that a container takes to start, as a real one does; tests want to see their jobs pending for a moment."""
 _ONE_BY_ONE = threading.Lock()
@@ -164,6 +165,11 @@ class Cluster:
 def manifests(file: Path) -> list[dict[str, Any]]:
     """The objects in a file; installers have a megabyte of them, which only the loader in C reads quickly."""
     return [one for one in yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if one]
+
+
+def access() -> list[dict[str, Any]]:
+    """Our scheduler's account and rights."""
+    return [one for one in manifests(DEPLOYED) if one["kind"] in _OF_ACCESS]
 
 
 def _name_of(event: dict[str, Any]) -> str:

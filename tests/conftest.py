@@ -31,6 +31,14 @@ def missing_parts() -> str | None:
     return None
 
 
+def missing_helm() -> str | None:
+    try:
+        parts.find(parts.CHART)
+    except parts.PartsError as error:
+        return str(error)
+    return missing_parts()
+
+
 def missing_node() -> str | None:
     return missing_parts() or kubelet_node.missing()
 
@@ -69,6 +77,7 @@ LONG, EVERYTHING = "long", "TONNAGE_E2E"
 """The marker of tests that take minutes, and the variable that lets them run."""
 NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
+    Need("helm", missing_helm, "NOT TESTED WITH HELM", "tests of the chart with Helm", is_slow=True),
     Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
     Need("image", imaging.missing, "NOT TESTED AS AN IMAGE", "tests of the built image", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),

@@ -5,13 +5,16 @@ A part stands in its page between `<!-- generated: NAME -->` and `<!-- end of NA
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tests.chart.values import default_value, described_values
 from tests.cli.tree import commands
 from tests.paths import ROOT
 from tonnage.api import Job, NodeView, Task
@@ -19,7 +22,10 @@ from tonnage.lab import parts
 
 WRITERS = ("put", "finish", "drop", "move", "set_group", "recount", "supposing")
 """Methods that are the engine's to call."""
-COMMANDS, PLUGINS, OPERATE = (ROOT / "docs" / name for name in ("commands.md", "plugins.md", "operate.md"))
+_LONGEST_DEFAULT = 60
+COMMANDS, PLUGINS, OPERATE, VALUES = (
+    ROOT / "docs" / name for name in ("commands.md", "plugins.md", "operate.md", "chart-values.md")
+)
 
 
 # -- commands and their flags
@@ -123,11 +129,31 @@ def versions_part() -> str:
     return "\n".join(["| Kubernetes | etcd | built with Go from |", "|---|---|---|", *rows])
 
 
+# -- values of the chart
+
+
+def values_part() -> str:
+    rows = [f"| `{path}` | {_default(path)} | {_cell(_meaning(part))} |" for path, part in described_values()]
+    return "\n".join(["| value | default | meaning |", "|---|---|---|", *rows])
+
+
+def _meaning(part: dict[str, Any]) -> str:
+    allowed = ", ".join(f"`{one}`" for one in part.get("enum", ()))
+    return f"{part['description']} Allowed: {allowed}." if allowed else str(part["description"])
+
+
+def _default(path: str) -> str:
+    """The default of a value as it is written; long ones stand in the file."""
+    text = json.dumps(default_value(path))
+    return f"`{text}`".replace("|", "\\|") if len(text) <= _LONGEST_DEFAULT else "see values.yaml"
+
+
 # -- pages
 
 PARTS: dict[tuple[Path, str], Callable[[], str]] = {
     (COMMANDS, "commands"): commands_part,
     (OPERATE, "versions"): versions_part,
+    (VALUES, "values"): values_part,
     (PLUGINS, "Task"): lambda: _fields_part(Task),
     (PLUGINS, "Job"): lambda: _fields_part(Job),
     (PLUGINS, "NodeView"): lambda: _fields_part(NodeView),

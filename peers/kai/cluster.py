@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from peers.cases import until
-from peers.cluster import ACCESS, Cluster, manifests, node
+from peers.cluster import Cluster, access, manifests, node
 from tests.config.texts import KAI_DEFAULT
 from tonnage.lab.control_plane import PATIENCE
 from tonnage.lab.program import HOST, answers, free_ports
@@ -116,7 +116,7 @@ def kai_cluster(folder: Path, programs: Path, is_ours: bool) -> Iterator[World]:
         for file in sorted((programs / "crds").glob("*.yaml")):
             cluster.apply(manifests(file))
         cluster.apply(_definition(kind) for kind in _OWNERS)
-        cluster.apply(manifests(ACCESS))
+        cluster.apply(access())
         for name, value in _PRIORITIES.items():
             body = _object("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
             cluster.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)

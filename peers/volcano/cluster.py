@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from peers.cases import until
-from peers.cluster import ACCESS, Cluster, manifests, node
+from peers.cluster import Cluster, access, manifests, node
 from tests.e2e.provisioning import Provisioner, late_class
 from tonnage.lab.api import Api
 from tonnage.lab.control_plane import PATIENCE
@@ -100,7 +100,7 @@ def volcano_cluster(
     with Cluster(folder, programs) as cluster, Provisioner(cluster.plane, STANDARD):
         installer = manifests(programs / INSTALLER)
         cluster.apply(one for one in installer if one["kind"] in (*_INSTALLED, "CustomResourceDefinition"))
-        cluster.apply(manifests(ACCESS))
+        cluster.apply(access())
         cluster.apply([_configuration(programs), STANDARD])
         cluster.mirror(NAMESPACE, _CONFIG_MAP, CONFIGURATION, _configuration_file(cluster))
         cluster.add_nodes(_nodes(extra_nodes))

@@ -15,8 +15,8 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
 
 
 def documented(folder: Path) -> None:
-    """The certificates of an installation, by the commands in docs/extender.md."""
-    text = (ROOT / "docs" / "extender.md").read_text().replace("\\\n", "")
+    """The certificates of an installation, by the commands in docs/install.md."""
+    text = (ROOT / "docs" / "install.md").read_text().replace("\\\n", "")
     for line in text.splitlines():
         if line.strip().startswith("openssl"):
             subprocess.run(line.strip(), shell=True, cwd=folder, check=True, capture_output=True)

@@ -1,6 +1,7 @@
-"""The manifests that Tonnage is deployed with, applied to a control plane."""
+"""The manifests that Tonnage is deployed with, rendered from its chart, applied to a control plane."""
 
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ import yaml
 from tests.paths import ROOT
 from tonnage.lab.control_plane import ControlPlane
 
-DEPLOY = ROOT / "deploy"
+MANIFESTS = ROOT / "deploy" / "manifests"
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 PATHS = {
     "Namespace": "/api/v1/namespaces",
@@ -50,23 +51,29 @@ NOBODYS = [
 """Rights that no process of ours needs: verb, API group, resource and name."""
 
 
-def objects(server: str = "extender") -> list[dict[str, Any]]:
-    files = sorted((DEPLOY / server).glob("*.yaml"))
-    return [thing for path in files for thing in yaml.safe_load_all(path.read_text())]
+Server = str | list[dict[str, Any]]
+"""A server by the name of its file, or by the objects of an installation."""
 
 
-def pod_of(server: str) -> dict[str, Any]:
+def objects(server: Server = "extender") -> list[dict[str, Any]]:
+    """The objects of a file, mostly that of a server."""
+    if not isinstance(server, str):
+        return server
+    return [thing for thing in yaml.safe_load_all((MANIFESTS / f"{server}.yaml").read_text()) if thing]
+
+
+def pod_of(server: Server) -> dict[str, Any]:
     """The pod that a server's Deployment, or the agent's DaemonSet, makes."""
     (owner,) = [thing for thing in objects(server) if thing["kind"] in ("Deployment", "DaemonSet")]
-    template: dict[str, Any] = owner["spec"]["template"]
+    template: dict[str, Any] = deepcopy(owner["spec"]["template"])
     return {"apiVersion": "v1", "kind": "Pod", **template}
 
 
-def containers_of(server: str) -> dict[str, dict[str, Any]]:
+def containers_of(server: Server) -> dict[str, dict[str, Any]]:
     return {container["name"]: container for container in pod_of(server)["spec"]["containers"]}
 
 
-def account_of(server: str, container: str) -> str:
+def account_of(server: Server, container: str) -> str:
     """The service account whose token a container finds where clients look for it."""
     spec = pod_of(server)["spec"]
     mounts = containers_of(server)[container].get("volumeMounts", ())
@@ -87,13 +94,13 @@ def account_of(server: str, container: str) -> str:
     return str(secret["metadata"]["annotations"]["kubernetes.io/service-account.name"])
 
 
-def within(plane: ControlPlane, server: str, container: str, pod: str) -> list[str]:
+def within(plane: ControlPlane, server: Server, container: str, pod: str) -> list[str]:
     """The command under which a program has what a container of a pod has: host name, token, a file system to read."""
     account = account_of(server, container)
     path = f"/api/v1/namespaces/tonnage/serviceaccounts/{account}/token"
     answer = plane.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
     folder = plane.folder / f"token-{account}"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "token").write_text(answer["status"]["token"])
     (folder / "ca.crt").write_bytes(plane.authority.read_bytes())
     (folder / "namespace").write_text("tonnage")

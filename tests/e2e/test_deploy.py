@@ -11,7 +11,7 @@ import yaml
 
 from tests.cli.command import tonnage
 from tests.e2e.certificates import self_signed
-from tests.e2e.deployment import DEPLOY, NOBODYS, PATHS, account_of, apply, may, objects, pod_of
+from tests.e2e.deployment import NOBODYS, PATHS, account_of, apply, may, objects, pod_of
 from tests.e2e.extending import SCHEDULER, Extender, extended, wanted
 from tests.e2e.replicating import bind_by_hand, pair, until_leading
 from tests.scenario import node, pod
@@ -117,7 +117,9 @@ def test_only_the_optional_rights_let_a_server_ask_who_scrapes_it(plane: Control
     for server in ("extender", "scheduler"):
         account = account_of(server, server)
         assert not any(may(plane, account, what) for what in reviews)
-        (binding,) = yaml.safe_load_all((DEPLOY / server / "optional" / "metrics-authorization.yaml").read_text())
+        (binding,) = [
+            thing for thing in objects("optional/metrics-authorization") if thing["subjects"][0]["name"] == account
+        ]
         plane.api.create(PATHS["ClusterRoleBinding"], binding)
         until(lambda of=account: all(may(plane, of, what) for what in reviews), "the rights are not enough")
         assert [what for what in NOBODYS if may(plane, account, what)] == []

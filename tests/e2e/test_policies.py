@@ -1,4 +1,4 @@
-"""The admission policies in `deploy/policies`, on a real API server: tenants with a namespace's edit role attack.
+"""The admission policies in `deploy/manifests`, on a real API server: tenants with a namespace's edit role attack.
 
 No controller aggregates ClusterRoles here, so tenants get the two roles that `edit` aggregates.
 """
@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e import batching, extending
 from tests.e2e.batching import scheduling
-from tests.e2e.deployment import DEPLOY, PATHS, apply, leader_flags
+from tests.e2e.deployment import PATHS, apply, leader_flags, objects
 from tests.e2e.extending import extended
 from tests.scenario import node
 from tests.waiting import until
@@ -126,12 +125,11 @@ class Cluster:
     def _create_account(self, namespace: str, name: str) -> None:
         self.admin.create(PATHS["ServiceAccount"].format(namespace=namespace), {"metadata": {"name": name}})
 
-    def install(self, folder: str) -> None:
-        """Apply the files of a folder, as `kubectl apply -f` does."""
-        for file in sorted((DEPLOY / folder).glob("*.yaml")):
-            for thing in yaml.safe_load_all(file.read_text()):
-                path = _KINDS[thing["kind"]].format(namespace=thing["metadata"].get("namespace", ""))
-                self.admin.request("POST", path, thing, query={"fieldValidation": "Strict"})
+    def install(self, file: str) -> None:
+        """Apply a file, as `kubectl apply -f` does."""
+        for thing in objects(file):
+            path = _KINDS[thing["kind"]].format(namespace=thing["metadata"].get("namespace", ""))
+            self.admin.request("POST", path, thing, query={"fieldValidation": "Strict"})
 
     def enforce(self) -> None:
         """Switch every policy to Deny, as the page says."""
@@ -529,7 +527,7 @@ def test_without_the_list_of_writers_no_pod_is_held_up(enforced: Cluster) -> Non
 
 
 def test_a_namespace_uses_the_queues_that_its_labels_allow(enforced: Cluster) -> None:
-    enforced.install("policies/optional")
+    enforced.install("optional/queues")
     enforced.enforce()
     namespace = f"{PATHS['Namespace']}/{TEAM}"
     enforced.admin.patch(namespace, {"metadata": {"labels": {f"{LABEL}ours": "true", f"{LABEL}closed": "false"}}})

@@ -47,5 +47,5 @@ def viewer(plane: ControlPlane, folder: Path, name: str, rules: Rules = (), in_n
 
 
 def deployed_rules() -> list[dict[str, Any]]:
-    rules: list[dict[str, Any]] = yaml.safe_load((ROOT / "deploy/viewer.yaml").read_text())["rules"]
+    rules: list[dict[str, Any]] = yaml.safe_load((ROOT / "deploy/manifests/viewer.yaml").read_text())["rules"]
     return rules

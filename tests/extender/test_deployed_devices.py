@@ -1,4 +1,4 @@
-"""What `deploy/extender` says about devices is what the catalog has."""
+"""What `deploy/manifests` says about devices is what the catalog has."""
 
 import yaml
 
@@ -7,7 +7,7 @@ from tonnage.devices.catalog import default_vendors
 from tonnage.extender.options import ExtenderOptions
 from tonnage.extender.vendors import configured_vendors
 
-DEPLOY = ROOT / "deploy" / "extender"
+MANIFEST = ROOT / "deploy" / "manifests" / "extender.yaml"
 
 
 def resources(vendors):
@@ -15,12 +15,12 @@ def resources(vendors):
 
 
 def config_map(name):
-    things = yaml.safe_load_all((DEPLOY / "2-configuration.yaml").read_text())
-    return next(thing["data"] for thing in things if thing["metadata"]["name"] == name)
+    things = yaml.safe_load_all(MANIFEST.read_text())
+    return next(thing["data"] for thing in things if thing["kind"] == "ConfigMap" and thing["metadata"]["name"] == name)
 
 
 def flags():
-    for thing in yaml.safe_load_all((DEPLOY / "3-scheduler.yaml").read_text()):
+    for thing in yaml.safe_load_all(MANIFEST.read_text()):
         if thing["kind"] == "Deployment":
             containers = thing["spec"]["template"]["spec"]["containers"]
             return next(one["args"] for one in containers if one.get("args", [""])[0] == "extender")
@@ -30,7 +30,7 @@ def test_kube_scheduler_leaves_all_devices_to_the_extender():
     configuration = yaml.safe_load(config_map("tonnage-kube-scheduler")["config.yaml"])
     (extender,) = configuration["extenders"]
     managed = extender["managedResources"]
-    assert [one["name"] for one in managed] == resources(default_vendors())
+    assert [one["name"] for one in managed] == sorted(resources(default_vendors()))
     assert all(one["ignoredByScheduler"] for one in managed)
 
 

@@ -1,4 +1,4 @@
-"""The pods, accounts and network rules of `deploy/`, as far as they can be read off the files."""
+"""The pods, accounts and network rules of `deploy/manifests`, as far as they can be read off the files."""
 
 import click
 import pytest

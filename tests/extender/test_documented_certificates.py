@@ -1,4 +1,4 @@
-"""The commands in docs/extender.md make certificates with which the extender can serve and replicas can meet."""
+"""The commands in docs/install.md make certificates with which the extender can serve and replicas can meet."""
 
 import ssl
 

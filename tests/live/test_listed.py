@@ -107,6 +107,6 @@ def test_a_server_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_rules_are_those_of_the_deployed_role() -> None:
-    (role,) = yaml.safe_load_all((ROOT / "deploy/viewer.yaml").read_text())
+    (role,) = yaml.safe_load_all((ROOT / "deploy/manifests/viewer.yaml").read_text())
     assert role["rules"] == viewer_rules()
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}

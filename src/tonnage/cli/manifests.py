@@ -13,7 +13,7 @@ from tonnage.policies.catalog import FILES
 _ABOUT_WEBHOOK = """\
 # New pods with devices are given to the scheduler. If nobody answers, pods are created as they are: docs/webhook.md.
 # Printed by `tonnage manifests webhook`; print it again when the device configuration names other resources.
-# caBundle comes from the command in docs/extender.md.
+# The chart in deploy/chart makes the same from its values, with the certificate's authority: docs/install.md.
 """
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _EPILOG = "\n".join(
@@ -113,7 +113,7 @@ def policies(
     groups: tuple[str, ...],
     output: str,
 ) -> None:
-    """Print admission policies (Kubernetes 1.30 or later): all that deploy/policies holds, or the given files of it.
+    """Print admission policies (Kubernetes 1.30 or later): all that the chart installs, or the given files of it.
 
     They reserve the annotations and labels of schedulers and device plugins, which depend on the device configuration.
     The file queues must be asked for.

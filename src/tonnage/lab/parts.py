@@ -1,9 +1,9 @@
 """The Kubernetes programs of the lab: their build from source, and the cache that keeps them.
 
 No binary is downloaded: Go modules pin the versions, and Go fetches and builds them with the environment's settings.
-`go/` has the programs of the control plane and `go-kubelet/` those of a node; each further version of Kubernetes has a
-folder of go.mod and go.sum for the same programs. The cache has a folder for each set of programs, named after the
-version and the module's content, so that a machine builds the programs once.
+`go/` has the programs of the control plane, `go-kubelet/` those of a node and `go-helm/` Helm; each further version of
+Kubernetes has a folder of go.mod and go.sum for the same programs. The cache has a folder for each set of programs,
+named after the version and the module's content, so that a machine builds the programs once.
 """
 
 import fcntl
@@ -106,6 +106,15 @@ _NODES = {
     )
     for minor in VERSIONS
 }
+CHART = PartSet(
+    "programs for the chart",
+    MODULE.with_name("go-helm"),
+    ("helm",),
+    6,
+    "chart-parts",
+    product="Helm",
+    named_by="helm.sh/helm/v4",
+)
 
 
 def chosen() -> str:
@@ -295,9 +304,10 @@ def _alone() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the programs, those of a node if `node` is the argument, and print their folder; 1 if that fails."""
+    """Build the programs of the set that the argument names and print their folder; 1 if that fails."""
     try:
-        sys.stdout.write(f"{build(_say, node() if 'node' in arguments else control_plane())}\n")
+        wanted = CHART if "chart" in arguments else node() if "node" in arguments else control_plane()
+        sys.stdout.write(f"{build(_say, wanted)}\n")
     except PartsError as error:
         _say(str(error))
         return 1

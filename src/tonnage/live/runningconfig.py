@@ -1,6 +1,6 @@
 """The configuration of a running scheduler: from its own port, or by the flags of its pod.
 
-The pod is looked for where `deploy/scheduler` puts it. Tenants must not be able to create pods there: whoever can, says
+The pod is looked for where the chart puts it. Tenants must not be able to create pods there: whoever can, says
 which configuration explanations go by.
 """
 
@@ -19,7 +19,7 @@ from tonnage.model.meta import ObjectMeta
 from tonnage.model.wire import WireError, decode
 
 NAMESPACE, LABEL = "tonnage", "app=tonnage-batch-scheduler"
-"""Where `deploy/scheduler` puts the scheduler's pods, and how it labels them."""
+"""Where the chart puts the scheduler's pods, and how it labels them."""
 _PATH = "/debug/config"
 _SECONDS = 10.0
 _LARGEST = 2**20

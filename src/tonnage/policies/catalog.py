@@ -1,4 +1,4 @@
-"""The catalog of admission policies: the files of `deploy/policies`, each with what it holds."""
+"""The catalog of admission policies: the files of policies, each with what it holds."""
 
 from collections.abc import Callable
 from typing import NamedTuple

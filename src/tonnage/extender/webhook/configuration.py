@@ -12,7 +12,7 @@ from tonnage.extender.webhook.admission import admissions_of_others, device_reso
 from tonnage.kube.cel import names_resource
 
 NAMESPACE, SERVICE = "tonnage", "tonnage-scheduler"
-"""Where the manifests in `deploy/extender` run the extender."""
+"""Where the chart runs the extender."""
 EXEMPT_NAMESPACES = ("kube-system", NAMESPACE)
 """Namespaces whose pods are created without the webhook, because it may need them in order to run."""
 TIMEOUT_SECONDS = 3
