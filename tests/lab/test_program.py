@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.processes import is_alive
+from tests.lab.processes import children, is_alive
 from tests.paths import ROOT
 from tests.waiting import PATIENCE, until
 from tonnage.lab.program import LabError, Program, free_ports
@@ -65,3 +65,20 @@ def test_a_program_ends_when_the_process_that_started_it_is_killed(tmp_path: Pat
 
 def test_free_ports_are_different_ones() -> None:
     assert len(set(free_ports(20))) == 20
+
+
+class InterruptingLog(type(Path())):  # type: ignore[misc]
+    """A path whose opener interrupts this process first."""
+
+    def __fspath__(self) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return str(self)
+
+
+def test_a_program_whose_start_is_interrupted_does_not_stay(tmp_path: Path) -> None:
+    log, before = tmp_path / "log", children(os.getpid())
+    with pytest.raises(KeyboardInterrupt):
+        Program(["/bin/sleep", "60"], InterruptingLog(log))
+    until(log.exists, "the start was given up")
+    time.sleep(0.3)  # what was being started would be there
+    assert children(os.getpid()) == before

@@ -7,16 +7,16 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
+from queue import SimpleQueue
 
 HOST = "127.0.0.1"
 TETHER = Path(__file__).with_name("tether.py")
 _TAIL = 20
-_STARTER = ThreadPoolExecutor(1, "starter")
-"""Linux takes the thread that starts a program for its parent, so that thread must last as long as this process."""
 _PORTS = range(20_000, 32_768)
 """Below the ports that systems give to outgoing connections, one of which could take a port before its program does."""
 _TURNS = itertools.count(os.getpid() * 97)
@@ -66,24 +66,66 @@ def answers(port: int, path: str, secure: bool = False) -> bool:
         connection.close()
 
 
+class _Starter:
+    """Starts programs in a thread of its own; one whose start is interrupted does not stay.
+
+    Linux takes the thread that starts a program for its parent, so that thread lasts as long as this process. It is no
+    executor's: those are waited for at the end, for ever if their own start was interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[tuple[Future[subprocess.Popen[bytes]], list[str], Path]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="starter", daemon=True)
+                self._thread.start()
+        started: Future[subprocess.Popen[bytes]] = Future()
+        try:
+            self._asked.put((started, command, log))
+            return started.result()
+        except BaseException:
+            if not started.cancel():
+                process = started.result()
+                process.kill()
+                process.wait()
+            raise
+
+    def _work(self) -> None:
+        while True:
+            started, command, log = self._asked.get()
+            if started.set_running_or_notify_cancel():
+                try:
+                    started.set_result(_started(command, log))
+                except Exception as error:
+                    started.set_exception(error)
+
+
+def _started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # In a session of its own, so that Ctrl-C reaches only this process, which stops the programs in order.
+            start_new_session=True,
+        )
+
+
+_STARTER = _Starter()
+
+
 class Program:
     """A program that writes to a log file and ends with this process at the latest."""
 
     def __init__(self, command: list[str], log: Path, name: str = "") -> None:
         self.name = name or Path(command[0]).name
         self.log = log
-        self._process = _STARTER.submit(self._start, command).result()
-
-    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
-        with open(self.log, "ab") as output:
-            return subprocess.Popen(
-                [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # In a session of its own, so that Ctrl-C reaches only this process, which stops the programs in order.
-                start_new_session=True,
-            )
+        self._process = _STARTER.start(command, log)
 
     @property
     def pid(self) -> int:
