@@ -59,10 +59,11 @@ test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts chart >/dev/null || true; fi
 	@if command -v go >/dev/null && command -v containerd >/dev/null; then $(BIN)/python -m tonnage.lab.parts node >/dev/null || true; fi
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@# Tests on real parts mostly wait, so two workers share a core. Each of them reads all tests; compiled, that takes a third.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-e2e: $(VENV)/.development cluster-parts node-parts chart-parts  ## the agent on a real kubelet, all cases (needs root, containerd and runc), the built image, and pages in all sizes
-	TONNAGE_E2E=1 $(BIN)/python -m pytest -q tests/e2e/kubelet tests/e2e/test_image.py tests/browser tests/chart $(ARGS)
+e2e: $(VENV)/.development cluster-parts node-parts chart-parts  ## the tests that are too long for `make test` (those on a kubelet need root, containerd and runc)
+	TONNAGE_E2E=1 $(BIN)/python -m pytest -q -m long $(ARGS)
 
 skew: $(VENV)/.development  ## the tests on real Kubernetes parts, once on each pinned version of Kubernetes (needs Go)
 	@for minor in $$($(BIN)/python -c 'from tonnage.lab.parts import VERSIONS; print(*VERSIONS)'); do \

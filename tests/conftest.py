@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,10 +70,18 @@ class Need:
     is_slow: bool = False
 
     def concerns(self, item: pytest.Item) -> bool:
-        return HERE / self.name in item.path.parents or item.get_closest_marker(self.name) is not None
+        return _folder(item.path) == self.name or item.get_closest_marker(self.name) is not None
 
 
 HERE = Path(__file__).parent
+
+
+@cache
+def _folder(file: Path) -> str:
+    """The folder of all tests that a file is in; thousands of tests ask."""
+    return file.relative_to(HERE).parts[0]
+
+
 LONG, EVERYTHING = "long", "TONNAGE_E2E"
 """The marker of tests that take minutes, and the variable that lets them run."""
 NEEDS = (
