@@ -1,7 +1,7 @@
 """`python -m bench.dashboard`: what the dashboard costs, in server CPU, in bytes and in the browser.
 
 A cluster of 1,000 nodes × 8 with 5,000 pods changes all the time while ten pages are open. With a Chromium on the
-machine, the first paint is timed there, and its memory is compared after as many changes again.
+machine, the first paint is timed there, and its memory is compared over `--minutes` of changes, by default two.
 """
 
 import gzip
@@ -11,24 +11,21 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from http.client import HTTPConnection
 from typing import NamedTuple
 
 from bench.report import Report, argument_parser, publish
+from tests.dashboard.played import PlayedSource
 from tests.dashboard.serving import served
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
 from tonnage.dashboard.board import Board
-from tonnage.dashboard.source import ClusterSource
 from tonnage.dashboard.templating import script, style_sheet
 from tonnage.devices.catalog import default_vendors
 from tonnage.framework.decision import Decision
-from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.model.wire import convert, manifest
-from tonnage.plugins.defaults import default_plugins
 from tonnage.simulator.objects import EPOCH
 from tonnage.simulator.workloads.demo import demo_arrivals, demo_nodes
 
@@ -44,79 +41,61 @@ class Sizes(NamedTuple):
     churn: int
     """Pods that leave and come each second."""
     seconds: float
-    rounds: int
-    """Seconds of churn before and after which the browser's memory is taken."""
+    churned: float
+    """Seconds of changes over which the browser's memory is compared."""
 
 
-FULL = Sizes(1000, 5000, 20, 20.0, 40)
-QUICK = Sizes(20, 60, 2, 1.0, 1)
+FULL = Sizes(1000, 5000, 20, 20.0, 120.0)
+QUICK = Sizes(20, 60, 2, 1.0, 3.0)
+ROUNDS = 12
+"""How often the browser's memory is taken; the first quarter lets it settle."""
 
 
-class ChurningSource(ClusterSource):
+class ChurningSource(PlayedSource):
     """A cluster in which pods come and go at a rate."""
 
-    title, policy = "Invented cluster", "binpack/spread"
+    title = "Invented cluster"
 
     def __init__(self, nodes: int, pods: int, churn: int, seed: int = 1) -> None:
+        super().__init__(Cluster(default_vendors()), EPOCH.timestamp())
         rng = self._rng = random.Random(seed)
         self._churn = churn
-        self._cluster = Cluster(default_vendors())
         for node in demo_nodes(nodes, 8, rng):
-            self._cluster.upsert_node(node)
-        self._plugins = default_plugins()
-        self._session = Session(self._cluster, self._plugins)
+            self.cluster.upsert_node(node)
+        self._session = Session(self.cluster, self.plugins)
         self._arrivals = demo_arrivals(nodes, 8, rng)
         self._decisions: dict[str, Decision] = {}
-        self._placements: dict[str, Decision] = {}
-        self._now = EPOCH.timestamp()
-        while len(self._cluster.running) < pods and len(self._cluster.waiting) < pods // 20:
+        while len(self.cluster.running) < pods and len(self.cluster.waiting) < pods // 20:
             self._arrive()
 
     def _arrive(self) -> None:
         arrival = next(self._arrivals)
-        self._now = EPOCH.timestamp() + arrival.time
+        self.at = self.was_seen = EPOCH.timestamp() + arrival.time
         plain = manifest(arrival.pod)
         plain["metadata"].setdefault("labels", {})["kai.scheduler/queue"] = self._rng.choice(TEAMS)
         pod = convert(plain, Pod)
-        self._cluster.upsert_pod(pod)
-        decision = self._session.place(self._cluster.waiting[pod.key])
+        self.cluster.upsert_pod(pod)
+        decision = self._session.place(self.cluster.waiting[pod.key])
         if decision.node is None:
             self._decisions[pod.key] = decision
         else:
-            self._placements[pod.key] = decision
-            self._cluster.confirm(pod.key)
+            self.placements[pod.key] = decision
+            self.cluster.confirm(pod.key)
+
+    def _leave(self, key: str) -> None:
+        self.cluster.remove_pod(key)
+        self._decisions.pop(key, None)
+        self.placements.pop(key, None)
 
     def advance(self) -> None:
         for _ in range(self._churn):
-            self._cluster.remove_pod(self._rng.choice(list(self._cluster.running)))
-            if len(self._cluster.waiting) > 100:
-                self._cluster.remove_pod(next(iter(self._cluster.waiting)))
+            self._leave(self._rng.choice(list(self.cluster.running)))
+            if len(self.cluster.waiting) > 100:
+                self._leave(next(iter(self.cluster.waiting)))
             self._arrive()
-
-    @property
-    def cluster(self) -> Cluster:
-        return self._cluster
-
-    @property
-    def plugins(self) -> Sequence[Plugin]:
-        return self._plugins
-
-    @property
-    def actions(self) -> Sequence[str]:
-        return ("allocate",)
-
-    def now(self) -> float:
-        return self._now
-
-    @property
-    def seen(self) -> float:
-        return self._now
 
     def decision_of(self, task: Task) -> Decision | None:
         return self._decisions.get(task.key)
-
-    def placement_of(self, key: str) -> Decision | None:
-        return self._placements.get(key)
 
 
 def fetched(port: int, path: str) -> bytes:
@@ -165,7 +144,7 @@ def _open_pages(report: Report, sizes: Sizes, port: int) -> None:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    time.sleep(2 if sizes is FULL else 0.2)
+    time.sleep(min(2.0, sizes.seconds / 5))
     begun, clock, before = time.process_time(), time.monotonic(), received[0]
     time.sleep(sizes.seconds)
     took = time.monotonic() - clock
@@ -199,20 +178,26 @@ def _in_browser(report: Report, sizes: Sizes, port: int) -> None:
         report.at_most("first paint of the cluster page in Chromium", min(paints), "ms", 1000)
         session = page.context.new_cdp_session(page)
         heaps, elements = [], []
-        for _ in range(3):
-            page.wait_for_timeout(1000 * sizes.rounds)
+        for _ in range(ROUNDS):
+            page.wait_for_timeout(1000 * sizes.churned / ROUNDS)
             session.send("HeapProfiler.collectGarbage")
             heaps.append(session.send("Runtime.getHeapUsage")["usedSize"] / 2**20)
             elements.append(session.send("Memory.getDOMCounters")["nodes"])
-        report.add("browser heap after churn", heaps[-1], "MB")
-        report.at_most("browser heap after churn, against a third of it", heaps[-1] / heaps[0], "times", 1.2)
-        report.at_most("elements after churn, against a third of it", elements[-1] / elements[0], "times", 1.2)
+        settled, minutes = ROUNDS // 4, f"{sizes.churned / 60:g} minutes"
+        report.add(f"browser heap after {minutes} of churn", heaps[-1], "MB")
+        report.at_most("browser heap, against after a quarter of that", heaps[-1] / heaps[settled - 1], "times", 1.2)
+        report.at_most("elements, against after a quarter of that", elements[-1] / elements[settled - 1], "times", 1.2)
         browser.close()
 
 
 def main() -> int:
-    arguments = argument_parser("bench.dashboard", __doc__).parse_args()
-    return publish(arguments, lambda report: measure(report, QUICK if arguments.quick else FULL))
+    parser = argument_parser("bench.dashboard", __doc__)
+    parser.add_argument("--minutes", type=float, help="how long the browser's memory is watched")
+    arguments = parser.parse_args()
+    sizes = QUICK if arguments.quick else FULL
+    if arguments.minutes is not None:
+        sizes = sizes._replace(churned=60 * arguments.minutes)
+    return publish(arguments, lambda report: measure(report, sizes))
 
 
 if __name__ == "__main__":

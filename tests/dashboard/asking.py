@@ -5,6 +5,7 @@ import gzip
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tests.dashboard.played import PlayedSource
 from tests.scenario import session
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.task import Task
@@ -12,57 +13,28 @@ from tonnage.dashboard.app import Dashboard
 from tonnage.dashboard.board import Board
 from tonnage.dashboard.source import ClusterSource
 from tonnage.framework.decision import Decision, QueueFigures
-from tonnage.framework.plugin import Plugin
-from tonnage.plugins.defaults import default_plugins
 from tonnage.server.access import ViewerOf
 
 NOW = 1_790_000_000.0
 
 
-class ScenarioSource(ClusterSource):
+class ScenarioSource(PlayedSource):
     """A cluster that the test changes."""
 
-    title, policy = "a scenario", "binpack/spread"
+    title = "a scenario"
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._plugins = default_plugins()
-        self.at, self.was_seen, self.said = NOW, NOW, ""
+        super().__init__(cluster, NOW)
+        self.said = ""
         self.shares: Mapping[str, Mapping[str, QueueFigures]] = {}
-        self.placements: dict[str, Decision] = {}
-
-    @property
-    def cluster(self) -> Cluster:
-        return self._cluster
-
-    @property
-    def plugins(self) -> Sequence[Plugin]:
-        return self._plugins
-
-    @property
-    def actions(self) -> Sequence[str]:
-        return ("allocate",)
-
-    def advance(self) -> None:
-        pass
-
-    def now(self) -> float:
-        return self.at
 
     @property
     def trouble(self) -> str:
         return self.said
 
-    @property
-    def seen(self) -> float:
-        return self.was_seen
-
     def decision_of(self, task: Task) -> Decision | None:
         with session(self._cluster) as open_session:
             return open_session.decide(task)
-
-    def placement_of(self, key: str) -> Decision | None:
-        return self.placements.get(key)
 
     def figures(self) -> Mapping[str, Mapping[str, QueueFigures]]:
         return self.shares
