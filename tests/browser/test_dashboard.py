@@ -1,5 +1,6 @@
 """The dashboard as a reader sees it, in a real browser: every view, live, clean for axe-core, in all sizes."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -22,6 +23,8 @@ DETAILS = (
     "/pods/default/train",
     "/pods/default/waits",
     "/queues/default",
+    "/decisions/1",
+    "/explain/pods/default/waits",
     "/nodes/none",
 )
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
@@ -236,6 +239,47 @@ def test_a_trial_shows_its_difference_and_the_page_stays_live(visit: Callable[..
     page.get_by_role("button", name="Try").click()
     expect(page.get_by_role("cell", name="+2 nodes")).to_be_visible(timeout=90_000)
     assert faults(page) == []
+
+
+def test_plots_say_their_values_under_the_pointer_and_by_arrow_keys(visit: Callable[..., Page], source: DrivenSource):
+    page = visit("/trends")
+    figure = page.locator("#trend-waiting")
+    plot, tip = figure.locator("svg.plot"), figure.locator(".tip")
+    # The first plot comes with the second sample; a figure that is replaced is another element.
+    expect(plot).to_be_visible(timeout=SOON)
+    plot.hover(position={"x": 300, "y": 60})
+    expect(tip).to_be_visible()
+    expect(tip).to_have_text(re.compile(r"\d\d:\d\d:\d\d UTC\s*Waiting pods\s*2 pods"))
+    page.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    last = tip.locator("b").inner_text()
+    page.keyboard.press("ArrowLeft")
+    before = tip.locator("b").inner_text()
+    assert before < last
+    # The next sample makes the figure anew; the reader stays where it was.
+    count = "() => JSON.parse(document.getElementById('values-waiting').textContent).at.length"
+    known = page.evaluate(count)
+    deadline = time.monotonic() + SOON / 1000
+    while page.evaluate(count) <= known and time.monotonic() < deadline:
+        page.wait_for_timeout(100)
+    assert page.evaluate(count) > known
+    expect(tip.locator("b")).to_have_text(before)
+    assert page.evaluate("document.activeElement.id") == "plot-waiting"
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    assert faults(page) == []
+
+
+def test_values_that_were_opened_stay_open(visit: Callable[..., Page]):
+    page = visit("/queues/default")
+    expect(page.locator("#trend-held svg.plot")).to_be_visible(timeout=SOON)
+    page.get_by_text("Values", exact=True).click()
+    table = page.get_by_role("region", name="Values of GPUs held")
+    expect(table).to_be_visible()
+    rows = table.locator("tbody tr").count()
+    expect(table.locator("tbody tr").nth(rows)).to_be_visible(timeout=SOON)
 
 
 def test_without_scripts_every_page_can_be_read(visit: Callable[..., Page], address: str):

@@ -5,14 +5,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tonnage.framework.reasons import known_reason
 from tonnage.model.timestamp import rfc3339
 from tonnage.report.pages import palette, text
 
-MINE = "tonnage.dashboard"
+MINE, PAGES = "tonnage.dashboard", "tonnage.report.pages"
 _GIB = 1024.0
 
 
@@ -20,7 +20,7 @@ _GIB = 1024.0
 def templates() -> Environment:
     """The templates, compiled once."""
     made = Environment(
-        loader=PackageLoader(MINE),
+        loader=ChoiceLoader([PackageLoader(MINE), PackageLoader(PAGES)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -86,8 +86,9 @@ def style_sheet() -> str:
 
 @cache
 def script() -> str:
-    """The script of all pages."""
-    return files(MINE).joinpath("static", "dashboard.js").read_text(encoding="utf-8")
+    """The script of all pages, with the one that reads plots."""
+    parts = files(PAGES).joinpath("templates", "plots.js"), files(MINE).joinpath("static", "dashboard.js")
+    return "".join([part.read_text(encoding="utf-8") for part in parts])
 
 
 @cache

@@ -52,7 +52,6 @@ function made(html, parent) {
   return found && parent.ownerDocument.importNode(found, true);
 }
 function apply(update) {
-  const focused = document.activeElement?.id;
   const touched = new Set();
   for (const id of update.gone) document.getElementById(id)?.remove();
   for (const [holder, id, before, html] of update.set) {
@@ -60,16 +59,28 @@ function apply(update) {
     if (!parent) continue;
     const fresh = made(html, parent);
     if (!fresh) continue;
-    if (old) old.replaceWith(fresh);
+    if (old) replace(old, fresh);
     else {
       const last = before && document.getElementById(before);
       if (last && last.parentNode === parent) last.after(fresh); else parent.prepend(fresh);
       if (fresh.tagName === "TR") fresh.classList.add("fresh");
     }
     touched.add(fresh);
-    if (id === focused) fresh.focus({ preventScroll: true });
   }
-  for (const element of touched) { showAges(element); sortable(element); }
+  for (const element of touched) { showAges(element); sortable(element); readPlots(element); }
+}
+function replace(old, fresh) {
+  // Whoever is in the element stays there, what was opened stays open, and plots are read where they were.
+  const at = old.contains(document.activeElement) ? document.activeElement : null;
+  const open = [...old.querySelectorAll("details")].map(one => one.open);
+  fresh.querySelectorAll("details").forEach((one, number) => { one.open = Boolean(open[number]); });
+  const places = [...read];
+  old.replaceWith(fresh);
+  for (const [plot, place] of places) read.set(plot, place);
+  if (!at) return;
+  const same = [fresh, ...fresh.querySelectorAll("a, svg, summary, [tabindex]")].find(one => one.tagName === at.tagName &&
+    one.id === at.id && one.getAttribute("href") === at.getAttribute("href"));
+  same?.focus({ preventScroll: true });
 }
 function follow() {
   if (!address || source || document.hidden) return;
@@ -144,6 +155,7 @@ for (const form of document.querySelectorAll("form[data-slow]"))
   form.addEventListener("submit", () => { form.classList.add("busy"); form.setAttribute("aria-busy", "true"); });
 
 sortable(document);
+readPlots(document);
 showAges(document);
 follow();
 showStatus();

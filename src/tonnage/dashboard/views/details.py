@@ -9,7 +9,8 @@ from tonnage.dashboard.decisionlog import seen_record
 from tonnage.dashboard.liveview import Parts
 from tonnage.dashboard.templating import rendered
 from tonnage.dashboard.tiles import drawing, holder_name, painter, share_of_card
-from tonnage.dashboard.views.queues import course, gpu_share
+from tonnage.dashboard.timeplot import POINTS, TimePlot
+from tonnage.dashboard.views.queues import gpu_share, held_by
 from tonnage.dashboard.views.view import Asked, UnknownThingError, View
 from tonnage.model.timestamp import known_timestamp
 from tonnage.overview.noderows import CardRow, NodeRow
@@ -118,9 +119,15 @@ class QueuePage(DetailPage):
             one for group in current.waiting for one in group.pods if one.queue == wanted and asked.viewer.sees(one.pod)
         ]
         return rendered(
-            "queue.html", queue=row, share=gpu_share(row), course=course(asked, wanted), waiting=waiting[:200],
+            "queue.html", queue=row, share=gpu_share(row), plot=_held_over_time(asked, wanted), waiting=waiting[:200],
             waiting_count=len(waiting), colour=asked.board.queue_colours.of(wanted), **_common(asked),
         )  # fmt: skip
+
+
+def _held_over_time(asked: Asked, queue: str) -> str:
+    look = asked.board.queue_colours.named.get(queue, 0)
+    plot = TimePlot("held", "GPUs held", "over the last day, by all pods of the queue", " GPUs", 1, look)
+    return plot.figure(held_by(asked, queue, POINTS))
 
 
 class DecisionPage(DetailPage):

@@ -1,10 +1,13 @@
 """The queues view: what each queue deserves, holds, borrows and waits for, and how that went over time."""
 
+from typing import NamedTuple
+
 from tonnage.dashboard.history import DAY
 from tonnage.dashboard.liveview import Parts
-from tonnage.dashboard.templating import macro
+from tonnage.dashboard.templating import clock, gpus, macro
 from tonnage.dashboard.views.view import Asked, View
 from tonnage.overview.queuerows import QueueResource, QueueRow
+from tonnage.report.pages.plot import Point
 
 POINTS = 60
 WIDTH, HEIGHT = 120.0, 24.0
@@ -33,16 +36,31 @@ def gpu_share(queue: QueueRow) -> QueueResource | None:
     return named.get("gpu") or next((one for name, one in named.items() if "gpu" in name), None)
 
 
-def course(asked: Asked, queue: str) -> str:
-    """The path of the cards that a queue held over the last day, on a scale of its own."""
-    history = asked.board.history
-    series = history.queues.get(queue)
-    points = history.points(series, DAY, POINTS) if series is not None else []
+class Course(NamedTuple):
+    """The cards that a queue held over the last day, as a line on a scale of its own."""
+
+    path: str
+    words: str
+
+
+def course(asked: Asked, queue: str) -> Course | None:
+    """The line of a queue; nothing as long as there are no two points."""
+    points = held_by(asked, queue, POINTS)
     if len(points) < 2:
-        return ""
+        return None
     first, last = points[0][0], points[-1][0]
-    top = max([value for _, value in points]) or 1.0
-    return "M" + "L".join(
+    values = [value for _, value in points]
+    top = max(values) or 1.0
+    path = "M" + "L".join(
         f"{(when - first) / (last - first) * WIDTH:.1f} {HEIGHT - 1 - value / top * (HEIGHT - 2):.1f}"
         for when, value in points
     )
+    words = f"{gpus(values[-1])} now, {gpus(min(values))} to {gpus(max(values))} since {clock(first)}"
+    return Course(path, words)
+
+
+def held_by(asked: Asked, queue: str, most: int) -> list[Point]:
+    """The cards that a queue held over the last day, as so many means."""
+    history = asked.board.history
+    series = history.queues.get(queue)
+    return history.points(series, DAY, most) if series is not None else []

@@ -84,6 +84,7 @@ def line_plot(
         *(_names(lines, bound, x, y, frame) if frame.right > _LABEL_GAP else []),
         element("line", class_="cursor", x1=0, x2=0, y1=frame.top, y2=frame.floor, visibility="hidden"),
         class_="plot",
+        id=f"plot-{name}",
         viewBox=f"0 0 {frame.width:g} {frame.height:g}",
         role="img",
         tabindex=0,
