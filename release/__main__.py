@@ -32,8 +32,7 @@ def build(source: Source, tree: Path, target: Path) -> None:
     context = {file: (deploy / file).read_bytes() for file in ("Dockerfile", "runtime.lock")}
     context[wheel.name] = wheel.read_bytes()
     write_archive(target / f"tonnage-image-{source.version}.tar.gz", context, source.time)
-    if (deploy / "chart").is_dir():
-        write_archive(target / f"{name}.tgz", chart_files(deploy / "chart"), source.time)
+    write_archive(target / f"{name}.tgz", chart_files(deploy / "chart"), source.time)
     packages = parsed((deploy / "runtime.lock").read_text())
     sbom = bill_of_materials(source.version, digest(wheel), packages, source.time)
     (target / f"{name}.cdx.json").write_text(sbom)

@@ -26,7 +26,6 @@ def write_archive(target: Path, files: Mapping[str, bytes], time: int) -> None:
 
 def chart_files(chart: Path) -> dict[str, bytes]:
     """The files of a chart as `helm package` lays them out: under its name, without what .helmignore leaves out."""
-    ignore = chart / ".helmignore"
-    ignored = GitIgnoreSpec.from_lines(ignore.read_text().splitlines() if ignore.exists() else [])
+    ignored = GitIgnoreSpec.from_lines((chart / ".helmignore").read_text().splitlines())
     paths = {path.relative_to(chart).as_posix(): path for path in chart.rglob("*") if path.is_file()}
     return {f"tonnage/{name}": path.read_bytes() for name, path in paths.items() if not ignored.match_file(name)}

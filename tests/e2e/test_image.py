@@ -33,18 +33,24 @@ def test_it_is_small_runs_as_nobody_and_holds_nothing_that_installs(image: Built
     installers = ("pip", "ensurepip", "setuptools", "wheel")
     modules = [path for path in image.root.rglob("*") if path.name in installers and "share/doc" not in str(path)]
     assert modules == []
-    assert run(*image.container("version", "--version")).strip().endswith(__version__)
+    assert f"tonnage {__version__}" in run(*image.container("version", "--version"))
 
 
-@pytest.mark.parametrize("server", ["scheduler", "extender"])
-def test_a_server_becomes_ready(image: BuiltImage, control_plane: ControlPlane, tmp_path: Path, server: str) -> None:
+@pytest.mark.parametrize(
+    ("server", "flags"), [("scheduler", ()), ("extender", ("--metrics-bind-address", "127.0.0.1:0"))]
+)
+def test_a_server_becomes_ready(
+    image: BuiltImage, control_plane: ControlPlane, tmp_path: Path, server: str, flags: tuple[str, ...]
+) -> None:
     control_plane.api.create_nodes([node(f"for-{server}", gpus=2)])
     (port,) = free_ports(1)
-    kubeconfig = tmp_path / "kubeconfig"
-    shutil.copy(control_plane.kubeconfig(), kubeconfig)
-    kubeconfig.chmod(0o644)
-    arguments = (server, "--kubeconfig", str(kubeconfig), "--http-bind", f"127.0.0.1:{port}")
-    container = image.container(server, *arguments, mounted=kubeconfig)
+    access = tmp_path / "access"
+    access.mkdir(mode=0o755)
+    authority = Path(shutil.copy(control_plane.authority, access))
+    text = control_plane.kubeconfig().read_text().replace(str(control_plane.authority), str(authority))
+    (access / "kubeconfig").write_text(text)
+    arguments = (server, "--kubeconfig", str(access / "kubeconfig"), "--http-bind", f"127.0.0.1:{port}", *flags)
+    container = image.container(server, *arguments, mounted=access)
     running = Command(container, tmp_path / "log", f"http://127.0.0.1:{port}")
     try:
         assert running.get("/readyz").startswith("ok")

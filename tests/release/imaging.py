@@ -77,7 +77,7 @@ class BuiltImage:
         return sum(blob.stat().st_size for blob in (self._layout / "blobs").rglob("*") if blob.is_file())
 
     def container(self, name: str, *arguments: str, mounted: Path | None = None) -> list[str]:
-        """The command that runs the image; a file may be mounted under the path that it has here."""
+        """The command that runs the image; a folder may be mounted under the path that it has here."""
         configuration = self.configuration
         process, linux = configuration["process"], configuration["linux"]
         process["args"] = [*process["args"], *arguments]
@@ -90,7 +90,6 @@ class BuiltImage:
             configuration["mounts"].append(mount)
         bundle = self._folder / name
         bundle.mkdir()
-        (bundle / "rootfs").symlink_to(self.root)
         configuration["root"]["path"] = str(self.root)
         (bundle / "config.json").write_text(json.dumps(configuration))
         return ["runc", "--root", str(self._folder / "containers"), "run", "--bundle", str(bundle), name]

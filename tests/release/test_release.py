@@ -16,13 +16,17 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from readme_renderer import markdown
 
-from release.lock import LOCK, parsed
+from release.lock import parsed
 from release.source import ReleaseError, Source, section
+from tests.chart.rendering import CHART, helm, profile
 from tests.paths import ROOT
 from tests.release.imaging import make_release
 from tonnage import __version__
+from tonnage.lab import parts
 
-NAME = f"tonnage-{__version__}"
+VERSION = Source().version
+"""That of the commit, of which releases are made."""
+NAME = f"tonnage-{VERSION}"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of the present commit."""
     folder = tmp_path_factory.mktemp("release") / "dist"
     said = make_release(folder)
-    assert f"no tag v{__version__}" in said or said == ""
+    assert f"no tag v{VERSION}" in said or said == ""
     return folder
 
 
@@ -51,12 +55,18 @@ def test_the_sums_are_those_of_all_files(made: Path) -> None:
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=made, check=True)
     listed = {line.split()[1] for line in (made / "SHA256SUMS").read_text().splitlines()}
     assert listed | {"SHA256SUMS"} == contents(made).keys()
-    assert listed >= {f"{NAME}-py3-none-any.whl", f"{NAME}.tar.gz", f"{NAME}.cdx.json", f"{NAME}.notes.md"}
+    assert listed >= {
+        f"{NAME}-py3-none-any.whl",
+        f"{NAME}.tar.gz",
+        f"{NAME}.tgz",
+        f"{NAME}.cdx.json",
+        f"{NAME}.notes.md",
+    }
 
 
 def test_the_image_context_has_the_wheel_and_what_is_committed(made: Path) -> None:
     wheel = f"{NAME}-py3-none-any.whl"
-    with tarfile.open(made / f"tonnage-image-{__version__}.tar.gz") as archive:
+    with tarfile.open(made / f"tonnage-image-{VERSION}.tar.gz") as archive:
         found = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}  # type: ignore[union-attr]
     assert found.keys() == {"Dockerfile", "runtime.lock", wheel}
     assert found[wheel] == (made / wheel).read_bytes()
@@ -67,12 +77,12 @@ def test_the_bill_of_materials_is_valid_and_lists_the_lock(made: Path) -> None:
     text = (made / f"{NAME}.cdx.json").read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     document = json.loads(text)
-    locked = parsed(LOCK.read_text())
+    locked = parsed(Source().read("deploy/runtime.lock"))
     assert {(one["name"], one["version"]) for one in document["components"]} == {one[:2] for one in locked}
     wheel = contents(made)[f"{NAME}-py3-none-any.whl"]
     assert document["metadata"]["component"]["externalReferences"][0]["hashes"][0]["content"] == wheel
     graph = {one["ref"]: one.get("dependsOn", []) for one in document["dependencies"]}
-    assert any("numpy" in ref for ref in graph[f"pkg:pypi/tonnage@{__version__}"])
+    assert any("numpy" in ref for ref in graph[f"pkg:pypi/tonnage@{VERSION}"])
 
 
 def test_the_provenance_names_the_commit_and_every_file(made: Path) -> None:
@@ -89,13 +99,28 @@ def test_the_provenance_names_the_commit_and_every_file(made: Path) -> None:
 def test_the_package_page_renders_and_leads_nowhere_that_is_not_there(made: Path) -> None:
     with zipfile.ZipFile(made / f"{NAME}-py3-none-any.whl") as wheel:
         metadata = message_from_bytes(wheel.read(f"{NAME}.dist-info/METADATA"))
-    assert metadata["Version"] == __version__
+    assert metadata["Version"] == VERSION
     assert metadata["Description-Content-Type"] == "text/markdown"
     page = markdown.render(metadata.get_payload(decode=True).decode())
     assert page is not None
     assert "<h2" in page
     assert re.findall(r'(?:href|src)="(?!https?://|#)([^"]*)"', page) == []
     assert "<code>docs/reading.md</code>" in page
+
+
+# -- the chart
+
+
+@pytest.mark.helm
+def test_helm_reads_the_packed_chart_as_it_does_the_folder(made: Path, tmp_path: Path) -> None:
+    packed = made / f"{NAME}.tgz"
+    Source().export(tmp_path)
+    chart = tmp_path / CHART.relative_to(ROOT)
+    place = ("template", "tonnage", "--kube-version", parts.control_plane().version, "--values", profile("full"))
+    assert helm(*place, packed) == helm(*place, chart)
+    helm("package", chart, "--destination", tmp_path)
+    with tarfile.open(packed) as ours, tarfile.open(tmp_path / packed.name) as theirs:
+        assert set(ours.getnames()) == set(theirs.getnames())
 
 
 # -- the version
@@ -144,10 +169,10 @@ def test_a_release_needs_a_tag_a_section_and_the_digest_of_the_base_image(checko
     dockerfile.write_text(
         re.sub(r"^ARG BASE=.*", f"ARG BASE=python@sha256:{'0' * 64}", dockerfile.read_text(), flags=re.M)
     )
-    changelog.write_text(f"# Changelog\n\n## {__version__}\n\n* First.\n")
+    changelog.write_text(f"# Changelog\n\n## {VERSION}\n\n* First.\n")
     assert any("not committed" in said for said in Source(checkout).shortcomings())
     commit(checkout)
-    git(checkout, "tag", f"v{__version__}")
+    git(checkout, "tag", f"v{VERSION}")
     source = Source(checkout)
     assert source.shortcomings() == []
     assert source.is_tagged
