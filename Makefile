@@ -34,8 +34,10 @@ install: $(VENV)/.runtime  ## install into .venv, so that .venv/bin/tonnage work
 run: $(VENV)/.runtime  ## watch an invented GPU cluster being packed (ARGS="--nodes 20 --seed 7")
 	@$(BIN)/tonnage up $(ARGS)
 
-docs: $(VENV)/.development  ## write the parts of the docs that are made from the code
+docs: $(VENV)/.development  ## write the parts of the docs that are made from the code, and the site, in build/site
 	@$(BIN)/python -m tests.generated_docs
+	@$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -c docs -d build/doctrees . build/site
+	@echo "Open build/site/index.html"
 
 lint: $(VENV)/.development  ## formatting, lint, types and layering
 	$(BIN)/ruff format --check .
@@ -110,5 +112,5 @@ fuzz: $(VENV)/.development  ## 50,000 fuzzed requests to webhook, filter, priori
 recount: $(VENV)/.development  ## 100,000 random operations on a cluster, its columns recounted after each
 	TONNAGE_EXAMPLES=50 $(BIN)/python -m pytest -q tests/properties/test_recount.py $(ARGS)
 
-clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .cache
+clean:  ## remove the virtual environment, caches and what was built
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .cache build dist
