@@ -15,7 +15,8 @@ HEADER = """\
 # What the image holds beside Tonnage: exact versions, and the hashes of their files. `make lock` writes this file.
 """
 COMPILE = (
-    *("uv", "pip", "compile", "pyproject.toml", "--extra", "agent", "--constraints", "constraints.txt"),
+    *("uv", "pip", "compile", "pyproject.toml", "--extra", "agent", "--extra", "certificates"),
+    *("--constraints", "constraints.txt"),
     *("--generate-hashes", "--only-binary", ":all:", "--python-platform", "linux", "--python-version", "3.11"),
     *("--no-header", "--quiet"),
 )

@@ -12,7 +12,6 @@ from tests.chart.rendering import CHART, NAMESPACE, PROFILES, HelmError, documen
 from tests.e2e.deployedpods import DeployedPod
 from tests.e2e.deployment import PATHS
 from tests.scenario import node, pod
-from tests.server.listening import needs_openssl
 from tests.waiting import until
 from tonnage.lab.api import pod_manifest, pods_path
 from tonnage.lab.control_plane import ControlPlane
@@ -144,7 +143,6 @@ def accepted(plane: ControlPlane, app: str) -> list[dict[str, Any]]:
     return found
 
 
-@needs_openssl
 def test_after_one_command_the_first_gpu_pod_is_placed(fresh_control_plane: ControlPlane, tmp_path: Path) -> None:
     plane = fresh_control_plane
     install_definitions(plane.api)
@@ -153,6 +151,11 @@ def test_after_one_command_the_first_gpu_pod_is_placed(fresh_control_plane: Cont
     installed(plane, "--values", profile("full"))
     servers = {app: accepted(plane, app) for app in ("tonnage-scheduler", "tonnage-batch-scheduler")}
     pods = [DeployedPod(plane, things, tmp_path / app, app) for app, things in servers.items()]
+    # The API server here reaches no Services.
+    path = f"{PATHS['MutatingWebhookConfiguration']}/tonnage-webhook"
+    hook = plane.api.get(path)
+    hook["webhooks"][0]["clientConfig"] = {"url": f"https://127.0.0.1:{pods[0].ports['https']}/webhook"}
+    plane.api.request("PUT", path, hook)
     try:
         for one in pods:
             one.create()
@@ -160,9 +163,9 @@ def test_after_one_command_the_first_gpu_pod_is_placed(fresh_control_plane: Cont
         with playing(plane):
             for one in pods:
                 one.until_ready()
-            for name, scheduler in (("shared", "hami-scheduler"), ("batch", "tonnage")):
+            for name, scheduler in (("shared", "default-scheduler"), ("batch", "tonnage")):
                 made = pod_manifest(pod(name, 1, memory=1000))
-                made["spec"]["schedulerName"] = scheduler
+                made["spec"]["schedulerName"] = scheduler  # the webhook takes pods of the default scheduler over
                 plane.api.create(pods_path(), made)
                 path = f"{pods_path()}/{name}"
                 until(

@@ -80,8 +80,13 @@ class DeployedPod:
                 program, *arguments = self._moved_to(container["command"])
                 place = ["--bind-address=127.0.0.1", f"--secure-port={self.ports[name]}"]
                 command = [str(parts.find() / program), *arguments, *place]
-            prefix = within(self._plane, self._server, name, self.name)
+            prefix = within(self._plane, self._server, name, self.name, self._writable(container))
             self.running.append(Program([*prefix, *command], self._folder / f"{name}.log"))
+
+    def _writable(self, container: dict[str, Any]) -> list[Path]:
+        """The folders of a container that it may write."""
+        empty = {volume["name"] for volume in pod_of(self._server)["spec"].get("volumes", ()) if "emptyDir" in volume}
+        return [self._folder / mount["name"] for mount in container.get("volumeMounts", ()) if mount["name"] in empty]
 
     def stop(self) -> None:
         for program in self.running:

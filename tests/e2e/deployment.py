@@ -1,6 +1,7 @@
 """The manifests that Tonnage is deployed with, rendered from its chart, applied to a control plane."""
 
 import sys
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def account_of(server: Server, container: str) -> str:
     return str(secret["metadata"]["annotations"]["kubernetes.io/service-account.name"])
 
 
-def within(plane: ControlPlane, server: Server, container: str, pod: str) -> list[str]:
+def within(plane: ControlPlane, server: Server, container: str, pod: str, writable: Sequence[Path] = ()) -> list[str]:
     """The command under which a program has what a container of a pod has: host name, token, a file system to read."""
     account = account_of(server, container)
     path = f"/api/v1/namespaces/tonnage/serviceaccounts/{account}/token"
@@ -112,8 +113,9 @@ def within(plane: ControlPlane, server: Server, container: str, pod: str) -> lis
         "POD_NAME": pod,
         "POD_NAMESPACE": "tonnage",
     }
-    program = [sys.executable, str(Path(__file__).with_name("in_pod.py")), "--token", str(folder), "--read-only", pod]
-    return ["/usr/bin/env", *(f"{name}={value}" for name, value in environment.items()), *program]
+    program = [sys.executable, str(Path(__file__).with_name("in_pod.py")), "--token", str(folder), "--read-only"]
+    program += [word for place in writable for word in ("--writable", str(place))]
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in environment.items()), *program, pod]
 
 
 def leader_flags() -> list[str]:

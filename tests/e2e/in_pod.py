@@ -1,7 +1,7 @@
-"""Runs a program much as a pod does: in_pod.py [--token FOLDER] [--read-only] NAME PROGRAM ARGUMENT...
+"""Runs a program much as a pod does: in_pod.py [--token FOLDER] [--read-only] [--writable FOLDER]... NAME PROGRAM ...
 
 The program has a host name of its own; with a folder, it finds what is in there where a service account's token is
-mounted; and it may have a root file system that cannot be written.
+mounted; and it may have a root file system that cannot be written, but for some folders.
 """
 
 import argparse
@@ -24,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--token", type=Path)
     parser.add_argument("--read-only", action="store_true")
+    parser.add_argument("--writable", type=Path, action="append", default=[])
     parser.add_argument("name")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()
@@ -40,6 +41,8 @@ def main() -> None:
     if given.token:
         _mount("/run", "tmpfs", 0)
         shutil.copytree(given.token, _TOKENS)
+    for folder in given.writable:
+        _mount(str(folder), "", _BIND, str(folder))
     if given.read_only:
         now = os.statvfs("/").f_flag
         kept = now & _KEPT | (_RELATIME if now & os.ST_RELATIME else 0)
@@ -47,8 +50,11 @@ def main() -> None:
     os.execv(given.command[0], given.command)
 
 
-def _mount(place: str, kind: str, flags: int) -> None:
-    _check(_libc.mount(b"none", place.encode(), kind.encode(), ctypes.c_ulong(flags), None), f"cannot mount {place}")
+def _mount(place: str, kind: str, flags: int, source: str = "none") -> None:
+    _check(
+        _libc.mount(source.encode(), place.encode(), kind.encode(), ctypes.c_ulong(flags), None),
+        f"cannot mount {place}",
+    )
 
 
 def _check(result: int, otherwise: str) -> None:

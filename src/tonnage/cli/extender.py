@@ -16,6 +16,7 @@ from tonnage.extender.flags import extender_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tonnage.certificates.keeper import CertificateKeeper
     from tonnage.dashboard.mounting import MountedDashboard
     from tonnage.devices.base import Vendor
     from tonnage.extender.forwarding import PeerTls
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tonnage.extender.replicas import SchedulerLeaseConfig
     from tonnage.extender.service import ExtenderService
     from tonnage.framework.plugin import Plugin
+    from tonnage.kube.client import Client
     from tonnage.server.authorization import Authorizer
 
 log = logging.getLogger("tonnage.extender")
@@ -41,6 +43,7 @@ def command(options: "ExtenderOptions", policy: str | None) -> None:
     with importing():
         import uvloop
 
+        from tonnage.certificates.errors import CertificateError
         from tonnage.kube.errors import KubeError
         from tonnage.kube.supervision import GaveUpError
         from tonnage.observability.logs import log_to_stderr
@@ -52,7 +55,7 @@ def command(options: "ExtenderOptions", policy: str | None) -> None:
     vendors, plugins = _vendors(options), _plugins(options, policy)
     try:
         uvloop.run(_serve(options, vendors, plugins))
-    except (GaveUpError, KubeError, ServeError) as error:
+    except (CertificateError, GaveUpError, KubeError, ServeError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -136,6 +139,7 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
         question = read_review(body)
         return answer(question, decide(question.request, admission.judge))
 
+    keepers = await _own_certificates(options, client)
     metrics = ExtenderMetrics()
     client.observer = metrics.wrote
     events = EventRecorder(client, time.time, options.scheduler_name or "tonnage", metrics.event)
@@ -173,7 +177,9 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
     more = [explaining, *(board.routes if board else ())]
     running = asyncio.create_task(service.run())
     recorder = asyncio.create_task(keep_running("events", events.run))
-    for task in (running, recorder):
+    renewals = [asyncio.create_task(keep_running("own certificates", keeper.run)) for keeper in keepers]
+    tasks = [running, recorder, *renewals]
+    for task in tasks:
         task.add_done_callback(lambda _: stop.set())
     looking = asyncio.create_task(board.run(stop)) if board is not None else None
     try:
@@ -188,17 +194,32 @@ async def _serve(options: "ExtenderOptions", vendors: "Sequence[Vendor]", plugin
             apps.append((metrics.timings.timed(service.extender.peer_app()), peer_place))
         await serve(apps, stop)
     finally:
-        running.cancel()
-        recorder.cancel()
+        for task in tasks:
+            task.cancel()
         if looking is not None:
             looking.cancel()
-        outcomes = await asyncio.gather(running, recorder, return_exceptions=True)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         await client.close()
     for failure in outcomes:
         if isinstance(failure, Exception):
             cause = first_cause(failure)
             log.critical("the extender ends: %s: %s", type(cause).__name__, cause)
             raise cause from failure
+
+
+async def _own_certificates(options: "ExtenderOptions", client: "Client") -> "list[CertificateKeeper]":
+    """The keepers of certificates that this process makes, each with its files in place."""
+    import time
+
+    if not options.certificate_secret and not options.peer_certificate_secret:
+        return []
+    with importing():
+        from tonnage.extender.owncertificates import certificate_keepers
+
+    keepers = list(certificate_keepers(options, client.unlimited, time.time))
+    for keeper in keepers:
+        await keeper.begin()
+    return keepers
 
 
 def _dashboard(

@@ -5,8 +5,10 @@ defaults when the device configuration came; the extender reads them as long as 
 effect are accepted; their help says so, and so does a warning when one is given.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from functools import wraps
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import click
@@ -32,6 +34,8 @@ _OVER_TLS = {
     "client_ca_file": "client certificates are shown over TLS only",
     "authorize_metrics": "tokens must not be sent in the clear",
 }
+_SHORTEST_LIFETIME = 30.0
+_NAMESPACED = re.compile(r"[a-z0-9-]{1,63}/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _OF_PEERS = ("peer_bind", "peer_cert_file", "peer_key_file", "peer_ca_file")
 _KLOG_SWITCHES = (
     "--add_dir_header", "--alsologtostderr", "--legacy_stderr_threshold_behavior", "--logtostderr", "--one_output",
@@ -74,6 +78,7 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
             raise click.UsageError(f"{flag(name)} needs --cert-file and --key-file: {why}")
     if len({bool(values[name]) for name in _OF_PEERS}) > 1:
         raise click.UsageError(f"{', '.join(map(flag, _OF_PEERS))} belong together; give all, or none")
+    _check_own_certificates(values)
     lease = ("leader_elect_resource_name", "leader_elect_resource_namespace")
     if values["leader_elect"] and not all(values[name] for name in lease):
         raise click.UsageError(
@@ -89,6 +94,20 @@ def _collect(given: dict[str, Any]) -> ExtenderOptions:
         if used:
             warnings.append(f"{', '.join(used)}: {why}")
     return ExtenderOptions(device_flags=DeviceFlags(**devices), warnings=tuple(warnings), **values)
+
+
+def _check_own_certificates(values: dict[str, Any]) -> None:
+    for name, needed in {"certificate_secret": ("cert_file", "key_file"), "peer_certificate_secret": _OF_PEERS}.items():
+        if values[name] and not all(values[one] for one in needed):
+            raise click.UsageError(f"{flag(name)} needs {', '.join(map(flag, needed))}: where its files are written")
+    if values["webhook_configuration"] and not values["certificate_secret"]:
+        raise click.UsageError("--webhook-configuration needs --certificate-secret: the CA that it is told")
+    if values["certificate_lifetime"] < _SHORTEST_LIFETIME:
+        raise click.UsageError(
+            f"--certificate-lifetime is shorter than {_SHORTEST_LIFETIME:.0f} s: nobody could renew it in time"
+        )
+    if (values["certificate_secret"] or values["peer_certificate_secret"]) and find_spec("cryptography") is None:
+        raise click.UsageError("certificates are made with cryptography: pip install 'tonnage[certificates]'")
 
 
 def _is_given(name: str, value: object) -> bool:
@@ -153,6 +172,17 @@ def _options() -> Iterator[Decorator[Any]]:
     yield _file("peer_cert_file", "This replica's TLS certificate for the other replicas, as server and client.")
     yield _file("peer_key_file", "Its key.")
     yield _file("peer_ca_file", "The CA of all replicas' certificates.")
+    yield _secret(
+        "certificate_secret",
+        "The Secret in which replicas keep a certificate that they make and renew themselves; each writes it to "
+        "--cert-file and --key-file.",
+    )
+    yield _secret("peer_certificate_secret", "The same for the files of --peer-cert-file, -key-file and -ca-file.")
+    yield _text(
+        "webhook_configuration",
+        "The MutatingWebhookConfiguration that gives that certificate its names and is told its CA.",
+    )
+    yield _duration("certificate_lifetime", "2160h", "How long such a certificate is valid; it is renewed in time.")
     yield _address("metrics_bind_address", ":9395", "Where to serve metrics.")
     yield _switch(
         "authorize_metrics",
@@ -217,6 +247,18 @@ def _text(name: str, help_: str, metavar: str = "NAME") -> Decorator[Any]:
 
 def _file(name: str, help_: str, aliases: tuple[str, ...] = ()) -> Decorator[Any]:
     return click.option(flag(name), *aliases, name, cls=_Aliased, default="", metavar="FILE", help=help_)
+
+
+def _secret(name: str, help_: str) -> Decorator[Any]:
+    return click.option(
+        flag(name), name, callback=parsed(_namespaced_name), default="", metavar="NAMESPACE/NAME", help=help_
+    )
+
+
+def _namespaced_name(text: str) -> str:
+    if text and not _NAMESPACED.fullmatch(text):
+        raise ValueError(f"{text!r} is not a namespace, a slash and a name")
+    return text
 
 
 def _number(name: str, kind: type, default: float | None, help_: str) -> Decorator[Any]:

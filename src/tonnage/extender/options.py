@@ -64,6 +64,11 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     peer_cert_file: str = ""
     peer_key_file: str = ""
     peer_ca_file: str = ""
+    certificate_secret: str = ""
+    """NAMESPACE/NAME of the Secret in which the certificate is kept that this process makes; nothing: it makes none."""
+    peer_certificate_secret: str = ""
+    webhook_configuration: str = ""
+    certificate_lifetime: float = 90 * 24 * 3600
     authorize_metrics: bool = False
     dashboard: bool = False
     scheduler_name: str = ""

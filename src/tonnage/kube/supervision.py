@@ -35,6 +35,7 @@ TASKS = (
     "housekeeping",
     "informer",
     "overlaps",
+    "own certificates",
     "podgroup status",
     "problems",
     "queue status",
