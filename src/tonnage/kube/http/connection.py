@@ -112,6 +112,8 @@ class Connection(asyncio.Protocol):
             else:
                 part = "in the middle of its answer" if answer.has_begun else "without an answer"
                 answer.fail(ProtocolError(f"the server closed the connection {part}"))
+        # Through it the connection would hold itself, with a TLS buffer of 256 KiB, until garbage is looked for.
+        self._transport = None
         if not self.lost.done():
             self.lost.set_result(None)
         self._on_closed(self)
