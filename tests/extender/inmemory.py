@@ -165,7 +165,11 @@ class Whole:
         return "" if (await self.ask("/bind", asked))["Error"] else str(found[0])
 
 
-def sizes(parts: dict[str, object]) -> dict[str, int]:
+LOOKED_INTO = ("tonnage.", "prometheus_client")
+"""Modules whose objects are looked into."""
+
+
+def sizes(parts: dict[str, object], modules: tuple[str, ...] = LOOKED_INTO) -> dict[str, int]:
     """How much is in every container that the parts lead to; those in one container count together."""
     found: dict[str, int] = {}
     known: set[int] = set()
@@ -182,12 +186,12 @@ def sizes(parts: dict[str, object]) -> dict[str, int]:
             found[path] = found.get(path, 0) + len(thing)  # type: ignore[arg-type]
             waiting += ((f"{path}[]", below) for below in (thing.values() if isinstance(thing, dict) else thing))
         else:
-            waiting += ((f"{path}.{name}", below) for name, below in _attributes(thing))
+            waiting += ((f"{path}.{name}", below) for name, below in _attributes(thing, modules))
     return found
 
 
-def _attributes(thing: object) -> Iterator[tuple[str, object]]:
-    if not type(thing).__module__.startswith(("tonnage.", "prometheus_client")):
+def _attributes(thing: object, modules: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    if not type(thing).__module__.startswith(modules):
         if hasattr(thing, "__self__"):
             yield "self", thing.__self__
         return

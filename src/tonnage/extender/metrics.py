@@ -23,9 +23,9 @@ from tonnage.extender.requeue import PLACED
 from tonnage.extender.reservations import Reservations
 from tonnage.framework.session import Session
 from tonnage.kube.informer import ClusterInformer
-from tonnage.observability import catalog
-from tonnage.observability.catalog import read
+from tonnage.observability import instruments
 from tonnage.observability.fragmentmetrics import FragmentMetrics
+from tonnage.observability.instruments import read
 from tonnage.observability.metrics import ServerMetrics
 from tonnage.observability.scrapes import MOST_SCRAPES, PACKED, PATH, scrape
 from tonnage.observability.timings import BindTimings
@@ -57,13 +57,13 @@ class ExtenderMetrics(ServerMetrics):
     def __init__(self) -> None:
         super().__init__()
         registry = self.registry
-        self.filter_seconds = catalog.histogram("tonnage_filter_duration_seconds", registry)
-        self.bind_seconds = catalog.histogram("tonnage_bind_duration_seconds", registry)
+        self.filter_seconds = instruments.histogram("tonnage_filter_duration_seconds", registry)
+        self.bind_seconds = instruments.histogram("tonnage_bind_duration_seconds", registry)
         self.timings = RequestTimings(registry)
-        self.device_plugin_failures = catalog.counter("tonnage_device_plugin_failures_total", registry)
-        self.decisions = catalog.counter("tonnage_decisions_total", registry)
-        self.requeue_writes = catalog.counter("tonnage_requeue_writes_total", registry)
-        self.pods_requeued = catalog.counter("tonnage_pods_requeued_total", registry)
+        self.device_plugin_failures = instruments.counter("tonnage_device_plugin_failures_total", registry)
+        self.decisions = instruments.counter("tonnage_decisions_total", registry)
+        self.requeue_writes = instruments.counter("tonnage_requeue_writes_total", registry)
+        self.pods_requeued = instruments.counter("tonnage_pods_requeued_total", registry)
 
     def requeued(self, outcome: str) -> None:
         """Count the write that requeues a pod, or the placement of a requeued pod."""
@@ -92,7 +92,7 @@ class RequestTimings(BindTimings):
     """Durations of requests, beside those of binds and the watch."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
-        self.request_seconds = catalog.histogram("tonnage_request_duration_seconds", registry)
+        self.request_seconds = instruments.histogram("tonnage_request_duration_seconds", registry)
         super().__init__(registry, clock)
 
     def timed(self, app: ASGIApp) -> ASGIApp:

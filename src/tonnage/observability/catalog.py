@@ -4,12 +4,7 @@ A new metric is one entry here and the line that measures it. HAMi's metrics, wh
 `cardmetrics`, `podmetrics` and `quotametrics`.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
 
 FAST = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """Buckets for decisions."""
@@ -149,40 +144,3 @@ METRICS: dict[str, MetricSpec] = {
     "tonnage_config_last_reload_success_timestamp_seconds": _gauge("Time since which the configuration is in force."),
     "tonnage_build_info": _gauge("1, with the version of Tonnage.", "version"),
 }
-
-
-def counter(name: str, registry: CollectorRegistry) -> Counter:
-    """A counter that is counted up as things happen."""
-    spec = METRICS[name]
-    assert spec.kind == COUNTER, name
-    return Counter(name, spec.help, spec.labels, registry=registry)
-
-
-def gauge(name: str, registry: CollectorRegistry) -> Gauge:
-    """A gauge that is set as things happen."""
-    spec = METRICS[name]
-    assert spec.kind == GAUGE, name
-    return Gauge(name, spec.help, spec.labels, registry=registry)
-
-
-def histogram(name: str, registry: CollectorRegistry) -> Histogram:
-    """A histogram with the metric's buckets."""
-    spec = METRICS[name]
-    assert spec.kind == HISTOGRAM, name
-    return Histogram(name, spec.help, spec.labels, buckets=spec.buckets, registry=registry)
-
-
-def read(name: str, value: float | Mapping[str, float] | Mapping[tuple[str, str], float]) -> Metric:
-    """A counter or gauge read at the moment of a scrape: one value, or one for each value of its labels."""
-    spec = METRICS[name]
-    family: CounterMetricFamily | GaugeMetricFamily
-    if spec.kind == COUNTER:
-        family = CounterMetricFamily(name, spec.help, labels=spec.labels)
-    else:
-        family = GaugeMetricFamily(name, spec.help, labels=spec.labels)
-    if not isinstance(value, Mapping):
-        family.add_metric((), value)
-        return family
-    for labels, number in value.items():
-        family.add_metric((labels,) if isinstance(labels, str) else labels, number)
-    return family

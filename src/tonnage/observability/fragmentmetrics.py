@@ -6,7 +6,7 @@ from prometheus_client.metrics_core import Metric
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.framework.plugin import Plugin
-from tonnage.observability.catalog import read
+from tonnage.observability.instruments import read
 from tonnage.plugins.fragmentation.usablecards import UsableCards
 
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disabl
 
 from tonnage import __version__
 from tonnage.cluster.cluster import Cluster
-from tonnage.observability import catalog
+from tonnage.observability import catalog, instruments
 from tonnage.observability.cardmetrics import card_text, columns_now
 from tonnage.observability.events import DROPPED, REFUSED, REPEATED, WRITTEN
 from tonnage.observability.podmetrics import pod_text
@@ -36,13 +36,13 @@ class ServerMetrics:
         # The time at which a counter began doubles the series, and nobody uses it.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
-        self.write_seconds = catalog.histogram("tonnage_api_write_duration_seconds", registry)
-        self.rejections = catalog.counter("tonnage_unschedulable_reasons_total", registry)
+        self.write_seconds = instruments.histogram("tonnage_api_write_duration_seconds", registry)
+        self.rejections = instruments.counter("tonnage_unschedulable_reasons_total", registry)
         self._written = cache(self.write_seconds.labels)
-        self.events = catalog.counter("tonnage_events_total", registry)
+        self.events = instruments.counter("tonnage_events_total", registry)
         self._events = {outcome: self.events.labels(outcome) for outcome in (WRITTEN, REPEATED, DROPPED, REFUSED)}
-        self.overlaps = catalog.counter("tonnage_overlap_evictions_total", registry)
-        self.events_queued = catalog.gauge("tonnage_events_queued", registry)
+        self.overlaps = instruments.counter("tonnage_overlap_evictions_total", registry)
+        self.events_queued = instruments.gauge("tonnage_events_queued", registry)
         build = catalog.METRICS["tonnage_build_info"]
         for name in ("hami_build_info", "tonnage_build_info"):
             Gauge(name, build.help, build.labels, registry=registry).labels(__version__).set(1)

@@ -16,7 +16,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import PODS, WatchedKind
 from tonnage.kube.resource import Change
-from tonnage.observability import catalog
+from tonnage.observability import instruments
 
 
 class TimedParts(Protocol):
@@ -31,9 +31,9 @@ class BindTimings:
     """Histograms that observe binds and watch events, at some microseconds each."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
-        self.bind_wait_seconds = catalog.histogram("tonnage_bind_wait_duration_seconds", registry)
-        self.apply_seconds = catalog.histogram("tonnage_informer_apply_duration_seconds", registry)
-        self.delay_seconds = catalog.histogram("tonnage_informer_delay_seconds", registry)
+        self.bind_wait_seconds = instruments.histogram("tonnage_bind_wait_duration_seconds", registry)
+        self.apply_seconds = instruments.histogram("tonnage_informer_apply_duration_seconds", registry)
+        self.delay_seconds = instruments.histogram("tonnage_informer_delay_seconds", registry)
         self._clock = clock
         self._cluster: Cluster | None = None
         self._unseen: dict[str, float] = {}

@@ -13,7 +13,7 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.framework.plugin import Plugin
 from tonnage.kube import supervision
 from tonnage.kube.informer import STAGES, ClusterInformer
-from tonnage.observability.catalog import read
+from tonnage.observability.instruments import read
 
 CONFLICTS = (binding.REFUSED, binding.FOUND_BOUND, binding.FOUND_NOT_BOUND)
 LOCKS = (nodelocks.TAKEN, nodelocks.TAKEN_OVER, nodelocks.NOT_TAKEN)

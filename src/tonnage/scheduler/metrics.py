@@ -15,10 +15,10 @@ from tonnage.framework.decision import QueueFigures
 from tonnage.framework.plugin import Plugin
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.leaderelection.leadership import Leadership
-from tonnage.observability import catalog
-from tonnage.observability.catalog import read
+from tonnage.observability import instruments
 from tonnage.observability.events import EventRecorder
 from tonnage.observability.fragmentmetrics import FragmentMetrics
+from tonnage.observability.instruments import read
 from tonnage.observability.metrics import ServerMetrics
 from tonnage.observability.timings import BindTimings
 from tonnage.observability.workmetrics import bind_metrics, informer_metrics, plugin_metrics
@@ -58,15 +58,15 @@ class SchedulerMetrics(ServerMetrics):
     def __init__(self) -> None:
         super().__init__()
         registry = self.registry
-        self.cycle_seconds = catalog.histogram("tonnage_cycle_duration_seconds", registry)
-        self.bind_seconds = catalog.histogram("tonnage_bind_duration_seconds", registry)
-        self.action_seconds = catalog.histogram("tonnage_action_duration_seconds", registry)
-        self.attempts = catalog.counter("tonnage_schedule_attempts_total", registry)
-        self.evictions = catalog.counter("tonnage_evictions_total", registry)
-        self.groups_late = catalog.counter("tonnage_groups_late_total", registry)
-        self.config_reloads = catalog.counter("tonnage_config_reloads_total", registry)
-        self.config_reloaded = catalog.gauge("tonnage_config_last_reload_success_timestamp_seconds", registry)
-        self.leader_acquisitions = catalog.counter("tonnage_leader_acquisitions_total", registry)
+        self.cycle_seconds = instruments.histogram("tonnage_cycle_duration_seconds", registry)
+        self.bind_seconds = instruments.histogram("tonnage_bind_duration_seconds", registry)
+        self.action_seconds = instruments.histogram("tonnage_action_duration_seconds", registry)
+        self.attempts = instruments.counter("tonnage_schedule_attempts_total", registry)
+        self.evictions = instruments.counter("tonnage_evictions_total", registry)
+        self.groups_late = instruments.counter("tonnage_groups_late_total", registry)
+        self.config_reloads = instruments.counter("tonnage_config_reloads_total", registry)
+        self.config_reloaded = instruments.gauge("tonnage_config_last_reload_success_timestamp_seconds", registry)
+        self.leader_acquisitions = instruments.counter("tonnage_leader_acquisitions_total", registry)
         self.stopwatch = Stopwatch(time.perf_counter, lambda name, took: self.action_seconds.labels(name).observe(took))
         self.timings = BindTimings(registry)
 

@@ -259,6 +259,9 @@ def test_the_state_of_the_agent_is_told(tmp_path: Path) -> None:
         assert found["tonnage_agent_cards_left_out"] == [({"device_index": "7", "why": node.counts.left_out[7]}, 1)]
         assert ({"device_uuid": uuid(0), "xid": "79"}, 1) in found["tonnage_agent_card_errors"]
         assert found["hami_build_info"][0][1] == 1
+        for name in ("virtual_memory_bytes", "resident_memory_bytes", "start_time_seconds", "open_fds", "max_fds"):
+            assert found[f"process_{name}"][0][1] > 0
+        assert found["process_cpu_seconds"][0][1] > 0
 
     played(scene, tmp_path)
 

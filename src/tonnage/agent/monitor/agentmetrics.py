@@ -1,15 +1,19 @@
-"""AgentMetrics: Tonnage's own metrics of a node, read at the moment of a scrape."""
+"""Tonnage's own metrics of a node, read at the moment of a scrape."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import Metric
-
 from tonnage import __version__
 from tonnage.kube.supervision import failures
-from tonnage.observability import catalog
-from tonnage.observability.catalog import read
+from tonnage.observability.catalog import METRICS, MetricSpec
+from tonnage.observability.exposition import label_text
+from tonnage.observability.processmetrics import PROCESS_METRICS, process_figures
+
+_BUILD = METRICS["tonnage_build_info"]
+_SPECS = {"hami_build_info": _BUILD, **METRICS, **PROCESS_METRICS}
+
+Figures = float | Mapping[str, float] | Mapping[tuple[str, str], float]
+"""A metric's value, or one for each value of its label or labels."""
 
 GIVEN, REFUSED = "given", "refused"
 HEALTHY, UNHEALTHY = "healthy", "unhealthy"
@@ -35,7 +39,7 @@ class AgentCounts:
         self.regions: Counter[str] = Counter()
         self.removed = 0
 
-    def figures(self) -> Iterator[tuple[str, float | Mapping[str, float] | Mapping[tuple[str, str], float]]]:
+    def figures(self) -> Iterator[tuple[str, Figures]]:
         """Every metric with its values."""
         yield "tonnage_agent_cards", self.health
         yield "tonnage_agent_cards_left_out", {(str(index), why): 1.0 for index, why in self.left_out.items()}
@@ -52,21 +56,20 @@ class AgentCounts:
         yield "tonnage_task_failures_total", failures
 
 
-class AgentMetrics:
-    """The agent's metrics as a registry of their own."""
+def metrics_text(counts: AgentCounts) -> str:
+    """The agent's own metrics and those of its process, in Prometheus' text format."""
+    figures: dict[str, Figures] = {name: {__version__: 1.0} for name in ("hami_build_info", "tonnage_build_info")}
+    figures |= process_figures()
+    figures |= counts.figures()
+    return "".join(_lines(name, _SPECS[name], value) for name, value in figures.items())
 
-    def __init__(self, counts: AgentCounts) -> None:
-        self._counts = counts
-        self.registry = CollectorRegistry()
-        build = catalog.METRICS["tonnage_build_info"]
-        for name in ("hami_build_info", "tonnage_build_info"):
-            Gauge(name, build.help, build.labels, registry=self.registry).labels(__version__).set(1)
-        ProcessCollector(registry=self.registry)
-        self.registry.register(self)
 
-    def collect(self) -> Iterator[Metric]:
-        for name, value in self._counts.figures():
-            yield read(name, value)
-
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
+def _lines(name: str, spec: MetricSpec, value: Figures) -> str:
+    head = f"# HELP {name} {spec.help}\n# TYPE {name} {spec.kind}\n"
+    if not isinstance(value, Mapping):
+        return f"{head}{name} {float(value)}\n"
+    lines = [
+        f"{name}{{{label_text(spec.labels, (one,) if isinstance(one, str) else one)}}} {float(number)}\n"
+        for one, number in value.items()
+    ]
+    return head + "".join(lines)

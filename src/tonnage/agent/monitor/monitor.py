@@ -18,7 +18,8 @@ import msgspec
 from tonnage.agent.core.agentcore import AgentCore
 from tonnage.agent.core.cards import CardLoad
 from tonnage.agent.foldertree import remove_folder
-from tonnage.agent.monitor.agentmetrics import HEALTHY, UNHEALTHY, AgentCounts, AgentMetrics
+from tonnage.agent.heap import give_back
+from tonnage.agent.monitor.agentmetrics import HEALTHY, UNHEALTHY, AgentCounts, metrics_text
 from tonnage.agent.monitor.feedback import PASS
 from tonnage.agent.monitor.folders import FolderCleaner, pods_with_folders
 from tonnage.agent.monitor.hamimetrics import NodeCards, hami_text
@@ -74,7 +75,6 @@ class Monitor:
         self._clock = clock
         self._steady = steady
         self._cleaner = FolderCleaner()
-        self._metrics = AgentMetrics(counts)
         self._files = ThreadPoolExecutor(1, "files")
         self._is_alive = _process_lives if _sees_host_pids() else _assumed_alive
         self._told: dict[str, str] = {}
@@ -131,7 +131,7 @@ class Monitor:
         self._told = now
 
     async def clean_up(self) -> None:
-        """Remove the folders of pods that have ended long enough ago, once."""
+        """Remove the folders of pods that have ended long enough ago, once, and give memory back."""
         names = await self._in_thread(_folders, self._containers)
         due = self._cleaner.due(names, pods_with_folders(self._core.pods.values()), self._steady())
         for name in due:
@@ -144,6 +144,8 @@ class Monitor:
             if is_gone:
                 self._counts.removed += 1
                 log.info("removed the folder %s of a pod that has ended", name)
+        # Here, not in the thread: what is freed may be a transport of the event loop.
+        give_back()
 
     # -- pages
 
@@ -175,7 +177,7 @@ class Monitor:
             return "".join(hami_text(cards, usage.found, containers, self._clock(), self._settings.legacy))
 
         text = await self._in_thread(made)
-        return LightPage(self._metrics.text() + text.encode(), type=_CONTENT_TYPE)
+        return LightPage((metrics_text(counts) + text).encode(), type=_CONTENT_TYPE)
 
 
 def _folders(containers: Path) -> list[str]:
