@@ -1,9 +1,10 @@
 """`tonnage agent` as a program that tells what it asks of the API server, and that can be slowed and failed.
 
-The folder that $OBSERVED names gets a line per request in `requests` and a line per answer of Allocate, with its time,
-in `answers`. A file `slow` in it has the seconds that every Allocate takes longer, a file `clock` the seconds by which
-the wall clock is off, and a file `failures` what the next patches of pods are answered with instead of being sent: a
-status each line, or `lost`, for an answer that never comes.
+The folder that $OBSERVED names gets a line per request in `requests` and lines with their times in `answers`: when a
+preference was `wanted` and `preferred`, and when Allocate was `asked` and has `given` or `refused`. A file `slow` in it
+has the seconds that every Allocate takes longer, a file `clock` the seconds by which the wall clock is off, and a file
+`failures` what the next patches of pods are answered with instead of being sent: a status each line, or `lost`, for an
+answer that never comes.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tonnage.agent.kubelet.messages import ContainerResponse
+from tonnage.agent.kubelet.messages import ContainerResponse, PreferenceQuestion
 from tonnage.agent.service import AgentService
 from tonnage.cli.main import main
 from tonnage.kube.client import Client
@@ -61,11 +62,18 @@ class ObservedClient(Client):
             yield chunks
 
 
-_allocate, _true_time = AgentService.allocate, time.time
+_allocate, _preference, _true_time = AgentService.allocate, AgentService.preference, time.time
 
 
 def shifted() -> float:
     return _true_time() + float(read("clock") or 0)
+
+
+async def preference(self: AgentService, question: PreferenceQuestion) -> tuple[str, ...]:
+    tell("answers", f"{_true_time()} wanted {question.size}")
+    answer = await _preference(self, question)
+    tell("answers", f"{_true_time()} preferred {len(answer)}")
+    return answer
 
 
 async def allocate(self: AgentService, ids: tuple[str, ...]) -> ContainerResponse:
@@ -87,5 +95,6 @@ if __name__ == "__main__":
 
     client_module.Client = ObservedClient  # type: ignore[misc]
     AgentService.allocate = allocate  # type: ignore[method-assign]
+    AgentService.preference = preference  # type: ignore[method-assign]
     time.time = shifted
     main()

@@ -95,7 +95,7 @@ class Agent:
         return [line for line in self._lines("requests") if text in line]
 
     def answers(self, word: str) -> list[tuple[float, str]]:
-        """When it was `asked`, and what it has `given` or `refused`."""
+        """When it was `asked`, or a preference `wanted`, and what it has `given`, `refused` or `preferred`."""
         lines = [line.split(" ", 2) for line in self._lines("answers")]
         return [(float(when), what) for when, kind, what in lines if kind == word]
 
