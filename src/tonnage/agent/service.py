@@ -64,6 +64,8 @@ from tonnage.model.node import Node
 log = logging.getLogger(__name__)
 
 _TICK = 0.5
+_SHORTEST = 0.1
+"""Seconds between two passes at least, however often something asks for one."""
 _KUBELET = "kubelet.sock"
 
 
@@ -112,6 +114,8 @@ class AgentService:
         self._offers: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._synced = asyncio.Event()
+        self._is_due = asyncio.Event()
+        """Set when there is something to register, so that nobody waits for the next tick."""
         self._loop = asyncio.get_running_loop()
         self.counts = AgentCounts()
         self.counts.is_invented = source.is_invented
@@ -167,7 +171,15 @@ class AgentService:
             if self._registrar.is_due(now) and self._core.cards and self._restored():
                 await self._register(now)
             self._do(self._core.tick(now))
-            await asyncio.sleep(_TICK)
+            await self._next_pass()
+
+    async def _next_pass(self) -> None:
+        """Wait for the next tick, or for something to register."""
+        await asyncio.sleep(_SHORTEST)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TICK - _SHORTEST):
+                await self._is_due.wait()
+        self._is_due.clear()
 
     def _unready(self) -> str:
         """Why containers are not served; empty if they are."""
@@ -224,6 +236,7 @@ class AgentService:
             if not self._offers:
                 self.counts.is_registered = False
                 warning = self._registrar.stream_ended(time.monotonic())
+                self._is_due.set()
                 self._note(LogNote("stream_ended", warning or "the kubelet hung up", is_error=bool(warning)))
 
     def _offer(self) -> DeviceList:
@@ -370,6 +383,7 @@ class AgentService:
             warning = self._registrar.amount_seen(int(amount), ours)
             if warning:
                 self._note(LogNote("replaced", warning, is_error=True))
+                self._is_due.set()
 
     # -- what the cards' thread sees
 
@@ -397,6 +411,7 @@ class AgentService:
                 self._note(LogNote("card_left_out", f"card {index} is left out: {why}", is_error=True))
         self.counts.left_out = now_left
         self._do(self._core.cards_seen(cards))
+        self._is_due.set()
 
 
 def _identity(socket: Path) -> tuple[int, int] | None:

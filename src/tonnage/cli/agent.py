@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.inputs import BadInput, device_config_file
+from tonnage.cli.startup import importing
 from tonnage.server.flags import parsed, switch
 
 if TYPE_CHECKING:
@@ -94,17 +95,17 @@ def command(
     Every container gets exactly the devices, memory and cores that a scheduler wrote into its pod's annotations, or
     nothing and a sentence that says why. Works until it is told to stop (SIGTERM or Ctrl-C).
     """
-    from tonnage.agent.core.nodesettings import AnswerSettings
-    from tonnage.agent.nodeconfig import NodeConfigError, card_settings
-    from tonnage.agent.nvml.fake import FakeFileError
-    from tonnage.kube.errors import KubeError
-    from tonnage.observability.logs import log_to_stderr
-
     for needed in _EXTRA:
         if find_spec(needed) is None:
             raise click.ClickException(f"{needed} is missing; pip install 'tonnage[agent]' brings it")
-    from tonnage.agent.monitor.monitor import MonitorSettings
-    from tonnage.agent.service import AgentPaths
+    with importing():
+        from tonnage.agent.core.nodesettings import AnswerSettings
+        from tonnage.agent.monitor.monitor import MonitorSettings
+        from tonnage.agent.nodeconfig import NodeConfigError, card_settings
+        from tonnage.agent.nvml.fake import FakeFileError
+        from tonnage.agent.service import AgentPaths
+        from tonnage.kube.errors import KubeError
+        from tonnage.observability.logs import log_to_stderr
 
     log_to_stderr()
     try:

@@ -116,6 +116,20 @@ def test_a_pod_that_nobody_knows_does_not_hold_up_the_next_one() -> None:
     assert isinstance(answer, GiveDevices)
 
 
+def test_a_pod_is_waited_for_though_the_api_server_did_not_know_an_earlier_one_of_its_name() -> None:
+    core, kubelet = agent()
+    kubelet.listed.append("team/worker-0")
+    kubelet.ask(1)
+    core.tick(PATIENCE)
+    core.pods_fetched(1, [], ["team/worker-0"])
+    kubelet.listed.remove("team/worker-0")
+    kubelet.admit(pod("other", [use(1)]))
+    kubelet.listed.append("team/worker-0")
+    assert kubelet.ask(1) == []
+    [answer, _] = core.pod_seen(pod("worker-0", [use(0)]))
+    assert isinstance(answer, GiveDevices)
+
+
 def test_a_rejected_pod_that_is_still_listed_is_not_taken_for_the_asking_one() -> None:
     core, kubelet = agent()
     core.pod_seen(pod("gone", [use(0)], phase="Failed"))
@@ -189,6 +203,14 @@ def test_a_refused_pod_is_marked_and_does_not_confuse_the_next_one() -> None:
     kubelet.listed.append("team/forged")
     [answer] = kubelet.admit(pod("p", [use(0)]))
     assert isinstance(answer, GiveDevices)
+
+
+def test_a_card_that_fell_ill_after_the_decision_is_given_all_the_same() -> None:
+    core, kubelet = agent()
+    core.xid_seen(uuid(0), 79, 0.0)
+    [answer] = kubelet.admit(pod("p", [use(0)]))
+    assert isinstance(answer, GiveDevices)
+    assert [one.uuid for one in answer.container.uses] == [uuid(0)]
 
 
 def test_unknown_cards_are_refused() -> None:
@@ -272,6 +294,20 @@ def test_a_lock_is_released_by_its_pod_alone() -> None:
     assert only(kubelet.told, ReleaseLock) == []
     kubelet.admit(pod("b", [use(1)]))
     assert only(kubelet.told, ReleaseLock) == [ReleaseLock(lock)]
+
+
+@pytest.mark.parametrize("memory", [100, 99999], ids=["given", "refused"])
+def test_a_lock_that_the_watch_shows_after_the_answer_is_released(memory: int) -> None:
+    core, kubelet = agent()
+    core.node_seen({}, 0.0)
+    assert only(core.pod_seen(pod("p", [use(0, memory)])), ReleaseLock) == []
+    lock = {LOCK: "2026-01-01T00:00:00Z,team,p"}
+    early, _ = agent()
+    early.pod_seen(pod("p", [use(0, memory)]))
+    assert only(early.node_seen(lock, 1.0), ReleaseLock) == [], "it has not been asked about"
+    kubelet.admit(pod("p", [use(0, memory)]))
+    assert only(core.node_seen(lock, 1.0), ReleaseLock) == [ReleaseLock(lock[LOCK])]
+    assert only(core.node_seen(lock, 2.0), ReleaseLock) == []
 
 
 def test_the_lock_of_a_pod_that_is_gone_is_released_after_a_look() -> None:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.agent.nvml.fakelibrary import needs_cc
-from tests.e2e.kubelet.realnode import GpuNode, container
+from tests.e2e.kubelet.realnode import GpuNode, container, lasts
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.long, needs_cc]
@@ -55,6 +55,40 @@ def test_a_kubelet_without_its_checkpoint_is_answered_from_the_record(node: GpuN
         node.bind("next", container("main", [(5, 4321, 10)]))
         node.until_running("next", "train")
         assert node.limit("next") == "4321m"
+
+
+def test_a_kubelet_that_starts_before_its_plugin_ends_pods_with_devices_in_init_containers(node: GpuNode) -> None:
+    """What no plugin can prevent, said by the kubelet itself; pods without such containers run on."""
+    with node.agent():
+        prepare = container("prepare", [(0, 700, 7)], "-seconds", "0")
+        node.bind("prepared", container("main", [(0, 701, 7)]), init=[prepare])
+        node.bind("plain", container("main", [(1, 702, 7)]))
+        node.until_running("prepared", "plain")
+    node.kubelet.stop_kubelet()
+    node.kubelet.start_kubelet()
+    until(lambda: node.phase("prepared") in ("Failed", "Succeeded"), "it runs on", lambda: node.pod("prepared"))
+    told = [one for one in node.api.get("/api/v1/namespaces/default/events")["items"] if "Admission" in one["reason"]]
+    words = {one["involvedObject"]["name"]: one["message"] for one in told}
+    assert set(words) == {"prepared"}
+    assert "nvidia.com/gpu" in words["prepared"]
+    assert "unregistered device" in words["prepared"] or "no healthy devices present" in words["prepared"], words
+    lasts(2.0, lambda: node.phase("plain") == "Running", "a pod without devices in init containers was ended")
+
+
+def test_after_a_minute_without_the_api_server_every_turn_is_closed_once(node: GpuNode) -> None:
+    with node.agent() as agent:
+        agent.slow(1.0)
+        node.bind_at_once([lambda n=n: node.bind(f"p{n}", container("main", [(n, 100 + n, 1)])) for n in range(3)])  # type: ignore[misc]
+        until(lambda: agent.answers("asked"), "the kubelet does not ask")
+        node.plane.api_server.stop()
+        node.plane.running.remove(node.plane.api_server)
+        until(lambda: len(agent.answers("given")) == 3, "pods that were seen are not served", agent.log)
+        lasts(60.0, lambda: agent.process.poll() is None, "the agent ended")
+        node.plane.start_server()
+        until(lambda: all(node.turn(f"p{n}") == "success" for n in range(3)), "turns are not closed", agent.log)
+        node.until_running("p0", "p1", "p2")
+        assert [node.limit(f"p{n}") for n in range(3)] == ["100m", "101m", "102m"]
+        assert len(agent.answers("given")) == 3
 
 
 def test_after_a_reboot_the_host_files_are_there_before_containers_start(node: GpuNode) -> None:

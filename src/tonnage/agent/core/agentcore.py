@@ -149,6 +149,7 @@ class AgentCore:
         if question is None:
             return notes
         question.kubelet = KubeletPods(frozenset(listed), frozenset(entries))
+        self._absent &= question.kubelet.listed
         return [*notes, *self._resolve(question)]
 
     def kubelet_silent(self, number: int, why: str) -> list[Instruction]:
@@ -249,9 +250,15 @@ class AgentCore:
 
     def _finished(self, pod: NodePod) -> list[Instruction]:
         """Write down that a pod has all its devices, once it has."""
+        return self._closed(pod, SUCCESS) if self._has_all(pod) else []
+
+    def _has_all(self, pod: NodePod) -> bool:
         done = self.done
-        is_complete = all((pod.uid, one.name) in done for one in pod.containers if one.count)
-        return self._closed(pod, SUCCESS) if is_complete else []
+        return all((pod.uid, one.name) in done for one in pod.containers if one.count)
+
+    def _is_answered(self, pod: NodePod) -> bool:
+        """Whether the kubelet has nothing more to ask about a pod."""
+        return pod.is_over or pod.uid in self._refused or self._has_all(pod)
 
     def _closed(self, pod: NodePod, phase: str) -> list[Instruction]:
         """Tell schedulers that the pod's turn is over, and free the lock if it is the pod's."""
@@ -361,9 +368,13 @@ class AgentCore:
             if (labels if key in self._wanted_labels else annotations).get(key) == value:
                 del self._written[key]
         lock = self._node.get(LOCK, "")
-        if lock != self._lock_seen[0]:
-            self._lock_seen = (lock, now)
-        return self._register()
+        if lock == self._lock_seen[0]:
+            return self._register()
+        self._lock_seen = (lock, now)
+        # A lock is set before its pod is bound, but the watch of pods may be ahead of the node's.
+        owner = next((pod for pod in self.pods.values() if pod.key == lock_owner(lock)), None)
+        is_late = owner is not None and self._is_answered(owner)
+        return [*self._register(), *([ReleaseLock(lock)] if is_late else [])]
 
     def node_patch_failed(self) -> list[Instruction]:
         """Annotations and labels could not be written; the next tick tries again."""

@@ -39,8 +39,8 @@ class _Checkpoint(msgspec.Struct, frozen=True):
 def read_checkpoint(folder: Path, resource: str) -> tuple[CheckpointEntry, ...]:
     """The containers that hold devices of a resource; none if there is no checkpoint yet."""
     try:
-        with (folder / FILE).open("rb") as file:
-            return decode_checkpoint(file.read(_LARGEST), resource)
+        path = folder / FILE
+        return decode_checkpoint(path.read_bytes(), resource) if path.stat().st_size <= _LARGEST else ()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return ()
 
