@@ -1,6 +1,7 @@
 """One pod per node at a time between its Binding and its device plugin's answer."""
 
 import asyncio
+import time
 
 import msgspec
 import pytest
@@ -208,6 +209,21 @@ def test_a_node_is_busy_from_a_bind_that_waited_in_vain_until_nobody_waits_there
         assert handovers.busy() == {"a"}, "q is served now"
         handovers.written("a", pod("q"))
         handovers.seen("default/q", phased("q", "success"), is_gone=False)
+        assert handovers.busy() == set()
+
+    asyncio.run(main())
+
+
+def test_a_bind_that_gives_up_in_the_moment_in_which_the_node_becomes_free_does_not_leave_it_busy():
+    async def main():
+        handovers, answered = HandoverQueue(Clock()), phased("p", "success")
+        await bound(handovers, "a", phased("p", "allocating"))
+        late = asyncio.create_task(handovers.acquire("a", pod("q"), 0.01))
+        await settled()
+        asyncio.get_running_loop().call_later(0.02, handovers.seen, "default/p", answered, False)
+        time.sleep(0.05)  # a busy event loop finds both due at once
+        assert not await late
+        assert handovers.holder("a") is None
         assert handovers.busy() == set()
 
     asyncio.run(main())

@@ -150,7 +150,9 @@ class HandoverQueue:
                 async with asyncio.timeout(deadline - self._clock()):
                     await turn
             except TimeoutError:
-                self._late.add(node)
+                # The node may have become free since the time was up, and nobody would say so again.
+                if node in self._by_node:
+                    self._late.add(node)
                 self._give_up(node, turn)
                 return False
             except asyncio.CancelledError:
