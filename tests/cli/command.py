@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tests.cli.warm import WarmCommand
 from tests.paths import ROOT
 from tests.waiting import PATIENCE
 from tonnage.model.node import Node
@@ -19,21 +20,29 @@ EXAMPLES = ROOT / "examples"
 CLUSTER = EXAMPLES / "cluster.yaml"
 PROBLEMS = EXAMPLES / "problems.yaml"
 COMMAND = [sys.executable, "-m", "tonnage.cli.main"]
+_AT_START = ("PYTHON", "LD_")
+"""How variables begin that are read when a process starts."""
+_WARM = WarmCommand()
 
 
 def tonnage(
     *arguments: str | Path, stdin: str | bytes = "", cwd: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end; whatever it is given, it must not end in a traceback."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "200", **environment},
-    )
+    words, given = list(map(str, arguments)), stdin.encode() if isinstance(stdin, str) else stdin
+    surroundings = {**os.environ, "COLUMNS": "200", **environment}
+    if any(name.startswith(_AT_START) for name in environment):
+        done = subprocess.run(
+            [*COMMAND, *words],
+            input=given,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            cwd=cwd,
+            env=surroundings,
+        )
+    else:
+        done = _WARM.run(words, given, cwd, surroundings, PATIENCE)
     result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in result.stderr
     return result
