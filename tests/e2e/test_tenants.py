@@ -14,6 +14,6 @@ Whoever closes a node for others does so for 28 s and more.
 
 @pytest.mark.parametrize("server", [EXTENDER, SCHEDULER])
 def test_beside_an_adversary_honest_pods_are_bound_soon_and_left_alone(server: str) -> None:
-    settings = Settings(server, operations=150, seed=1, nodes=4, jobs=8, margin=BUSY)
+    settings = Settings(server, operations=100, seed=1, nodes=4, jobs=8, margin=BUSY)
     outcome = run(settings, lambda line: None)
     assert outcome.wrong == [], table(outcome)

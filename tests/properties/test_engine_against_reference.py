@@ -7,5 +7,5 @@ from tests.properties.worlds import examples, phases
 
 TestEngineAgainstReference = EngineAgainstReference.TestCase
 TestEngineAgainstReference.settings = settings(
-    max_examples=examples(60), stateful_step_count=25, deadline=None, phases=phases()
+    max_examples=examples(40), stateful_step_count=25, deadline=None, phases=phases()
 )
