@@ -74,10 +74,13 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def plane(fresh_control_plane: ControlPlane) -> ControlPlane:
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A control plane with one node, which is left without nodes and pods."""
     node = {"metadata": {"name": NODE}, "status": {"capacity": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}
-    fresh_control_plane.api.create("/api/v1/nodes", node)
-    return fresh_control_plane
+    control_plane.api.create("/api/v1/nodes", node)
+    yield control_plane
+    for path in (pods_path(), "/api/v1/nodes"):
+        control_plane.api.delete(path)
 
 
 def cards_of(plane: ControlPlane) -> list[str]:

@@ -97,7 +97,8 @@ class ControlPlane:
 
     def _start(self, attempt: int) -> None:
         """Start etcd and the API server on free ports."""
-        self._database, peers, self._port = free_ports(3)
+        self.database, peers, self._port = free_ports(3)
+        """The port of etcd."""
         self.server = f"https://{HOST}:{self._port}"
         self.token = secrets.token_urlsafe(24)
         self.authority = self.folder / "certificates" / "apiserver.crt"
@@ -108,8 +109,8 @@ class ControlPlane:
             "etcd",
             {
                 "data-dir": self.folder / f"etcd-{attempt}",
-                "listen-client-urls": f"http://{HOST}:{self._database}",
-                "advertise-client-urls": f"http://{HOST}:{self._database}",
+                "listen-client-urls": f"http://{HOST}:{self.database}",
+                "advertise-client-urls": f"http://{HOST}:{self.database}",
                 "listen-peer-urls": f"http://{HOST}:{peers}",
                 "initial-advertise-peer-urls": f"http://{HOST}:{peers}",
                 "initial-cluster": f"default=http://{HOST}:{peers}",
@@ -117,7 +118,7 @@ class ControlPlane:
                 "unsafe-no-fsync": "true",
             },
         )
-        database.wait_until(lambda: answers(self._database, "/health"), "not healthy", PATIENCE)
+        database.wait_until(lambda: answers(self.database, "/health"), "not healthy", PATIENCE)
         self.start_server()
 
     def start_server(self) -> None:
@@ -127,7 +128,7 @@ class ControlPlane:
         self.api_server = self._run(
             "kube-apiserver",
             {
-                "etcd-servers": f"http://{HOST}:{self._database}",
+                "etcd-servers": f"http://{HOST}:{self.database}",
                 "secure-port": self._port,
                 "bind-address": HOST,
                 "cert-dir": self.authority.parent,
