@@ -81,3 +81,14 @@ def test_the_study_of_openb_gives_a_figure_for_every_policy_on_every_pod_list() 
 
 def test_the_page_of_results_says_where_the_trace_is_from() -> None:
     assert ORIGIN in (ROOT / "docs/results.md").read_text()
+
+
+def test_the_plans_that_move_pods_are_compared_with_other_ways() -> None:
+    lines = benchmark("bench.defrag").splitlines()
+    assert [line.split("  ")[0] for line in lines if "pods moved" in line and not line.startswith(" ")] == [
+        "emptiest node first",
+        "random moves",
+        "KAI's consolidation",
+        "the plan without a limit",
+    ]
+    assert any(line.endswith("at least as many") for line in lines)

@@ -19,6 +19,7 @@ COMPLETING = "_TONNAGE_COMPLETE"
 _COMMANDS = {
     "schedule": "Say where the waiting pods of a cluster, given as manifests, would go and why.",
     "explain": "Say why a pod waits, who holds what it waits for, and what would let it run.",
+    "plan": "Plan changes of a cluster, with price and gain: which pods to move, and where to.",
     "check": "Say whether a scheduler or device configuration is valid, with the place of every error.",
     "plugins": "List the plugins that can be used, with their arguments and extension points; begin a new one.",
     "up": "Watch an invented GPU cluster being packed.",

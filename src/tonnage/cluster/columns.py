@@ -345,6 +345,12 @@ class Cards:
             self._tenancy = self.nodes.pick(self.nodes.columns.tenancy)
         return self._tenancy
 
+    def with_free(self, free: Array) -> "Cards":
+        """The same cards with other free capacity."""
+        others = Cards(self.nodes)
+        others._free = free
+        return others
+
     def copy(self) -> "Cards":
         """The same cards with copies of free capacity and tenancies, for trial grants."""
         trial = Cards(self.nodes)

@@ -27,12 +27,30 @@ class EphemeralSource(msgspec.Struct, gc=False, frozen=True):
     """A volume of a pod for which Kubernetes creates a claim, named after the pod and the volume."""
 
 
+class EmptyDirSource(msgspec.Struct, gc=False, frozen=True):
+    """A folder of the node that lives as long as the pod."""
+
+    medium: str = ""
+    """`Memory` if it is kept in memory."""
+
+
+class HostPathSource(msgspec.Struct, gc=False, frozen=True):
+    """A folder or file of the node; its path is not read."""
+
+
 class PodVolume(msgspec.Struct, gc=False, frozen=True):
-    """A volume of a pod; only fields that restrict its node are read."""
+    """A volume of a pod; only fields are read that restrict its node, or say that data would stay behind there."""
 
     name: str = ""
     persistentVolumeClaim: ClaimSource | None = None
     ephemeral: EphemeralSource | None = None
+    emptyDir: EmptyDirSource | None = None
+    hostPath: HostPathSource | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether data on the node's disks would stay behind if the pod were moved."""
+        return self.hostPath is not None or (self.emptyDir is not None and self.emptyDir.medium != "Memory")
 
 
 class StorageRequest(msgspec.Struct, gc=False, frozen=True):

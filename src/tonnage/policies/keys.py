@@ -136,6 +136,8 @@ KEYS: tuple[MetadataKey, ...] = (
     *_pod(_WISH, "whether it may be preempted", job.VOLCANO_KEY),
     *_pod(_WISH, "whether it may be preempted", job.VOLCANO_KEY, job.KAI_LABEL, is_label=True),
     *_pod(_WISH, "the topology", *_TOPOLOGY),
+    *_pod(_WISH, "when it last saved its work", annotations.CHECKPOINTED),
+    *_pod(_WISH, "whether a plan may move it", annotations.SAFE_TO_EVICT),
     *_pod(_WISH, "the container that gets the share of a card", _kai.CONTAINER),
     *_pod(_WISH, "whether the webhook leaves it alone", IGNORE_LABEL, is_label=True),
     *_pod(_WISH, "for how many seconds the lab plays that it runs", RUN_SECONDS),

@@ -40,7 +40,7 @@ def cluster_maps(results: Results) -> list[ClusterMap]:
     for look, (name, policy) in enumerate(results.policies.items()):
         nodes = [node for node in policy.picture.nodes if node.cards] if policy.picture else []
         if nodes:
-            maps.append(ClusterMap(name, look, _models(name, nodes)))
+            maps.append(ClusterMap(name, look, model_maps(name, nodes)))
     return maps
 
 
@@ -54,8 +54,8 @@ def map_moment(results: Results) -> str:
     return text.listed(words) if words else ""
 
 
-def _models(policy: str, nodes: list[NodeFrame]) -> list[ModelMap]:
-    """Models with the most cards first, and of each the largest nodes first."""
+def model_maps(title: str, nodes: list[NodeFrame]) -> list[ModelMap]:
+    """A map for each model: those with the most cards first, and of each the largest nodes first."""
     groups: dict[tuple[str, int], list[NodeFrame]] = {}
     sizes: Counter[str] = Counter()
     for node in nodes:
@@ -64,17 +64,17 @@ def _models(policy: str, nodes: list[NodeFrame]) -> list[ModelMap]:
     named = len(nodes) <= _NAMED
     zoom = 3 if len(nodes) <= _FEW else 2 if len(nodes) <= _SOME else 1
     return [
-        _model(policy, model, cards, groups[model, cards], named, zoom)
+        _model(title, model, cards, groups[model, cards], named, zoom)
         for model, cards in sorted(groups, key=lambda key: (-sizes[key[0]], key[0], -key[1]))
     ]
 
 
-def _model(policy: str, model: str, cards: int, nodes: list[NodeFrame], named: bool, zoom: int) -> ModelMap:
+def _model(title: str, model: str, cards: int, nodes: list[NodeFrame], named: bool, zoom: int) -> ModelMap:
     """Nodes by their used part, cards too."""
     nodes = sorted(nodes, key=lambda node: (-sum(node.cards), node.cpu, node.name))
     columns = [Column(sorted(node.cards), node.cpu) for node in nodes]
     used = sum(sum(node.cards) for node in nodes)
     size = f"{text.counted(len(nodes), 'node')} × {text.counted(cards, 'GPU')}"
-    described = f"{policy}, {model}: {size}, {text.percent(100 * used / (cards * len(nodes)))} in use"
+    described = f"{title}, {model}: {size}, {text.percent(100 * used / (cards * len(nodes)))} in use"
     titles = [f"{node.name}: {text.number(sum(node.cards), 2)} GPUs in use" for node in nodes] if named else []
     return ModelMap(model, size, heat_map(described, columns, titles, zoom))

@@ -25,7 +25,7 @@ def render(results: Results) -> str:
     """The page; the same results give the same text."""
     measures = present(results)
     return (
-        _templates()
+        templates()
         .get_template("simulation.html")
         .render(
             results=results,
@@ -44,7 +44,7 @@ def render(results: Results) -> str:
     )
 
 
-def _templates() -> Environment:
+def templates() -> Environment:
     """The templates of the report and of its pages, which escape every value."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader("tonnage.report"), PackageLoader("tonnage.report.pages")]),
@@ -75,8 +75,12 @@ def _facts(results: Results) -> str:
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Write the page atomically."""
-    page = render(results)
+    """Write the page of a simulation."""
+    write_page(render(results), path)
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_text(page, encoding="utf-8")

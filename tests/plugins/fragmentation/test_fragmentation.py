@@ -13,8 +13,8 @@ from tonnage.framework.session import Session
 from tonnage.model.pod import Pod
 from tonnage.plugins.catalog import ALWAYS, plugin_class
 from tonnage.plugins.fragmentation._learnedpods import SLICE, LearnedPods
-from tonnage.plugins.fragmentation._trial import Trial
 from tonnage.plugins.fragmentation.fragmentation import FragmentationGradient
+from tonnage.plugins.fragmentation.trial import Trial
 from tonnage.plugins.fragmentation.typicalpods import TypicalPods, WrittenPod, kind_of, workload_of
 from tonnage.plugins.helpers.cardshares import WHOLE, CardShares
 from tonnage.plugins.helpers.hashes import part_of_one

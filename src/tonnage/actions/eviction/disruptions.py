@@ -80,6 +80,10 @@ class Disruptions:
                 used.update(names)
         return found
 
+    def allowed(self, task: Task) -> dict[str, int]:
+        """The budgets that count the eviction of a pod, with the evictions that each still allows."""
+        return {name: self._allowed(name) for name in self._of(task)} if self else {}
+
     def protected_last(self, victims: Iterator[VictimBatch]) -> Iterator[VictimBatch]:
         """The batches; those that no budget lets go come last, with what their jobs would give up after them."""
         if not self:

@@ -17,9 +17,9 @@ from tonnage.devices.base import DeviceRequest
 from tonnage.framework.session import Session
 from tonnage.plugins.fragmentation._nodevalues import NodeValues, Worth
 from tonnage.plugins.fragmentation._places import ScarceKind
-from tonnage.plugins.fragmentation._trial import Trial
 from tonnage.plugins.fragmentation._workloads import WorkloadPlugin
 from tonnage.plugins.fragmentation.fragments import free_cpu
+from tonnage.plugins.fragmentation.trial import Trial
 from tonnage.plugins.helpers.cardorder import every_task, fullest_first
 from tonnage.plugins.helpers.cardshares import WHOLE, share_of, size_of
 from tonnage.plugins.helpers.hashes import part_of_one

@@ -16,9 +16,9 @@ from tonnage.cluster.nodestate import NodeState
 from tonnage.cluster.task import Task
 from tonnage.devices.base import DeviceRequest
 from tonnage.framework.session import Session
-from tonnage.plugins.fragmentation._trial import Trial
 from tonnage.plugins.fragmentation._workloads import WorkloadPlugin
 from tonnage.plugins.fragmentation.fragments import SCALE, Fragments, free_cpu
+from tonnage.plugins.fragmentation.trial import Trial
 from tonnage.plugins.helpers.cardorder import every_task, fullest_first
 from tonnage.plugins.helpers.cardshares import WHOLE, share_of, size_of
 from tonnage.plugins.helpers.hashes import part_of_one

@@ -63,17 +63,21 @@ class CardShares:
 
     def after(self, request: DeviceRequest, free: Array, total: Array, model: Array) -> Array:
         """The free share of each card once the request has a part of it."""
+        return self.of_amounts(self.left(request, free, total, model), total, model)
+
+    def left(self, request: DeviceRequest, free: Array, total: Array, model: Array) -> Array:
+        """What is free of each card once the request has a part of it; below 0 where it does not fit."""
         self._see_models()
         memory: Array | int = request.memory_on(total[MEMORY])
         cores: Array | int = min(request.cores, WHOLE_CARD)
         if self._columns.plain and not request.shares:
             plain = self._plain.take(model)
             memory, cores = np.where(plain, total[MEMORY], memory), np.where(plain, total[CORES], cores)
-        left = free.copy()
+        left: Array = free.copy()
         left[SLOTS] -= 1
         left[MEMORY] -= memory
         left[CORES] -= cores
-        return self.of_amounts(left, total, model)
+        return left
 
     def _see_models(self) -> None:
         models = self._columns.models

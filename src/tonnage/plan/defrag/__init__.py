@@ -1,0 +1,1 @@
+"""The plan of `tonnage plan defrag`: which pods to move where, in which order, at what price, for what gain."""
