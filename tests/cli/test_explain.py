@@ -93,6 +93,8 @@ def test_a_snapshot_is_explained_by_the_configuration_in_it() -> None:
     found = json.loads(explain(waiting["pod"], "-f", "-", "-o", "json", stdin=text))
     assert not [one for one in found.get("notes", ()) if "HAMi's policies" in one]
     assert any("0.0.1" in one for one in found["notes"])
+    found = json.loads(explain(waiting["pod"], "-f", "-", "-o", "json", "--policy", "spread", stdin=text))
+    assert any("0.0.1" in one for one in found["notes"]), "also if the snapshot's configuration does not count"
 
 
 def test_pods_that_controllers_would_make_are_explained_too() -> None:

@@ -125,15 +125,17 @@ class ViewSource(NamedTuple):
         manifests.put_into(cluster)
         cluster.settle()
         cluster.now = now()
+        notes = [] if taken is None else [_of_version(taken.version)]
         if not self._is_config_open:
-            found = _Found(self._decided(self.config))
+            decided = self._decided(self.config)
         elif taken is not None and taken.config is not None:
-            found = _Found(self._loaded(taken.config, "the snapshot's configuration"), _of_version(taken.version))
+            decided = self._loaded(taken.config, "the snapshot's configuration")
         else:
-            found = _Found(self._decided(None), f"{_DEFAULT} (the files name no configuration)")
-        decided, place = found.decided, ", ".join(self.files)
+            decided = self._decided(None)
+            notes.append(f"{_DEFAULT} (the files name no configuration)")
+        place, note = ", ".join(self.files), "; ".join(filter(None, notes))
         live = ListedCluster(cluster, tuple(manifests.problems))
-        return ClusterView(live, place, decided.plugins, decided.actions, decided.name, found.note, now)
+        return ClusterView(live, place, decided.plugins, decided.actions, decided.name, note, now)
 
     # -- the configuration
 
