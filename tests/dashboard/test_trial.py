@@ -104,9 +104,9 @@ def test_a_tenant_has_its_pod_explained_without_names_of_others():
         assert 'href="/explain/pods/default/waits"' in tenant.get("/pods/default/waits").text
         page = tenant.get("/explain/pods/default/waits").text
         assert "0 of 1 nodes fit: 1 CardInsufficientMemory" in page
-        assert "it fits with less memory on the card" in page
+        assert "It fits with less memory on the card" in page
         assert "theirs" not in page
-        assert ("gpu-a lacks" in page) == sees_nodes
+        assert ("gpu-a</a> lacks 5,000 MiB" in page) == sees_nodes
         assert ("gpu-a" in page) == sees_nodes
         assert tenant.get("/explain/pods/other/theirs").status == 404
 
@@ -125,6 +125,6 @@ def test_a_nominated_pod_waits_in_a_copy_and_a_pod_with_a_place_has_it():
     assert (result.before.totals.waiting, result.before.placed) == (1, 0)
     assert [(one.pod, one.after) for one in result.differences] == [("default/preemptor", "a-added-1")]
     page = Asked(ScenarioSource(cluster)).get("/explain/pods/default/preemptor").text
-    assert "waits: goes to a once default/victim left" in page
-    assert "runs on" in Asked(ScenarioSource(cluster)).get("/explain/pods/default/bound").text
+    assert "Waits: goes to a once default/victim left" in page
+    assert "Runs on a" in Asked(ScenarioSource(cluster)).get("/explain/pods/default/bound").text
     assert cluster.pipelined == {"default/preemptor"}

@@ -28,8 +28,9 @@ def templates() -> Environment:
     )
     made.globals.update(palette=palette, text=text, version_of=version_of, reason=known_reason)
     made.filters.update(
-        memory=memory, gpus=gpus, percent=percent, cores=cores, when=when, cpus=cpus, ram=ram, clock=clock
-    )
+        memory=memory, gpus=gpus, percent=percent, cores=cores, when=when, cpus=cpus, ram=ram, clock=clock,
+        sentence=sentence,
+    )  # fmt: skip
     return made
 
 
@@ -71,6 +72,11 @@ def when(seconds: float | None) -> Markup:
     return Markup('<time datetime="{}" data-t="{}">{} UTC</time>').format(
         stamp, int(seconds), f"{stamp[5:10]} {stamp[11:19]}"
     )
+
+
+def sentence(words: str) -> str:
+    """Words that follow a name elsewhere, by themselves."""
+    return words[:1].upper() + words[1:].rstrip(".") + "."
 
 
 def clock(seconds: float) -> str:

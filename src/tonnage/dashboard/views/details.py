@@ -118,6 +118,7 @@ class QueuePage(DetailPage):
         waiting = [
             one for group in current.waiting for one in group.pods if one.queue == wanted and asked.viewer.sees(one.pod)
         ]
+        waiting.sort(key=lambda one: one.since if one.since is not None else float("inf"))
         return rendered(
             "queue.html", queue=row, share=gpu_share(row), plot=_held_over_time(asked, wanted), waiting=waiting[:200],
             waiting_count=len(waiting), colour=asked.board.queue_colours.of(wanted), **_common(asked),
