@@ -5,6 +5,7 @@ Examples are drawn in the same way in every run, so that a change lands or not f
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ def missing_helm() -> str | None:
     except parts.PartsError as error:
         return str(error)
     return missing_parts()
+
+
+def missing_kubectl() -> str | None:
+    return None if shutil.which("kubectl") else "kubectl is not installed"
 
 
 def missing_node() -> str | None:
@@ -87,6 +92,7 @@ LONG, EVERYTHING = "long", "TONNAGE_E2E"
 NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
     Need("helm", missing_helm, "NOT TESTED WITH HELM", "tests of the chart with Helm", is_slow=True),
+    Need("kubectl", missing_kubectl, "NOT TESTED WITH KUBECTL", "tests of shown commands on a practice cluster", True),
     Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
     Need("image", imaging.missing, "NOT TESTED AS AN IMAGE", "tests of the built image", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),

@@ -8,17 +8,15 @@ to `kubectl apply` must be objects. Commands that need more stand in ELSEWHERE w
 import re
 import shlex
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
 
 from tests.cli.command import CLUSTER, EXAMPLES, tonnage
 from tests.pages import PAGES, named
+from tests.shown import Shown, as_pattern, shown_commands
 from tests.simulator.traces.files import NODES, PODS, write
 
-_BLOCK = re.compile(r"^ *```(console|sh)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-ANYTHING = "..."
 ELSEWHERE = {
     "make ": "the README's targets set up a virtual environment of their own",
     "tonnage lab ": "tests/cli/test_lab.py and tests/e2e: needs Kubernetes' parts",
@@ -29,24 +27,7 @@ SCHEDULER = "actions: allocate\ntiers:\n- plugins:\n  - name: priority\n  - name
 DEVICES = "nvidia:\n  resourceCountName: nvidia.com/gpu\n"
 
 
-class Shown(NamedTuple):
-    """A command, and the lines shown under it."""
-
-    line: str
-    output: list[str]
-
-
-def shown_commands(page: Path) -> list[Shown]:
-    """The commands of a page's blocks; those of `sh` have no prompt and no output."""
-    commands: list[Shown] = []
-    for language, block in _BLOCK.findall(page.read_text()):
-        for line in block.replace("\\\n", "").splitlines():
-            if language == "sh" or line.startswith("$ "):
-                # As `make install` leaves it.
-                commands.append(Shown(line.strip().removeprefix("$ ").replace(".venv/bin/", ""), []))
-            else:
-                commands[-1].output.append(line)
-    return commands
+ON_A_LAB = {"docs/getting-started.md": "tests/e2e/test_shown_on_a_lab.py: the whole page"}
 
 
 def typed(commands: list[Shown]) -> list[Shown]:
@@ -55,7 +36,7 @@ def typed(commands: list[Shown]) -> list[Shown]:
     return [command for command in here if re.search(r"(^|\| )tonnage ", command.line)]
 
 
-SHOWN = {named(page): typed(shown_commands(page)) for page in PAGES}
+SHOWN = {named(page): typed(shown_commands(page)) for page in PAGES if named(page) not in ON_A_LAB}
 
 
 @pytest.fixture
@@ -97,11 +78,6 @@ def run(line: str, folder: Path) -> str:
         if target is not None:
             write(folder, target, text.replace("duration: 24h ", "duration: 1h "))
     return text
-
-
-def as_pattern(output: list[str]) -> str:
-    """The output as an expression, in which a line of three dots stands for any lines."""
-    return "".join(r"(?:.*\n)*?" if line == ANYTHING else re.escape(line) + r"\n" for line in output)
 
 
 @pytest.mark.parametrize("page", [page for page, commands in SHOWN.items() if commands])
