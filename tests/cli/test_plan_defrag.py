@@ -20,7 +20,7 @@ def plan(*words: str | Path) -> str:
 def test_people_get_gain_and_price_first_then_each_move_then_who_is_affected() -> None:
     text = plan("-f", DEFRAG, "--free-gpus")
     lines = text.splitlines()
-    assert "gain 1.00 free GPUs and lose" in lines[0]
+    assert "1 move gains 1.00 free GPUs and loses" in lines[0]
     order = [text.index(part) for part in ("gain", "BEFORE", "STEP", "PODS MOVED", "Pods that are not moved")]
     assert order == sorted(order)
 

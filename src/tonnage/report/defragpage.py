@@ -96,8 +96,10 @@ def _lead(plan: DefragPlan) -> list[str]:
     horizon = text.duration(plan.horizon_hours * _HOUR)
     if not plan.moves and not plan.starts:
         return [f"No plan pays: no moves within the limits gain more over {horizon} than they cost."]
+    one = len(plan.moves) == 1
     said = [
-        f"{text.counted(len(plan.moves), 'move')} gain {text.number(plan.gain, 2)} {plan.unit} and lose "
+        f"{text.counted(len(plan.moves), 'move')} {'gains' if one else 'gain'} {text.number(plan.gain, 2)} {plan.unit} "
+        f"and {'loses' if one else 'lose'} "
         f"{text.number(plan.gpu_hours_lost, 1)} GPU-hours of work.",
         f"That is worth {text.number(plan.value, 1)} over {horizon}, at a price of {text.number(plan.price, 1)}.",
     ]

@@ -1,7 +1,9 @@
 """`tonnage plan defrag`: its flags, and the plan that they ask for."""
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -203,10 +205,23 @@ def _made(
     asked = _asked(view, goal, prices, not_before, given)
     planner = Planner(view.cluster, view.plugins, view.actions, view.decided_by)
     try:
-        plan = planner.plan(asked, lambda: time_limit - (time.monotonic() - begin))
+        with _searching(time_limit):
+            plan = planner.plan(asked, lambda: time_limit - (time.monotonic() - begin))
     except (PlanError, SessionError) as error:
         raise BadInput(str(error)) from error
     return msgspec.structs.replace(plan, problems=list(view.live.problems()))
+
+
+@contextmanager
+def _searching(time_limit: float) -> Iterator[None]:
+    """Show on a terminal that the search goes on."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"searching, for {time_limit:g} s at most"):
+        yield
 
 
 def _asked(

@@ -28,9 +28,10 @@ def _head(plan: DefragPlan) -> Iterator[str]:
     if not plan.moves and not plan.starts:
         yield f"No plan pays: no moves within the limits gain more over {horizon} than they cost."
     else:
+        one = len(plan.moves) == 1
         yield (
-            f"{_counted(len(plan.moves), 'move')} gain {plan.gain:,.2f} {plan.unit} and lose "
-            f"{plan.gpu_hours_lost:,.1f} GPU-hours of work."
+            f"{_counted(len(plan.moves), 'move')} {'gains' if one else 'gain'} {plan.gain:,.2f} {plan.unit} and "
+            f"{'loses' if one else 'lose'} {plan.gpu_hours_lost:,.1f} GPU-hours of work."
         )
         yield f"  worth {plan.value:,.1f} over {horizon}, at a price of {plan.price:,.1f}: {plan.net:,.1f} in all"
     if plan.target is not None and plan.gain < plan.target:
@@ -43,8 +44,8 @@ def _head(plan: DefragPlan) -> Iterator[str]:
         yield f"  optimal, found by the {plan.found_by}"
     elif plan.gap is not None:
         yield (
-            f"  no plan is worth more than {plan.bound:,.1f}: at most {100 * plan.gap:.1f} % better, "
-            f"found by the {plan.found_by}"
+            f"  no plan is worth more than {plan.bound:,.1f}, so that this one is at most {100 * plan.gap:.1f} % below "
+            f"the best; found by the {plan.found_by}"
         )
 
 
