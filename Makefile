@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint docs lock audit release openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts chart-parts manifests e2e skew clean
+.PHONY: help install run test lint docs lock audit release openb bench bench-cluster bench-agent peers chaos soak tenants fuzz recount cluster-parts node-parts chart-parts alert-parts manifests e2e skew clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ chart-parts: $(VENV)/.runtime  ## build Helm for the tests of the chart, once (n
 manifests: $(VENV)/.development chart-parts  ## write deploy/manifests from deploy/chart
 	@$(BIN)/python -m tests.chart.rendering
 
+alert-parts: $(VENV)/.runtime  ## build promtool for the tests of the alerts, once (needs Go)
+	@$(BIN)/python -m tonnage.lab.parts promtool
+
 test: lint  ## everything that must hold before a change lands
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts >/dev/null || true; fi
 	@if command -v go >/dev/null; then $(BIN)/python -m tonnage.lab.parts chart >/dev/null || true; fi
@@ -64,7 +67,7 @@ test: lint  ## everything that must hold before a change lands
 	@# Tests on real parts mostly wait, so two workers share a core. Each of them reads all tests; compiled, that takes a third.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-e2e: $(VENV)/.development cluster-parts node-parts chart-parts  ## the tests that are too long for `make test` (those on a kubelet need root, containerd and runc)
+e2e: $(VENV)/.development cluster-parts node-parts chart-parts alert-parts  ## the tests that are too long for `make test` (those on a kubelet need root, containerd and runc)
 	TONNAGE_E2E=1 $(BIN)/python -m pytest -q -m long $(ARGS)
 
 skew: $(VENV)/.development  ## the tests on real Kubernetes parts, once on each pinned version of Kubernetes (needs Go)

@@ -45,6 +45,14 @@ def missing_kubectl() -> str | None:
     return None if shutil.which("kubectl") else "kubectl is not installed"
 
 
+def missing_promtool() -> str | None:
+    try:
+        parts.find(parts.PROMTOOL)
+    except parts.PartsError as error:
+        return str(error)
+    return None
+
+
 def missing_node() -> str | None:
     return missing_parts() or kubelet_node.missing()
 
@@ -93,6 +101,7 @@ NEEDS = (
     Need("e2e", missing_parts, "NOT TESTED ON KUBERNETES", "tests on real Kubernetes parts", is_slow=True),
     Need("helm", missing_helm, "NOT TESTED WITH HELM", "tests of the chart with Helm", is_slow=True),
     Need("kubectl", missing_kubectl, "NOT TESTED WITH KUBECTL", "tests of shown commands on a practice cluster", True),
+    Need("promtool", missing_promtool, "ALERTS NOT EVALUATED", "tests of alerts with promtool"),
     Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
     Need("image", imaging.missing, "NOT TESTED AS AN IMAGE", "tests of the built image", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),

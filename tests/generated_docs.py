@@ -16,6 +16,7 @@ import click
 
 from tests.chart.values import default_value, described_values
 from tests.cli.tree import commands
+from tests.observability.rulefiles import alerts
 from tests.paths import ROOT
 from tonnage.api import Job, NodeView, Task
 from tonnage.lab import parts
@@ -23,9 +24,10 @@ from tonnage.lab import parts
 WRITERS = ("put", "finish", "drop", "move", "set_group", "recount", "supposing")
 """Methods that are the engine's to call."""
 _LONGEST_DEFAULT = 60
-COMMANDS, PLUGINS, OPERATE, VALUES = (
-    ROOT / "docs" / name for name in ("commands.md", "plugins.md", "operate.md", "chart-values.md")
+COMMANDS, PLUGINS, OPERATE, VALUES, LOG = (
+    ROOT / f"docs/{name}.md" for name in ("commands", "plugins", "operate", "chart-values", "log")
 )
+LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
 
 
 # -- commands and their flags
@@ -148,12 +150,54 @@ def _default(path: str) -> str:
     return f"`{text}`".replace("|", "\\|") if len(text) <= _LONGEST_DEFAULT else "see values.yaml"
 
 
+# -- alerts
+
+
+def alerts_part() -> str:
+    rows = [
+        f"| [{name}](runbooks/{name}.md) | {rule['labels']['severity']} | {rule.get('for', 'at once')} "
+        f"| {_cell(rule['annotations']['description'])} |"
+        for name, rule in alerts().items()
+    ]
+    return "\n".join(["| alert | severity | after | says |", "|---|---|---|---|", *rows])
+
+
+# -- the log
+
+
+def log_part() -> str:
+    """Every line that a module writes with a message of its own: calls of its logger with a text."""
+    rows = []
+    for file in sorted((ROOT / "src/tonnage").rglob("*.py")):
+        module = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts)
+        for call in (one for one in ast.walk(ast.parse(file.read_text())) if isinstance(one, ast.Call)):
+            level = _level(call)
+            text = call.args[0].value if level and isinstance(call.args[0], ast.Constant) else ""
+            if level and text and text != "%s":
+                shown = re.sub(r"%[sdr]", "…", str(text))
+                rows.append((module, call.lineno, f"| `{module}` | {level} | {_cell(shown)} |"))
+    lines = dict.fromkeys(row for _, _, row in sorted(rows))
+    return "\n".join(["| logger | level | event |", "|---|---|---|", *lines])
+
+
+def _level(call: ast.Call) -> str:
+    """The level of a line that this call writes; nothing if it writes none."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in LEVELS or not call.args:
+        return ""
+    logger = function.value
+    name = logger.attr if isinstance(logger, ast.Attribute) else getattr(logger, "id", "")
+    return function.attr.replace("exception", "error") if name == "log" else ""
+
+
 # -- pages
 
 PARTS: dict[tuple[Path, str], Callable[[], str]] = {
     (COMMANDS, "commands"): commands_part,
     (OPERATE, "versions"): versions_part,
     (VALUES, "values"): values_part,
+    (OPERATE, "alerts"): alerts_part,
+    (LOG, "log"): log_part,
     (PLUGINS, "Task"): lambda: _fields_part(Task),
     (PLUGINS, "Job"): lambda: _fields_part(Job),
     (PLUGINS, "NodeView"): lambda: _fields_part(NodeView),

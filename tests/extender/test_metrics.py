@@ -8,8 +8,8 @@ import pytest
 
 from tests.agent.monitor.metering import of_the_agent
 from tests.extender.asking import asked, named
-from tests.extender.metering import parts_of, reflector
-from tests.extender.recording import ask, described, parsed, scraped, values
+from tests.extender.metering import of_the_extender, one_card, parts_of, reflector
+from tests.extender.recording import ask, parsed, scraped, values
 from tests.paths import ROOT
 from tests.plugins.gpus.migcards import holder, mig
 from tests.scenario import ALLOCATED, container, gpu, node, part, place, plain, pod, running, scenario, usage
@@ -71,13 +71,6 @@ hami_vgpu_core_allocated_ratio{{{HELD}}} 30
 # HELP hami_resource_quota_limit The quota on the resource, in MiB or percent.
 # TYPE hami_resource_quota_limit gauge
 """
-
-
-def one_card():
-    return scenario(node("a", gpus=1), running("x", on="a", memory=2000, cores=30))
-
-
-# -- HAMi's metrics
 
 
 def test_a_scrape_of_one_card_and_one_pod_is_this_text():
@@ -366,33 +359,8 @@ def documented():
     return found
 
 
-def in_code():
-    metrics = ExtenderMetrics()
-    metrics.app(parts_of(one_card(), Node=reflector()))
-
-    def use():
-        metrics.wrote("POST", "/api/v1/nodes", 0.1, "success")
-        metrics.decisions.labels("filter", "placed")
-        metrics.rejected({"Some": 1})
-        metrics.event("written")
-        metrics.requeued("written")
-        metrics.timings.apply_seconds.labels("Pod")
-        metrics.timings.timed(None)
-
-    found = described(metrics.registry, use)
-    for family in (
-        *(one.family for one in (*cardmetrics.NEW, *cardmetrics.OLD)),
-        *podmetrics.NEW,
-        *podmetrics.OLD,
-        *quotametrics.NEW,
-        *quotametrics.OLD,
-    ):
-        found.add((family.name, "gauge", frozenset(family.labels) - {"zone"}))
-    return found
-
-
 def test_the_page_has_every_metric_with_its_type_and_labels_and_no_other():
-    assert documented() == in_code() | of_the_batch_scheduler() | of_the_agent()
+    assert documented() == of_the_extender() | of_the_batch_scheduler() | of_the_agent()
 
 
 def test_the_page_has_every_value_of_labels_that_have_few():

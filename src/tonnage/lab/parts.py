@@ -54,6 +54,10 @@ class PartSet(NamedTuple):
     target: str
     """What make calls it."""
     product: str = "Kubernetes"
+    package: str = ""
+    """The Go package of its one program, if that is published as such."""
+    tags: str = ""
+    """Build tags of Go."""
     named_by: str = _KUBERNETES
     """The Go module whose version is that of the set."""
     pinned_in: Path | None = None
@@ -62,7 +66,7 @@ class PartSet(NamedTuple):
     @property
     def version(self) -> str:
         """The pinned version in full, such as v1.34.1."""
-        found = re.search(rf"^\s*(?:require )?{re.escape(self.named_by)} (v\S+)$", self._go_mod, re.MULTILINE)
+        found = re.search(rf"^\s*(?:require )?{re.escape(self.named_by)} (v\S+)(?: //.*)?$", self._go_mod, re.MULTILINE)
         assert found, f"go.mod requires {self.named_by}"
         return found[1]
 
@@ -84,6 +88,20 @@ class PartSet(NamedTuple):
     @property
     def _go_mod(self) -> str:
         return self.sources["go.mod"].read_text()
+
+
+PROMTOOL = PartSet(
+    "tools for alerts",
+    MODULE.with_name("go-promtool"),
+    ("promtool",),
+    12,
+    "alert-parts",
+    product="Prometheus",
+    package="github.com/prometheus/prometheus/cmd/promtool",
+    # It evaluates rules, and discovers nothing.
+    tags="remove_all_sd",
+    named_by="github.com/prometheus/prometheus",
+)
 
 
 def _pins(module: Path, minor: str) -> Path | None:
@@ -210,12 +228,14 @@ def build(tell: Callable[[str], None], wanted: PartSet | None = None) -> Path:
 
 def _build_one(go: str, wanted: PartSet, program: str, into: Path, tell: Callable[[str], None]) -> None:
     options = ["-v", "-mod=readonly", "-trimpath", "-ldflags", " ".join(["-s -w", *_stamps(wanted)])]
+    if wanted.tags:
+        options += ["-tags", wanted.tags]
     if wanted.pinned_in:
         options.append(f"-modfile={wanted.pinned_in / 'go.mod'}")
     # The same CGO setting for all programs, so that they share compiled packages.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     with subprocess.Popen(
-        [go, "build", *options, "-o", str(into / program), f"./{program}"],
+        [go, "build", *options, "-o", str(into / program), wanted.package or f"./{program}"],
         cwd=wanted.module,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -306,7 +326,8 @@ def _alone() -> Iterator[None]:
 def main(arguments: Sequence[str]) -> int:
     """Build the programs of the set that the argument names and print their folder; 1 if that fails."""
     try:
-        wanted = CHART if "chart" in arguments else node() if "node" in arguments else control_plane()
+        named = {"chart": CHART, "node": node(), "promtool": PROMTOOL}
+        wanted = named[arguments[0]] if arguments else control_plane()
         sys.stdout.write(f"{build(_say, wanted)}\n")
     except PartsError as error:
         _say(str(error))
