@@ -30,6 +30,7 @@ _COMMANDS = {
     "scheduler": "Schedule the pods of a cluster that name it: gangs, queues and GPU shares.",
     "agent": "Serve the cards of a GPU node to its kubelet, in place of HAMi's device plugin.",
     "manifests": "Print the manifests that depend on the configuration: admission policies, the webhook's.",
+    "migrate": "Say what moving a cluster over from HAMi, Volcano or KAI changes, and how to go there and back.",
     "debug": "Look into how Tonnage sees a live cluster.",
     "lab": "Start a practice cluster: a real API server with invented GPU nodes.",
 }

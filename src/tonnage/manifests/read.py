@@ -7,7 +7,7 @@ never hides other objects. Kinds that Tonnage does not use are counted.
 import gc
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -25,25 +25,33 @@ _LARGEST_TRIED_AS_YAML = 10_000_000
 """Bytes up to which a text that begins like JSON but is invalid is tried as YAML; nobody writes longer ones."""
 
 
-def read_files(paths: Sequence[str], stdin: BinaryIO | None = None, *, recursive: bool = False) -> Manifests:
+def read_files(
+    paths: Sequence[str],
+    stdin: BinaryIO | None = None,
+    *,
+    recursive: bool = False,
+    reader: Callable[[str, Manifests], Reader] = Reader,
+) -> Manifests:
     """Every object of these files and of the files in these folders; `-` is standard input."""
     if list(paths).count(STANDARD_INPUT) > 1:
         raise ManifestError("standard input can be read only once; give - once")
     manifests = Manifests()
     for path in paths:
         if path == STANDARD_INPUT:
-            read_bytes((stdin or sys.stdin.buffer).read(), "standard input", manifests)
+            read_bytes((stdin or sys.stdin.buffer).read(), "standard input", manifests, reader)
         elif os.path.isdir(path):
             for file in files_in(path, recursive=recursive):
-                read_bytes(file_content(file), file, manifests)
+                read_bytes(file_content(file), file, manifests, reader)
         else:
-            read_bytes(file_content(path), path, manifests)
+            read_bytes(file_content(path), path, manifests, reader)
     return manifests
 
 
-def read_bytes(data: bytes, source: str, into: Manifests) -> None:
+def read_bytes(
+    data: bytes, source: str, into: Manifests, make_reader: Callable[[str, Manifests], Reader] = Reader
+) -> None:
     """Every object of one text; messages name it by `source`."""
-    reader = Reader(source, into)
+    reader = make_reader(source, into)
     found = False
     with _without_garbage_collection():
         for written in _documents(as_utf8(data, source), source):

@@ -59,7 +59,7 @@ class ViewSource(NamedTuple):
         """The cluster as it is now; ends the command if it cannot be read."""
         if not self.is_live:
             return self._from_files()
-        with _failures():
+        with reading_failures():
             return asyncio.run(self._listed())
 
     @asynccontextmanager
@@ -74,7 +74,7 @@ class ViewSource(NamedTuple):
         from tonnage.kube.client import connect
         from tonnage.live.followed import following
 
-        with _failures():
+        with reading_failures():
             client = await connect(self.kubeconfig, self.context)
             try:
                 vendors = device_vendors(self.device_config_file)
@@ -205,7 +205,7 @@ def _of_version(version: str | None) -> str:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def reading_failures() -> Iterator[None]:
     """End the command with the words of what keeps a cluster from being read."""
     from tonnage.kube.errors import AccessError, KubeError
 
