@@ -17,13 +17,16 @@ from typing import NamedTuple
 import msgspec
 
 from bench.defrag_states import NOW, POLICY, fragmented
+from tonnage.actions.allocate import Allocate
 from tonnage.actions.eviction.consolidation import Consolidation
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.savepoint import Savepoint
 from tonnage.cluster.task import Task
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.framework.statement import Statement, successor
+from tonnage.model.duration import seconds
 from tonnage.plan.defrag.goals import Goal, GoalKind
 from tonnage.plan.defrag.limits import Limits
 from tonnage.plan.defrag.planner import Planner, PlanRequest
@@ -31,12 +34,14 @@ from tonnage.plan.defrag.prices import Losses, Prices
 from tonnage.plan.defrag.problem import PlanProblem
 from tonnage.plugins.fragmentation.usablecards import UsableCards
 from tonnage.simulator.policies import policy_named
-from tonnage.simulator.scene import Scene, Tasks
-from tonnage.simulator.traces.openb import NodeLine, PodLine, Trace, read_nodes, read_pods, scene_of
+from tonnage.simulator.scene import Scene
+from tonnage.simulator.traces.openb import WHOLE, NodeLine, PodLine, Trace, read_nodes, read_pods, scene_of
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "openb"
 NODES, PODS = "openb_node_list_gpu_node.csv", "openb_pod_list_{}.csv"
-TIME_LIMIT = 55.0
+TIME_LIMIT = 50.0
+ARRIVING = (0.6, 0.8, 0.9)
+"""How much of the free GPUs typical pods ask for, so that some wait and others are moved for them; the best counts."""
 
 
 class Moved(NamedTuple):
@@ -128,45 +133,39 @@ def random_moves(budget: float, seed: int) -> Callable[[Session, Statement, Move
     return choose
 
 
-def consolidation(cluster: Cluster, plugins: Sequence[Plugin], scene: Scene, seed: int, pods: int) -> Moved:
-    """KAI's consolidation: pods that typically arrive and do not fit have others moved, one after the other.
+def consolidation(cluster: Cluster, plugins: Sequence[Plugin], scene: Scene, seed: int, part: float) -> Moved:
+    """KAI's consolidation: typical pods arrive for a part of the free GPUs, and others are moved for those that wait.
 
-    The pods that room was made for are not counted as placed, so that the room is what is compared.
+    What the arrivals get is taken back before counting, so that the room that the moves made is what is compared.
     """
     usable = UsableCards(cluster, plugins)
     usable.learn()
-    tasks, draw = Tasks(cluster.vendors), random.Random(f"arrivals {seed}")
-    losses = Losses(cluster, Prices(), NOW, 120.0)
-    before, lost, moved = usable.count().usable, 0.0, 0
+    draw, before = random.Random(f"arrivals {seed}"), usable.count()
+    savepoint, lost, moved, asked = Savepoint(cluster), 0.0, 0, 0.0
+    arrivals: list[str] = []
+    losses = Losses(cluster, Prices(), NOW, seconds(Prices().start_up))
     with Session(cluster, plugins, brief=True) as session:
-        waiting: list[Task] = []
         for number, entry in enumerate(scene.fill(draw)):
-            if len(waiting) == pods or number > 200_000:
+            if asked >= part * before.free:
                 break
-            task = tasks.of(entry, f".waiting.{number}")
-            if entry.shape.cards > 1 and session.decide(task).node is None:
-                waiting.append(task)
-        for task in waiting:
-            cluster.upsert_pod(task.pod)
-        run_cycle(session, [Consolidation()])
-        for key in [key for key in cluster.reserved if ".waiting." in key and successor("") not in key]:
+            for pod in entry.pods(f".arrival.{number}"):
+                cluster.upsert_pod(pod)
+                arrivals.append(pod.key)
+            asked += entry.gpus
+        run_cycle(session, [Allocate(), Consolidation()])
+        for key in arrivals:
             session.unplace(key)
-        cluster.look_ahead(True)
-        after = usable.count().usable
+        with session.looking_ahead():
+            after = usable.count()
         for eviction in session.evictions:
-            task = cluster.running[eviction.pod]
-            gpus = sum(card.memory / 1000 for use in cluster.held(task.key).vendors for card in use.cards)  # type: ignore[union-attr]
-            loss = losses.of(task, gpus)
+            held = cluster.held(eviction.pod)
+            gpus = sum(card.memory / WHOLE for use in held.vendors for card in use.cards) if held is not None else 0.0
+            loss = losses.of(cluster.running[eviction.pod], gpus)
             lost, moved = lost + (loss.gpu_hours if loss is not None else 0.0), moved + 1
-        cluster.look_ahead(False)
-        for key in list(cluster.reserved):
-            session.unplace(key)
-            cluster.waiting.pop(key, None)
-        for key in list(cluster.leaving):
-            cluster.restore(key)
-        for task in waiting:
-            cluster.remove_pod(task.key)
-    return Moved(after - before, lost, moved)
+    savepoint.roll_back()
+    for key in arrivals:
+        cluster.remove_pod(key)
+    return Moved(after.usable - before.usable, lost, moved)
 
 
 def planned(cluster: Cluster, plugins: Sequence[Plugin], budget: float | None) -> tuple[Moved, str]:
@@ -190,7 +189,9 @@ def compare(name: str, scene: Scene, seed: int, budget: float) -> None:
     others = {
         "emptiest node first": mover.moved(emptiest_first(budget)),
         "random moves": mover.moved(random_moves(budget, seed)),
-        "KAI's consolidation": consolidation(cluster, plugins, scene, seed, 40),
+        "KAI's consolidation": max(
+            (consolidation(cluster, plugins, scene, seed, part) for part in ARRIVING), key=lambda one: one.per_hour
+        ),
     }
     for way, other in others.items():
         print(_line(way, other))

@@ -264,3 +264,10 @@ def test_decisions_are_the_engines() -> None:
     )
     found = plan(cluster, FREE_GPUS)
     assert moves(found) == [("x", "a", "c")]
+
+
+@pytest.mark.parametrize("goal", [FREE_GPUS, FREE_NODES, USABLE, START], ids=lambda goal: goal.kind)
+def test_clusters_with_nothing_to_move_have_an_empty_plan(goal: Goal) -> None:
+    for cluster in (scenario(), scenario(node("a")), scenario(node("a", gpus=1)), scenario(pod("waits", gpus=1))):
+        found = plan(cluster, goal)
+        assert (found.moves, found.starts, found.gain) == ([], [], 0.0)

@@ -78,10 +78,11 @@ class Planner:
     def plan(self, asked: PlanRequest, left: SecondsLeft) -> DefragPlan:
         """The plan; PlanError if there is nothing to plan for, SessionError if a plugin cannot be opened."""
         self._usable.learn()
-        rehearsal = Rehearsal(self._cluster, self._plugins, self._actions)
-        with rehearsal.cycle(brief=True) as cycle:
-            # Pods that the next cycle places are not a reason to move others.
-            waiting = self._waiting(cycle, asked.goal)
+        waiting: list[tuple[Job, Sequence[Task]]] = []
+        if asked.goal.kind == GoalKind.START:
+            with Rehearsal(self._cluster, self._plugins, self._actions).cycle(brief=True) as cycle:
+                # Pods that the next cycle places are not a reason to move others.
+                waiting = self._waiting(cycle, asked.goal)
         with Session(self._cluster, self._plugins, brief=True) as session:
             return self._plan(session, asked, waiting, left)
 
@@ -111,8 +112,6 @@ class Planner:
 
     def _waiting(self, session: Session, goal: Goal) -> list[tuple[Job, Sequence[Task]]]:
         """The jobs that the goal wants to start, with the pods that they start with."""
-        if goal.kind != GoalKind.START:
-            return []
         cluster = self._cluster
         jobs = {job.key: job for job in session.waiting_jobs()}
         for name in goal.jobs:
