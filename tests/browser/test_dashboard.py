@@ -278,8 +278,10 @@ def test_values_that_were_opened_stay_open(visit: Callable[..., Page]):
     page.get_by_text("Values", exact=True).click()
     table = page.get_by_role("region", name="Values of GPUs held")
     expect(table).to_be_visible()
-    rows = table.locator("tbody tr").count()
-    expect(table.locator("tbody tr").nth(rows)).to_be_visible(timeout=SOON)
+    newest = table.locator("tbody th").first
+    before = newest.inner_text()
+    expect(newest).not_to_have_text(before, timeout=SOON)
+    expect(newest).to_be_visible()
 
 
 def test_without_scripts_every_page_can_be_read(visit: Callable[..., Page], address: str):
