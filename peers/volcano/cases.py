@@ -1,4 +1,4 @@
-"""Cases beside Volcano's suites: volumes without commands inside of containers, and a leader that is killed.
+"""Cases beside Volcano's suites: volumes, a leader that is killed, groups of Deployments, and who is stopped for whom.
 
 Volcano's tests of local volumes run commands on nodes first; the same StatefulSets are asked for here, on volumes that
 only exist for the API server.
@@ -20,6 +20,9 @@ _APP = "volumes"
 _CLAIMS = f"/api/v1/namespaces/{_NAMESPACE}/persistentvolumeclaims"
 _PODS = f"/api/v1/namespaces/{_NAMESPACE}/pods"
 _SETS = f"/apis/apps/v1/namespaces/{_NAMESPACE}/statefulsets"
+_DEPLOYMENTS = f"/apis/apps/v1/namespaces/{_NAMESPACE}/deployments"
+_PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_IMPORTANT = "important"
 _JOBS = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{_NAMESPACE}/jobs"
 _WORKERS = ("integration-worker", "integration-worker2", "integration-worker3", "integration-worker4")
 _WATCHED = 8.0
@@ -36,6 +39,7 @@ class World:
         self._replicas: list[Program] = [scheduler.start(elects=True), scheduler.start(elects=True)]
         cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}])
         self.api.create(CLASSES, late_class(_CLASS, "kubernetes.io/no-provisioner"))
+        self.api.create(_PRIORITIES, {"metadata": {"name": _IMPORTANT}, "value": 1000})
 
     def kill_leader(self) -> None:
         """Kill the replica that has led so far, and start another."""
@@ -72,14 +76,31 @@ class World:
         body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": _APP}, "spec": spec}
         self.api.create(_SETS, body)
 
-    def job(self, name: str, count: int, cpu: str = "100m") -> None:
-        """A Volcano Job whose pods start together."""
-        container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    def deployment(self, name: str, count: int, cpu: str, scheduler: str, least: int = 1) -> None:
+        """A Deployment, of which Volcano's controllers make a group with that minimum if its scheduler is theirs."""
+        labels = {"app": name}
+        pod = {"schedulerName": scheduler, "containers": [_container(cpu)]}
+        spec = {
+            "replicas": count,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        }
+        metadata = {"name": name, "annotations": {"scheduling.volcano.sh/group-min-member": str(least)}}
+        self.api.create(
+            _DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+        )
+
+    def job(self, name: str, count: int, cpu: str = "100m", *, least: int | None = None, priority: str = "") -> None:
+        """A Volcano Job whose pods start together, or at least that many of them; those of no class may be stopped."""
+        template = {
+            "metadata": {"annotations": {} if priority else {"volcano.sh/preemptable": "true"}},
+            "spec": {"restartPolicy": "Never", "containers": [_container(cpu)]},
+        }
         spec = {
             "schedulerName": SCHEDULER_NAME,
-            "minAvailable": count,
+            "minAvailable": count if least is None else least,
             "tasks": [{"name": "main", "replicas": count, "template": template}],
+            **({"priorityClassName": priority} if priority else {}),
         }
         body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
         self.api.create(_JOBS, body)
@@ -89,8 +110,11 @@ class World:
         pods = self.api.get(_PODS)["items"]
         return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods if one["status"]["phase"] == "Running"}
 
-    def until_running(self, count: int) -> None:
-        until(lambda: len(self.nodes()) == count, f"{count} pods must run", self._seen)
+    def running(self, prefix: str = "") -> set[str]:
+        return {name for name in self.nodes() if name.startswith(prefix)}
+
+    def until_running(self, count: int, prefix: str = "") -> None:
+        until(lambda: len(self.running(prefix)) == count, f"{count} pods must run", self._seen)
 
     def until_claims_are_bound(self, count: int) -> None:
         def phases() -> list[str]:
@@ -100,7 +124,7 @@ class World:
 
     def clear(self) -> None:
         """Remove what a case has left."""
-        for path in (_SETS, _JOBS, _PODS, _CLAIMS):
+        for path in (_SETS, _DEPLOYMENTS, _JOBS, _PODS, _CLAIMS):
             self.api.request("DELETE", path, {"propagationPolicy": "Background"})
         until(lambda: not self.api.get(_PODS)["items"] and not self.api.get(_CLAIMS)["items"], "pods or claims stay")
         self.api.request("DELETE", VOLUMES)
@@ -110,6 +134,10 @@ class World:
         pods = self.api.get(_PODS)["items"]
         said = [f"{c.get('reason')}: {c.get('message')}" for p in pods for c in p["status"].get("conditions", ())]
         return self.nodes(), said[:2]
+
+
+def _container(cpu: str) -> dict[str, Any]:
+    return {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
 
 
 def _claim(name: str) -> dict[str, Any]:
@@ -196,3 +224,38 @@ def a_gang_that_waits_is_started_by_the_next_leader(world: World) -> None:
     time.sleep(_WATCHED)
     world.api.request("DELETE", f"{_JOBS}/full", {"propagationPolicy": "Background"})
     world.until_running(8)
+
+
+@_case
+def Deployments_start_no_pod_if_the_minimum_of_their_group_does_not_fit(world: World) -> None:  # noqa: N802
+    """Their groups are made after their pods."""
+    for number in range(3):
+        world.deployment(f"large-{number}", 6, "3", SCHEDULER_NAME, least=6)
+    time.sleep(_WATCHED)
+    assert not world.nodes(), f"pods of gangs that do not fit run: {world.nodes()}"
+
+
+@_case
+def a_Deployment_starts_if_the_minimum_of_its_group_fits(world: World) -> None:  # noqa: N802
+    world.deployment("web", 6, "3", SCHEDULER_NAME, least=4)
+    world.until_running(4)
+
+
+@_case
+def pods_of_other_schedulers_stay_while_an_important_job_waits(world: World) -> None:
+    world.deployment("others", 4, "3", "default-scheduler")
+    world.until_running(4)
+    before = world.running()
+    world.job("waits", 4, "2", priority=_IMPORTANT)
+    time.sleep(_WATCHED)
+    assert world.running() == before
+
+
+@_case
+def for_an_important_job_as_many_go_as_its_minimum_needs(world: World) -> None:
+    world.job("first", 16, "1", least=1)
+    world.until_running(16)
+    world.job("second", 12, "1", least=3, priority=_IMPORTANT)
+    world.until_running(3, "second")
+    time.sleep(_WATCHED)
+    assert (len(world.running("first")), len(world.running("second"))) == (13, 3), world.nodes()
