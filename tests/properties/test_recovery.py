@@ -214,7 +214,7 @@ def everything_of(cluster: Cluster) -> dict[str, Any]:
         "jobs": {key: job_of(cluster, key) for key in cluster.groups.jobs},
         "groups": cluster.groups.groups,
         "queues": cluster.groups.queues,
-        "new": [job.key for job in cluster.groups.new_jobs()],
+        "new": [job.key for job in cluster.groups.new_jobs(cluster.is_ours)],
         "unmanaged": cluster.groups.unmanaged,
         "limits": cluster.quotas.limits,
         "placed": set(placed.pods),

@@ -9,6 +9,7 @@ import pytest
 from tests.groups import group, kai_group, queue
 from tests.scenario import ALLOCATED, container, node, pod
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.jobs.job import Job
 from tonnage.devices.catalog import default_vendors
 from tonnage.kube.informer import ClusterInformer
 from tonnage.kube.kinds import WatchedKind, batch_kinds
@@ -197,13 +198,18 @@ def test_groups_whose_pods_wait_for_another_scheduler_are_not_ours_to_let_in() -
     notes = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
     world = World(node("a"), ours("p", scheduler="another", **notes))
     world.wakes(group("g", 1, phase="Pending"))
-    new = world.cluster.groups.new_jobs
+
+    def new() -> list[Job]:
+        return world.cluster.groups.new_jobs(lambda pod: pod.spec.schedulerName != "another")
+
     assert new() == []
     world.wakes_without(ours("p", scheduler="another", **notes))
     assert [job.key for job in new()] == ["default/g"], "nobody's pods are there"
     world.wakes(ours("p", scheduler="another", **notes))
     world.wakes(ours("p", scheduler="another", on="a", **notes))
     assert new() == [], "its pods have nodes"
+    world.wakes(group("g", 2, phase="Pending"))
+    assert new() == [], "another scheduler's pods lack one"
     world.wakes(ours("q", **notes))
     assert [list(job.tasks) for job in new()] == [["default/p", "default/q"]]
 

@@ -3,7 +3,7 @@
 from tonnage.actions.admission import why_held_back
 from tonnage.actions.jobqueue import JobQueue
 from tonnage.cluster.jobs.group import NEW
-from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.jobs.job import Job, PodStatus
 from tonnage.framework.action import Action
 from tonnage.framework.session import Session
 
@@ -12,13 +12,15 @@ class Enqueue(Action):
     """Asks the plugins about every new group that states `minResources`; it admits all others unasked.
 
     A job that was admitted stays admitted. The actions that follow skip jobs that were not. Groups without pods are
-    asked about too, because a controller may create their pods only once the group is admitted.
+    asked about too, and those that lack pods, because a controller may create them only once the group is admitted.
     """
 
     name = "enqueue"
 
     def run(self, session: Session) -> None:
-        jobs = [*session.waiting_jobs(), *(job for job in session.cluster.groups.new_jobs() if not job.tasks)]
+        cluster = session.cluster
+        others = (job for job in cluster.groups.new_jobs(cluster.is_ours) if not job.count(PodStatus.WAITING))
+        jobs = [*session.waiting_jobs(), *others]
         jobs = [job for job in jobs if job.key not in session.set_aside and _may_come(session, job)]
         session.at_work = None
         job_queue = JobQueue(session, jobs, skips_overused=False)

@@ -283,7 +283,7 @@ class CycleRunner:
         """
         is_asked = any(one.name == Enqueue.name for one in self._actions)
         enqueued, refused = list(session.enqueued), dict[str, Reason]()
-        for job in self._cluster.groups.new_jobs():
+        for job in self._cluster.groups.new_jobs(self._cluster.is_ours):
             session.at_work = job
             must_be_asked = is_asked and job.group is not None and job.group.min_resources
             why = why_held_back(session, job)

@@ -186,6 +186,34 @@ def test_a_group_without_pods_is_let_in_because_they_may_be_made_only_then() -> 
     assert world.phases == ["Inqueue"]
 
 
+@pytest.mark.parametrize("actions", [("allocate",), ("enqueue", "allocate")])
+@pytest.mark.parametrize("state", [{"phase": "Pending"}, {"phase": "Succeeded"}])
+def test_a_gang_that_has_lost_pods_is_let_in_again_because_they_may_be_made_only_then(
+    actions: tuple[str, ...], state: dict[str, str]
+) -> None:
+    world = World(scenario(node("a", cpu="4")), actions=actions, plugins=[Overcommit()])
+    running, pending = (group("g", 2, phase=phase, minResources={"cpu": "2"}) for phase in ("Running", "Pending"))
+    left = members("g", 1, cpu=1, on="a", **state)
+    world.run(lambda: world.shows(running, *left), lambda: world.shows(pending), world.cycle)
+    assert world.phases == ["Pending", "Inqueue"]
+
+
+def test_a_gang_that_has_lost_pods_while_others_run_stays_running_until_one_cannot_be_placed() -> None:
+    world = World(scenario(node("a", cpu="1")), actions=("enqueue", "allocate"), plugins=[Overcommit()])
+    _, second = members("g", 2, cpu=1)
+    (stays,) = members("g", 1, cpu=1, on="a", phase="Running")
+    thing = group("g", 2, phase="Running", minResources={"cpu": "2"})
+    before: list[str] = []
+
+    def made_again() -> None:
+        before.extend(world.phases)
+        world.shows(second)
+
+    world.run(lambda: world.shows(thing, stays), world.cycle, made_again, world.cycle)
+    assert not before
+    assert world.phases == ["Unknown"]
+
+
 def test_a_gang_of_kai_says_why_and_stops_saying_so() -> None:
     world = World(scenario(node("a", cpu="1")))
     thing = kai_group("g", 2)

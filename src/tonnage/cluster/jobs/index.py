@@ -5,7 +5,7 @@ come before or after their pods. A plain pod is a job of one, made on demand.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -177,10 +177,11 @@ class JobIndex:
 
     # -- enqueueing
 
-    def new_jobs(self) -> list[Job]:
-        """Volcano jobs that are not in the queue yet and have pods without a node, or no pods at all.
+    def new_jobs(self, is_ours: Callable[[Pod], bool]) -> list[Job]:
+        """Volcano jobs that are not in the queue yet and have pods without a node, or fewer pods than they start with.
 
-        A job controller may create the pods only once the group is in the queue. Groups of unmanaged pods are left out.
+        A job controller may create the others only once the group is in the queue. Groups are left out all of whose
+        pods are those of other schedulers.
         """
         found = []
         for key in self._new:
@@ -189,7 +190,10 @@ class JobIndex:
                 job = Job(key, {})
                 self._update_job(job, Link(key, strict=True))
                 found.append(job)
-            elif job is not None and job.count(PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED):
+            elif job is not None and (
+                job.count(PodStatus.WAITING, PodStatus.PLACED, PodStatus.PIPELINED)
+                or (job.lacking() and any(map(is_ours, job.pods())))
+            ):
                 found.append(job)
         return found
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from itertools import chain
 
 from tonnage.cluster.jobs.group import LET_IN, VOLCANO_GROUP, Group
 from tonnage.cluster.jobs.queue import DEFAULT_QUEUE
@@ -234,6 +235,10 @@ class Job:
         return path
 
     # -- pods by status
+
+    def pods(self) -> Iterator[Pod]:
+        """All its pods, those that have succeeded included."""
+        return chain((task.pod for task in self.tasks.values()), self.finished.values())
 
     def count(self, *statuses: PodStatus, role: str | Path | None = None) -> int:
         """The number of its pods with one of the statuses, of one role or subgroup or of all."""

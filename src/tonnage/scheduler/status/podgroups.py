@@ -7,7 +7,6 @@ differ are written. The same value is not written twice, so a controller that kn
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -261,10 +260,8 @@ class PodGroupStatuses:
 
     def _concerns_us(self, key: str, thing: PodGroup) -> bool:
         job = self._cluster.groups.jobs.get(key)
-        if job is not None:
-            pods = chain((task.pod for task in job.tasks.values()), job.finished.values())
-            if any(map(self._is_ours, pods)):
-                return True
+        if job is not None and any(map(self._is_ours, job.pods())):
+            return True
         return (
             key in self._why
             or key in self._written

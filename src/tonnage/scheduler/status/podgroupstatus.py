@@ -23,7 +23,7 @@ NOT_ENOUGH_RESOURCES = "NotEnoughResources"
 READY = "tasks in gang are ready to be scheduled"
 POD_ERRORS = "PodSchedulingErrors"
 _STAMPS = ("transitionID", "lastTransitionTime")
-_COMPLETED = "Completed"
+_COMPLETED, _RUNNING, _UNKNOWN = "Completed", "Running", "Unknown"
 _ENDED = ("Finished", "Failed")
 
 
@@ -122,13 +122,17 @@ def _volcano(
 def volcano_phase(minimum: int, phase: str, members: Members, is_unschedulable: bool) -> str:
     """The phase by Volcano's rule."""
     if members.running and is_unschedulable:
-        return "Unknown"
+        return _UNKNOWN
     completed = members.succeeded + members.failed
     scheduled = members.bound + completed
     if scheduled and scheduled >= minimum:
-        return _COMPLETED if scheduled == completed else "Running"
+        return _COMPLETED if scheduled == completed else _RUNNING
     if phase == _COMPLETED and not members.pods:
         # Its pods were cleaned up; Volcano would set it to Pending again.
+        return phase
+    if members.running and phase in (_RUNNING, _UNKNOWN):
+        # It has lost pods. Volcano's controller makes them again unless the group is Pending; and Unknown is an event
+        # for a job's policies about pods that cannot be placed, not about pods that are not there.
         return phase
     return phase if phase == LET_IN else "Pending"
 
