@@ -198,19 +198,19 @@ def test_a_gang_that_has_lost_pods_is_let_in_again_because_they_may_be_made_only
     assert world.phases == ["Pending", "Inqueue"]
 
 
-def test_a_gang_that_has_lost_pods_while_others_run_stays_running_until_one_cannot_be_placed() -> None:
-    world = World(scenario(node("a", cpu="1")), actions=("enqueue", "allocate"), plugins=[Overcommit()])
-    _, second = members("g", 2, cpu=1)
-    (stays,) = members("g", 1, cpu=1, on="a", phase="Running")
+@pytest.mark.parametrize("lost", [[], ["terminating"]])
+def test_a_gang_that_has_lost_pods_while_others_run_is_unknown_so_that_controllers_make_them_again(
+    lost: list[str],
+) -> None:
+    world = World(scenario(node("a", cpu="2")), actions=("enqueue", "allocate"), plugins=[Overcommit()])
+    first, second = members("g", 2, cpu=1, on="a", phase="Running")
     thing = group("g", 2, phase="Running", minResources={"cpu": "2"})
-    before: list[str] = []
-
-    def made_again() -> None:
-        before.extend(world.phases)
-        world.shows(second)
-
-    world.run(lambda: world.shows(thing, stays), world.cycle, made_again, world.cycle)
-    assert not before
+    leaving = members("g", 2, cpu=1, on="a", phase="Running", **dict.fromkeys(lost, True))[1]
+    world.run(
+        lambda: world.shows(thing, first, second),
+        lambda: world.shows(leaving, gone=not lost),
+        world.cycle,
+    )
     assert world.phases == ["Unknown"]
 
 

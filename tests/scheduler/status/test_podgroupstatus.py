@@ -38,23 +38,23 @@ def with_status(thing: PodGroup, **status: Any) -> PodGroup:
 
 
 @pytest.mark.parametrize(
-    ("phase", "pods", "is_unschedulable", "expected"),
+    ("phase", "pods", "lacks", "expected"),
     [
         ("Inqueue", Members(3, 3, 1, 0, 0), True, "Unknown"),
         ("Running", Members(2, 0, 0, 1, 1), False, "Completed"),
         ("Inqueue", Members(2, 2, 0, 0, 0), False, "Running"),
         ("Inqueue", Members(3, 1, 1, 1, 1), False, "Running"),
         ("Inqueue", Members(2, 1, 1, 0, 0), False, "Inqueue"),
-        ("Running", Members(2, 1, 1, 0, 0), False, "Running"),
-        ("Unknown", Members(2, 1, 1, 0, 0), False, "Unknown"),
+        ("Running", Members(2, 1, 1, 0, 0), False, "Pending"),
+        ("Running", Members(1, 1, 1, 0, 0), True, "Unknown"),
         ("Running", Members(2, 1, 0, 0, 0), False, "Pending"),
         ("Running", Members(1, 0, 0, 1, 0), False, "Pending"),
         ("", Members(0, 0, 0, 0, 0), False, "Pending"),
         ("Completed", Members(0, 0, 0, 0, 0), False, "Completed"),
     ],
 )
-def test_the_phase_is_volcanos(phase: str, pods: Members, is_unschedulable: bool, expected: str) -> None:
-    assert volcano_phase(2, phase, pods, is_unschedulable) == expected
+def test_the_phase_is_volcanos(phase: str, pods: Members, lacks: bool, expected: str) -> None:
+    assert volcano_phase(2, phase, pods, lacks) == expected
 
 
 def test_a_gang_of_volcano_that_waits_says_why_with_numbers() -> None:

@@ -152,8 +152,7 @@ def test_the_status_comes_right_and_is_left_alone(
         if not lacks or job.count(PodStatus.WAITING):
             assert said == {"Unschedulable" if lacks else "Scheduled"}
         let_in = server.cluster.groups.groups["default/g"].phase
-        waits = lacks and bool(job.count(PodStatus.WAITING))
-        assert server.status["phase"] == volcano_phase(MINIMUM, let_in, members, waits)
+        assert server.status["phase"] == volcano_phase(MINIMUM, let_in, members, lacks)
         assert (server.status.get("running") or 0) == members.running
         assert (server.status.get("failed") or 0) == members.failed
 

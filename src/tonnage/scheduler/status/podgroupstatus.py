@@ -23,7 +23,7 @@ NOT_ENOUGH_RESOURCES = "NotEnoughResources"
 READY = "tasks in gang are ready to be scheduled"
 POD_ERRORS = "PodSchedulingErrors"
 _STAMPS = ("transitionID", "lastTransitionTime")
-_COMPLETED, _RUNNING, _UNKNOWN = "Completed", "Running", "Unknown"
+_COMPLETED = "Completed"
 _ENDED = ("Finished", "Failed")
 
 
@@ -109,7 +109,7 @@ def _volcano(
         conditions = _only(conditions, UNSCHEDULABLE, reason, waits.message, waits.cycle, now)
     elif job is not None and not lacks:
         conditions = _only(conditions, SCHEDULED, READY, "", cycle, now)
-    status: Status = {"phase": volcano_phase(thing.spec.minMember, phase, members, waits is not None)}
+    status: Status = {"phase": volcano_phase(thing.spec.minMember, phase, members, lacks)}
     for name in ("running", "succeeded", "failed"):
         count, said = getattr(members, name), getattr(thing.status, name)
         # Volcano leaves a count of 0 out.
@@ -119,20 +119,16 @@ def _volcano(
     return status
 
 
-def volcano_phase(minimum: int, phase: str, members: Members, is_unschedulable: bool) -> str:
-    """The phase by Volcano's rule."""
-    if members.running and is_unschedulable:
-        return _UNKNOWN
+def volcano_phase(minimum: int, phase: str, members: Members, lacks: bool) -> str:
+    """The phase by Volcano's rule; a group lacks pods that cannot be placed, leave, or are not made again yet."""
+    if members.running and lacks:
+        return "Unknown"
     completed = members.succeeded + members.failed
     scheduled = members.bound + completed
     if scheduled and scheduled >= minimum:
-        return _COMPLETED if scheduled == completed else _RUNNING
+        return _COMPLETED if scheduled == completed else "Running"
     if phase == _COMPLETED and not members.pods:
         # Its pods were cleaned up; Volcano would set it to Pending again.
-        return phase
-    if members.running and phase in (_RUNNING, _UNKNOWN):
-        # It has lost pods. Volcano's controller makes them again unless the group is Pending; and Unknown is an event
-        # for a job's policies about pods that cannot be placed, not about pods that are not there.
         return phase
     return phase if phase == LET_IN else "Pending"
 
