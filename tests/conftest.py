@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from tests.browser import system
 from tests.cli import shells
+from tests.e2e import lastversion
 from tests.paths import KAI_CASES, OPENB, PEERS
 from tests.release import imaging
 from tonnage.lab import kubelet_node, parts
@@ -51,6 +52,10 @@ def missing_promtool() -> str | None:
     except parts.PartsError as error:
         return str(error)
     return None
+
+
+def missing_history() -> str | None:
+    return missing_parts() or lastversion.missing()
 
 
 def missing_node() -> str | None:
@@ -102,6 +107,7 @@ NEEDS = (
     Need("helm", missing_helm, "NOT TESTED WITH HELM", "tests of the chart with Helm", is_slow=True),
     Need("kubectl", missing_kubectl, "NOT TESTED WITH KUBECTL", "tests of shown commands on a practice cluster", True),
     Need("promtool", missing_promtool, "ALERTS NOT EVALUATED", "tests of alerts with promtool"),
+    Need("last_version", missing_history, "NOT TESTED BESIDE THE LAST VERSION", "tests beside the last version", True),
     Need("kubelet", missing_node, "NOT TESTED ON A KUBELET", "tests on a real kubelet", is_slow=True),
     Need("image", imaging.missing, "NOT TESTED AS AN IMAGE", "tests of the built image", is_slow=True),
     Need("browser", system.missing, "NOT TESTED IN A BROWSER", "tests of pages in a real browser", is_slow=True),

@@ -27,8 +27,19 @@ _SECRETS |= {"tonnage-peers": {"tls.crt": "peer.crt", "tls.key": "peer.key", "ca
 class DeployedPod:
     """The containers of a server's pod as processes, with their volumes as folders."""
 
-    def __init__(self, plane: ControlPlane, server: Server, folder: Path, name: str = "replica-0") -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        server: Server,
+        folder: Path,
+        name: str = "replica-0",
+        *,
+        certificates: Path | None = None,
+        code: Path | None = None,
+    ) -> None:
+        """Certificates of one's own are made unless a folder has them; the code may be that of another version."""
         folder.mkdir(exist_ok=True)
+        self._certificates, self._code = certificates or folder / "certificates", code
         self._plane, self._server, self._folder, self.name = plane, server, folder, name
         self.ports = dict(zip(("https", "peers", "metrics", "http", "kube-scheduler"), free_ports(5), strict=True))
         self._moved = {
@@ -64,7 +75,7 @@ class DeployedPod:
             return dict(found["data"])
         files = _SECRETS.get(volume.get("secret", {}).get("secretName", ""), {})
         if files:
-            made = self._folder / "certificates"
+            made = self._certificates
             if not made.is_dir():
                 made.mkdir()
                 documented(made)
@@ -81,6 +92,9 @@ class DeployedPod:
                 place = ["--bind-address=127.0.0.1", f"--secure-port={self.ports[name]}"]
                 command = [str(parts.find() / program), *arguments, *place]
             prefix = within(self._plane, self._server, name, self.name, self._writable(container))
+            if self._code is not None:
+                program, *arguments = prefix
+                prefix = [program, f"PYTHONPATH={self._code}", *arguments]
             self.running.append(Program([*prefix, *command], self._folder / f"{name}.log"))
 
     def _writable(self, container: dict[str, Any]) -> list[Path]:
