@@ -67,7 +67,7 @@ class Rollout:
         if server == "extender":
             self.balancer.ready.remove(old.ports["https"])
             time.sleep(1.0)
-        old.stop()
+        old.end()
         self._plane.api.delete(f"{pods_path('tonnage')}/{old.name}")
         self._running[server].remove(old)
 
@@ -107,6 +107,7 @@ class Load:
 
     def _create(self, server: str, name: str) -> None:
         made = pod_manifest(pod(name, 1, memory=6000))
+        made["spec"]["nodeSelector"] = {"pool": server}
         if server == "scheduler":
             made["spec"]["schedulerName"] = SERVERS[server]
         try:
@@ -164,7 +165,10 @@ def test_both_servers_are_updated_and_taken_back_under_load(
     certificate, _ = self_signed(certificates)
     apply(plane, "extender", *RIGHTS)
     apply(plane, "scheduler", *(kind for kind in RIGHTS if kind not in ("Namespace", "Secret")))
-    plane.api.create_nodes([node(name, gpus=4, nvidia__com__gpu=40) for name in "ab"])
+    # Each server has nodes of its own: two schedulers that hand out the same cards do not know of each other.
+    for server in SERVERS:
+        plane.api.create_nodes([node(server, gpus=4, nvidia__com__gpu=40)])
+        plane.api.patch(f"/api/v1/nodes/{server}", {"metadata": {"labels": {"pool": server}}})
     rollout, load = Rollout(plane, tmp_path, certificates), Load(plane)
     heartbeats = Heartbeats(plane, seconds=5.0)
     try:
@@ -181,12 +185,14 @@ def test_both_servers_are_updated_and_taken_back_under_load(
             with load.running():
                 for server in SERVERS:
                     rollout.roll(server, objects(server), None)
-                halfway = dict(load.bound)
+                halfway, failed_at_first = dict(load.bound), len(load.failed)
                 time.sleep(5.0)
                 for server in reversed(SERVERS):
                     rollout.roll(server, last.objects(server), last.code)
-            sys.stdout.write(f"{load}\n")
-        assert load.failed == []
+            sys.stdout.write(f"{load}, {failed_at_first} of these while replicas of the last version ended\n")
+        # Up to 18e3b5a a server that ended closed idle connections at once, and a request on its way there was lost.
+        assert load.failed[failed_at_first:] == []
+        assert failed_at_first <= REPLICAS
         assert load.lost == []
         assert load.overcommitted == []
         assert all(halfway[server] and load.bound[server] > halfway[server] for server in SERVERS)

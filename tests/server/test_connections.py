@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 
 import pytest
 import uvloop
@@ -9,12 +10,14 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 
-from tests.server.listening import certificate, needs_openssl
+from tests.server.listening import certificate, needs_openssl, until_listening
 from tests.server.strangers import LOOPBACK, STRANGER, asked, connected, head, serving
 from tests.waiting import PATIENCE, until_true
+from tonnage.lab.program import free_ports
 from tonnage.server import connections
 from tonnage.server import http as http_server
 from tonnage.server.connections import Seats
+from tonnage.server.endpoint import Endpoint
 
 
 class Waiting:
@@ -242,6 +245,31 @@ def test_a_tls_handshake_that_does_not_come_is_not_waited_for(tmp_path, monkeypa
             peer.close()
 
     play(scene)
+
+
+@needs_openssl
+def test_a_server_that_ends_answers_what_is_on_its_way_and_says_that_the_connection_ends(tmp_path):
+    certificate(tmp_path, "127.0.0.1")
+    files = str(tmp_path / "tls.crt"), str(tmp_path / "tls.key")
+    trusting = ssl.create_default_context(cafile=files[0])
+
+    async def scene():
+        stop, (port,) = asyncio.Event(), free_ports(1)
+        server = asyncio.create_task(http_server.serve([(Waiting().app, Endpoint("127.0.0.1", port, *files))], stop))
+        await until_listening(port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        said_over = False
+        while not said_over:
+            writer.write(head("/"))
+            answer = await reader.readuntil(b"\r\n\r\nok")
+            said_over = b"connection: close" in answer.lower()
+            assert stop.is_set() or not said_over
+            stop.set()
+        assert await reader.read() == b""
+        writer.close()
+        await server
+
+    play(scene, LEAVING_SECONDS=60.0)
 
 
 # -- size

@@ -19,6 +19,8 @@ STRANGERS, TRUSTED = 256, 8192
 """Connections at once. kube-scheduler has one for each bind that waits for its turn."""
 HEAD_SECONDS, BODY_SECONDS = 10.0, 30.0
 """Time for a TLS handshake or a request's head, and for its body."""
+LEAVING_SECONDS = 2.0
+"""How long a server that ends answers requests that clients send on idle connections."""
 STALLED_SECONDS = 15.0
 """How long a peer may leave an answer unread."""
 LINGER_SECONDS = 2.0
@@ -151,6 +153,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_whole = True
         """Whether the last request that began has come whole."""
         self._fault = _BAD_REQUEST
+        self._is_leaving = False
 
     # -- the connection
 
@@ -164,6 +167,23 @@ class LimitedProtocol(HttpToolsProtocol):
                 transport.abort()
                 return
         self._allow(HEAD_SECONDS)
+
+    def shutdown(self) -> None:
+        """Leave so that no request is lost on its way: over TLS clients are elsewhere, and may just be sending one.
+
+        What comes in the next seconds is answered, with the word that the connection ends; then it is closed.
+        """
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if self.scheme == "https" and not self._is_leaving:
+            self._is_leaving = True
+            if is_idle:
+                self.loop.call_later(LEAVING_SECONDS, super().shutdown)
+                return
+            self._say_that_it_ends()
+        super().shutdown()
+
+    def _say_that_it_ends(self) -> None:
+        self.cycle.default_headers = [*self.cycle.default_headers, (b"connection", b"close")]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._seat.free()
@@ -237,6 +257,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread = 0
         self._allow(BODY_SECONDS)
         super().on_headers_complete()
+        if self._is_leaving:
+            self._say_that_it_ends()
         if self.scope["method"] != "HEAD":
             self.cycle.transport = _JoinedTransport(self.transport)  # type: ignore[assignment]
 
