@@ -11,7 +11,7 @@ from tonnage.cli.inputs import STANDARD_INPUT, BadInput, standard_input
 from tonnage.cli.output import JSON, TABLE, YAML, document, output_option
 
 if TYPE_CHECKING:
-    from tonnage.migrate.peer import Peer
+    from tonnage.migrate.peer import PeerScheduler
     from tonnage.migrate.report import MigrationReport
 
 _PEERS = ("hami", "volcano", "kai")
@@ -68,7 +68,7 @@ def check(
         click.echo(document(report, output), nl=False)
 
 
-def _from_files(peer: "Peer", files: tuple[str, ...], recursive: bool, last: int) -> "MigrationReport":
+def _from_files(peer: "PeerScheduler", files: tuple[str, ...], recursive: bool, last: int) -> "MigrationReport":
     from tonnage.cluster.cluster import Cluster
     from tonnage.live.listed import ListedCluster
     from tonnage.manifests.read import ManifestError, read_files
@@ -91,14 +91,14 @@ def _from_files(peer: "Peer", files: tuple[str, ...], recursive: bool, last: int
     return check(peer, installation, objects, listed, ", ".join(files), last)
 
 
-def _live(peer: "Peer", kubeconfig: str | None, context: str | None, last: int) -> "MigrationReport":
+def _live(peer: "PeerScheduler", kubeconfig: str | None, context: str | None, last: int) -> "MigrationReport":
     from tonnage.cli.flags.live import reading_failures
 
     with reading_failures():
         return asyncio.run(_listed(peer, kubeconfig, context, last))
 
 
-async def _listed(peer: "Peer", kubeconfig: str | None, context: str | None, last: int) -> "MigrationReport":
+async def _listed(peer: "PeerScheduler", kubeconfig: str | None, context: str | None, last: int) -> "MigrationReport":
     from tonnage.kube.client import connect
     from tonnage.live.listed import list_cluster
     from tonnage.migrate.check import check

@@ -3,16 +3,16 @@
 from tonnage.cluster.cluster import Cluster
 from tonnage.live.cycle import dry_cycle
 from tonnage.live.view import ClusterView, ObservedCluster
-from tonnage.migrate.peer import Installation, Peer
+from tonnage.migrate.peer import Installation, PeerScheduler
 from tonnage.migrate.peerobjects import PeerObjects
 from tonnage.migrate.replay import replay
-from tonnage.migrate.report import Difference, MigrationReport
+from tonnage.migrate.report import ExpectedDifference, MigrationReport
 
 _MOST_PROBLEMS = 20
 
 
 def check(
-    peer: Peer, installation: Installation, objects: PeerObjects, live: ObservedCluster, place: str, last: int
+    peer: PeerScheduler, installation: Installation, objects: PeerObjects, live: ObservedCluster, place: str, last: int
 ) -> MigrationReport:
     """What the move would change; the cluster must be nobody else's."""
     cluster = live.cluster
@@ -21,7 +21,7 @@ def check(
     ignored = sorted(cluster.claims.ignored)
     if ignored:
         what = "devices that these pods name and do not ask for, or did not have when they got their node, do not count"
-        differs.append(Difference(what, ignored[0], len(ignored)))
+        differs.append(ExpectedDifference(what, ignored[0], len(ignored)))
     same = [*installation.same, *_running(cluster, installation)]
     view = ClusterView(live, place, installation.plugins, installation.actions, peer.name)
     same += _waiting(view, installation)

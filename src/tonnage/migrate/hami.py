@@ -9,7 +9,7 @@ from tonnage.devices.base import Vendor
 from tonnage.devices.catalog import default_vendors
 from tonnage.extender.flags import extender_options
 from tonnage.extender.options import ExtenderOptions
-from tonnage.migrate.peer import CHART, UNINSTALL, Installation, Peer, named, started, stopped
+from tonnage.migrate.peer import CHART, UNINSTALL, Installation, PeerScheduler, named, started, stopped
 from tonnage.migrate.peerobjects import PeerContainer, PeerDeployment, PeerObjects
 from tonnage.plugins.defaults import default_plugins
 
@@ -131,4 +131,4 @@ def _vendors(
     return loaded.vendors, [note.shown(mounted.source) for note in loaded.warnings]
 
 
-HAMI = Peer("hami", is_hami, examine)
+HAMI = PeerScheduler("hami", is_hami, examine)

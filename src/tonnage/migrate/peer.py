@@ -1,4 +1,4 @@
-"""Peer: a scheduler that clusters move over from, and what was found out about its installation."""
+"""PeerScheduler: a scheduler that clusters move over from, and what was found out about its installation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -24,7 +24,7 @@ class Installation(NamedTuple):
     back: list[str]
 
 
-class Peer(NamedTuple):
+class PeerScheduler(NamedTuple):
     """One scheduler that is known."""
 
     name: str

@@ -11,7 +11,7 @@ from tonnage.cluster.task import Task, make_task
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
-from tonnage.migrate.report import Difference, ReplayCounts
+from tonnage.migrate.report import ExpectedDifference, ReplayCounts
 from tonnage.model.pod import Pod, ReportedPodStatus
 from tonnage.model.timestamp import TimestampError, timestamp
 
@@ -21,7 +21,7 @@ _DECIDED = "hami.io/vgpu-time"
 
 def replay(
     cluster: Cluster, plugins: Sequence[Plugin], schedulers: Collection[str], last: int
-) -> tuple[ReplayCounts, list[Difference]]:
+) -> tuple[ReplayCounts, list[ExpectedDifference]]:
     """Decide the last placed pods of these schedulers again, each on what was placed before it.
 
     The cluster must be nobody else's; it is as before when this returns. Pods that have ended since are not there, so
@@ -50,10 +50,10 @@ _WORDS = {
 }
 
 
-def _differences(found: dict[str, list[str]]) -> Iterator[Difference]:
+def _differences(found: dict[str, list[str]]) -> Iterator[ExpectedDifference]:
     for where, words in _WORDS.items():
         if examples := found.get(where):
-            yield Difference(f"{len(examples)} of {words}", examples[0], len(examples))
+            yield ExpectedDifference(f"{len(examples)} of {words}", examples[0], len(examples))
 
 
 def _is_of(task: Task, schedulers: Collection[str]) -> bool:

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+class ExpectedDifference(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that will be different, with an example of a pod or node."""
 
     what: str
@@ -33,7 +33,7 @@ class MigrationReport(msgspec.Struct, frozen=True, rename="camel"):
     """What runs there."""
     replay: ReplayCounts
     same: list[str]
-    differs: list[Difference]
+    differs: list[ExpectedDifference]
     unsupported: list[str]
     problems: list[str]
     """What could not be read."""
@@ -72,7 +72,7 @@ def as_text(report: MigrationReport) -> str:
     return "\n".join(lines)
 
 
-def _example(one: Difference) -> str:
+def _example(one: ExpectedDifference) -> str:
     if not one.example:
         return ""
     others = f", and {one.count - 1} more" if one.count > 1 else ""

@@ -10,7 +10,7 @@ from tonnage.migrate.peer import (
     CHART,
     UNINSTALL,
     Installation,
-    Peer,
+    PeerScheduler,
     ignored_flags,
     named,
     started,
@@ -191,5 +191,5 @@ _KAI = BatchPeer(
     stays="KAI's pod grouper and admission stay: they make PodGroups",
     default_config=_KAI_DEFAULT,
 )
-VOLCANO = Peer(_VOLCANO.name, _VOLCANO.is_peer, _VOLCANO.examine)
-KAI = Peer(_KAI.name, _KAI.is_peer, _KAI.examine)
+VOLCANO = PeerScheduler(_VOLCANO.name, _VOLCANO.is_peer, _VOLCANO.examine)
+KAI = PeerScheduler(_KAI.name, _KAI.is_peer, _KAI.examine)
