@@ -93,9 +93,9 @@ class LazyGroup(SuggestingGroup):
 def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     if not is_asked or ctx.resilient_parsing:
         return
-    from tonnage.lab.parts import versions
+    from tonnage.lab.parts import VERSIONS, control_plane
 
-    click.echo(f"tonnage {__version__}, tested with Kubernetes {' and '.join(versions())}")
+    click.echo(f"tonnage {__version__}, tested with Kubernetes {control_plane(VERSIONS[0]).version.removeprefix('v')}")
     ctx.exit()
 
 
@@ -106,7 +106,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) ->
     expose_value=False,
     is_eager=True,
     callback=_version,
-    help="Show the version, and the versions of Kubernetes that it was tested with.",
+    help="Show the version, and the version of Kubernetes that it was tested with.",
 )
 def group(**_: Any) -> None:
     """Pack GPU pods onto the nodes and GPUs of a Kubernetes cluster, and say why.

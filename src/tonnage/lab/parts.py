@@ -150,11 +150,6 @@ def node(minor: str | None = None) -> PartSet:
     return _of(_NODES, minor)
 
 
-def versions() -> list[str]:
-    """All pinned versions of Kubernetes in full."""
-    return [_CONTROL_PLANES[minor].version.removeprefix("v") for minor in VERSIONS]
-
-
 def _of(sets: dict[str, PartSet], minor: str | None) -> PartSet:
     wanted = minor or chosen()
     if wanted not in sets:
