@@ -14,8 +14,10 @@ LOCK = ROOT / "deploy/runtime.lock"
 HEADER = """\
 # What the image holds beside Tonnage: exact versions, and the hashes of their files. `make lock` writes this file.
 """
+EXTRAS = ("agent", "certificates")
+"""What the image has of Tonnage's optional parts."""
 COMPILE = (
-    *("uv", "pip", "compile", "pyproject.toml", "--extra", "agent", "--extra", "certificates"),
+    *("uv", "pip", "compile", "pyproject.toml", *(f"--extra={extra}" for extra in EXTRAS)),
     *("--constraints", "constraints.txt"),
     *("--generate-hashes", "--only-binary", ":all:", "--python-platform", "linux", "--python-version", "3.11"),
     *("--no-header", "--quiet"),

@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from release.lock import LOCK, LockError, parsed
+from release.lock import EXTRAS, LOCK, LockError, parsed
 from tests.paths import ROOT
 
 PACKAGES = {package.name: package for package in parsed(LOCK.read_text())}
@@ -30,8 +30,8 @@ def test_the_versions_are_those_that_tonnage_is_tested_with() -> None:
     }, WRITE_ANEW
 
 
-def test_it_has_all_that_the_servers_and_the_agent_import_and_nothing_else() -> None:
-    found = left = wanted("tonnage") | wanted("tonnage", "agent")
+def test_it_has_all_that_the_image_imports_and_nothing_else() -> None:
+    found = left = set().union(*(wanted("tonnage", extra) for extra in ("", *EXTRAS)))
     while left:
         left = {dependency for name in left for dependency in wanted(name)} - found
         found = found | left
