@@ -193,16 +193,17 @@ def compare(name: str, scene: Scene, seed: int, budget: float) -> None:
             (consolidation(cluster, plugins, scene, seed, part) for part in ARRIVING), key=lambda one: one.per_hour
         ),
     }
+    behind: list[str] = []
     for way, other in others.items():
-        print(_line(way, other))
+        print(_line(way, other), flush=True)
         if other.lost:
             plan, told = planned(cluster, plugins, other.lost)
-            print(_line("  the plan for as much", plan) + f"  ({told})")
+            print(_line("  the plan for as much", plan) + f"  ({told})", flush=True)
+            behind += [way] if plan.per_hour < other.per_hour else []
     plan, told = planned(cluster, plugins, None)
     print(_line("the plan without a limit", plan) + f"  ({told})")
-    best = max((one.per_hour for one in others.values()), default=0.0)
-    verdict = "at least as many" if plan.per_hour >= best else "FEWER"
-    print(f"usable GPUs per GPU-hour lost: plan {plan.per_hour:.3f}, best of the others {best:.3f}: {verdict}")
+    verdict = f"fewer than {', '.join(behind)}" if behind else "at least as many as all others"
+    print(f"usable GPUs per GPU-hour lost, for as many GPU-hours as each other way: {verdict}", flush=True)
 
 
 def _line(what: str, moved: Moved) -> str:
