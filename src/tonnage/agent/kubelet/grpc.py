@@ -10,6 +10,7 @@ from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.server import Server, Stream
 from h2.connection import H2Connection
+from h2.exceptions import H2Error
 
 from tonnage.agent.kubelet.messages import (
     VERSION,
@@ -186,5 +187,6 @@ async def _call(channel: Channel, path: str, request: Any, kind: type, timeout: 
         return await method(request, timeout=timeout)
     except GRPCError as error:
         raise KubeletError(f"{path}: {error.message or error.status.name}") from error
-    except (OSError, StreamTerminatedError, TimeoutError, ProtobufError) as error:
+    except (OSError, StreamTerminatedError, TimeoutError, ProtobufError, H2Error, AttributeError) as error:
+        # grpclib takes a transport that is gone for an attribute if the kubelet hangs up between connecting and asking.
         raise KubeletError(f"{path}: {error or type(error).__name__}") from error
