@@ -27,10 +27,10 @@ def test_the_agents_benchmark_reports_every_figure() -> None:
         "answer until the lock of HAMi's scheduler is free",
         "update with a surge: kubelet hangs up until the new agent is registered",
         "memory at the start",
+        "idle: CPU",
+        "idle: writes to the API server per hour",
         "memory after N pods",
         "  CPU time per pod",
         "open files after N pods",
-        "idle: CPU",
-        "idle: writes to the API server per hour",
         "scrape of N containers, median",
     ]
