@@ -170,6 +170,27 @@ def test_a_pod_whose_turn_does_not_come_within_two_seconds_is_placed_on_another_
     assert not world.released
 
 
+def test_a_pod_that_is_gone_when_its_turn_does_not_come_is_no_bind_any_more() -> None:
+    async def main() -> None:
+        cycle_runner = CycleRunner(cluster, default_plugins(), make_actions())
+        binds = world.binds(cycle_runner)
+        binds.add(cycle_runner.run(frozenset(), 0.0).placed)
+        running = asyncio.create_task(binds.run())
+        await asyncio.sleep(TURN_SECONDS / 2)
+        assert len(binds) == 1, "q waits for its turn"
+        cluster.remove_pod("default/q")
+        await asyncio.sleep(TURN_SECONDS)
+        assert len(binds) == 0
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    cluster = scenario(node("a", gpus=2), *(pod(name, 1, memory=1000) for name in ("p", "q")))
+    world = World(cluster, Handing())
+    virtualtime.run(main())
+    assert world.were_bound == ["p"]
+    assert not world.missed
+
+
 def test_a_gang_whose_member_waits_in_vain_is_decided_about_again_as_far_as_it_is_not_bound() -> None:
     async def main() -> None:
         world.handovers.seen("default/x", other, is_gone=False)

@@ -256,6 +256,8 @@ class Binds:
         except NodeBusyError as error:
             if self._stands(placement):
                 self._give_up(placement, str(error), self._outcomes.node_busy)
+            else:
+                self._lost(placement)
         except Exception as error:
             self._failed(placement, error)
         else:
