@@ -3,6 +3,7 @@
 import json
 import ssl
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,8 +77,11 @@ def test_an_extender_serves_its_dashboard_and_explanations_beside_its_metrics(pl
     (port,) = free_ports(1)
 
     def get(path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
-            return str(answer.read().decode())
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return str(error)  # the dashboard may not have looked since the node came
 
     with extended(plane, "--metrics-bind-address", f"127.0.0.1:{port}", "--dashboard") as world:
         plane.api.create_pods([extender_pod("runs", 1, memory=6000)])

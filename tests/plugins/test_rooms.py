@@ -16,6 +16,7 @@ SOURCE = Path(tonnage.__file__).parent
 PLUGINS = SOURCE / "plugins"
 SHARED = {
     "tonnage.plugins.fragmentation.fragments",
+    "tonnage.plugins.fragmentation.trial",
     "tonnage.plugins.fragmentation.typicalpods",
     "tonnage.plugins.fragmentation.usablecards",
     "tonnage.plugins.queues.queuecounts",
