@@ -134,3 +134,14 @@ def test_a_job_that_runs_is_told_where():
     assert ask(cluster, "train", "job").sentence == "no pod of it waits: 2 running on a; it starts with 2"
     alone = scenario(node("a", gpus=1), running("x", on="a", memory=100))
     assert ask(alone, "x", "job").sentence.startswith("runs on a, the only node")
+
+
+def test_pods_beyond_the_minimum_get_no_turn_before_other_jobs_because_pods_ended():
+    cluster = scenario(
+        node("a", gpus=2), running("x", on="a", gpu=0, memory=8000), running("y", on="a", gpu=1, memory=8000),
+        *members("wide", 2, gpus=1, memory=8000), *members("other", 1, gpus=1, memory=8000),
+    )  # fmt: skip
+    add(cluster, group("wide", 1, created="2026-01-01T00:00:00Z"), group("other", 1, created="2026-01-02T00:00:00Z"))
+    assert sentences(ask(cluster, "wide-0", **settings(KAI)), "end") == ["it fits once 1 pod on a ended: default/y"]
+    # Of the two cards that x and y hold, one would go to the other job.
+    assert sentences(ask(cluster, "wide-1", **settings(KAI)), "end") == []

@@ -94,6 +94,8 @@ class Cluster:
         """Pods with a node, by what rules about other pods ask."""
         self.now: float | None = None
         """Seconds since 1970, if the cluster's user sets it."""
+        self.supposes_gone = False
+        """Whether leaving pods count as gone while the columns look ahead, so that places need not wait for them."""
         self.is_ours: Callable[[Pod], bool] = lambda pod: True
         """Whether a pod is one of those that are placed here; pods of other schedulers are never evicted."""
         self._pod_problems: dict[str, tuple[Problem, ...]] = {}
@@ -335,13 +337,13 @@ class Cluster:
         self.waiting.pop(key, None)
         self.running.pop(key, None)
         self.reserved[key] = task
-        if self.holdings.is_ahead:
+        if self.makes_promises:
             self.pipelined.add(key)
         else:
             self.pipelined.discard(key)
         job = self.groups.of_pod.get(key)
         if job is not None:
-            job.move(key, PodStatus.PIPELINED if self.holdings.is_ahead else PodStatus.PLACED)
+            job.move(key, PodStatus.PIPELINED if self.makes_promises else PodStatus.PLACED)
         self.holdings.reserve(key, holding)
         if task.rules is not None or self.placed.indexes_labels:
             self.placed.put(task, holding.node)
@@ -376,6 +378,11 @@ class Cluster:
     def is_ahead(self) -> bool:
         """Whether the columns show the cluster as it will be once the leaving pods are gone."""
         return self.holdings.is_ahead
+
+    @property
+    def makes_promises(self) -> bool:
+        """Whether a place that is found now has to wait until the leaving pods are gone."""
+        return self.holdings.is_ahead and not self.supposes_gone
 
     @property
     def looks_tell_all(self) -> bool:

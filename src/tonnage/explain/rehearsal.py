@@ -45,9 +45,11 @@ class Rehearsal:
                 for key in ending:
                     session.evict(cluster.running[key])
                 cluster.look_ahead(bool(ending))
+                cluster.supposes_gone = bool(ending)
                 run_cycle(session, make_actions([name for name in self.actions if name in PLACING]))
                 yield session
             finally:
+                cluster.supposes_gone = False
                 cluster.look_ahead(False)
                 for key in [key for key in cluster.reserved if key not in reserved]:
                     session.unplace(key)

@@ -194,7 +194,7 @@ class Decider:
             if self._most > 1:
                 scorers = self._classes.scorers
                 decision.notes = [function.note(task, rows[0]) for function in scorers if function.note is not None]
-        if node is not None and self._cluster.is_ahead:
+        if node is not None and self._cluster.makes_promises:
             decision.outcome = DecisionOutcome.WAITING
             decision.waits_for = [key for key in states[rows[0]].holdings if key in self._cluster.leaving]
         return decision
