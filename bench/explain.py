@@ -3,20 +3,24 @@
 import time
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from bench.workload import CARD_MEMORY, GPUS, bench_node, bench_pod, running_pod
 from tests.config.texts import KAI_DEFAULT
 from tonnage.cluster.cluster import Cluster
 from tonnage.config.load import load_text
 from tonnage.devices.catalog import default_vendors
-from tonnage.explain.explain import Explainer
 from tonnage.explain.record import ExplainedKind
 from tonnage.framework.plugin import Plugin
-from tonnage.model.meta import ObjectMeta
+from tonnage.model.meta import ObjectMeta, OwnerReference
 from tonnage.model.pod import Pod
+from tonnage.model.timestamp import rfc3339
+from tonnage.plan.defrag.moves import make_explainer
 from tonnage.plugins.defaults import default_plugins
 
 WAITING_SHARE = 10
 """One pod in so many waits."""
+NOW = 1_800_000_000.0
 ALL = ("allocate", "consolidation", "reclaim", "preempt")
 
 
@@ -32,6 +36,7 @@ class ExplainCost(NamedTuple):
 def full_cluster(nodes: int, pods: int) -> Cluster:
     """Nodes on which every card is in use, so that no whole card is free, and pods that want whole cards."""
     cluster = Cluster(default_vendors())
+    cluster.now = NOW
     for number in range(nodes):
         cluster.upsert_node(bench_node(number))
     waiting = pods // WAITING_SHARE
@@ -46,10 +51,12 @@ def full_cluster(nodes: int, pods: int) -> Cluster:
 
 
 def _spread(pod: Pod, number: int, nodes: int) -> Pod:
-    """A running pod with half of a card, one card after the other."""
+    """A running pod of a controller's with half of a card, one card after the other."""
     node, card = number % nodes, number // nodes % GPUS
     held = {"hami.io/vgpu-devices-allocated": f"GPU-{node:05d}-{card},NVIDIA,{CARD_MEMORY // 2},45:;"}
-    return Pod(ObjectMeta(pod.metadata.name, pod.metadata.namespace, annotations=held), pod.spec, pod.status)
+    owners = [OwnerReference(f"owner-{number}", controller=True, kind="ReplicaSet")]
+    metadata = ObjectMeta(pod.metadata.name, pod.metadata.namespace, annotations=held, ownerReferences=owners)
+    return Pod(metadata, pod.spec, replace(pod.status, startTime=rfc3339(NOW - number % 1000 * 3600.0)))
 
 
 def cost_of_explaining(cluster: Cluster, plugins: list[Plugin], actions: tuple[str, ...]) -> ExplainCost:
@@ -60,7 +67,8 @@ def cost_of_explaining(cluster: Cluster, plugins: list[Plugin], actions: tuple[s
         name = f"waiting-{number}"
         for suggests in (False, True):
             start = time.process_time()
-            found = Explainer(cluster, plugins, actions).explain(ExplainedKind.POD, name, "bench", suggests=suggests)
+            explainer = make_explainer(cluster, plugins, actions)
+            found = explainer.explain(ExplainedKind.POD, name, "bench", suggests=suggests)
             spent = time.process_time() - start
             if suggests:
                 helps, suggestions = max(helps, spent), suggestions + len(found.suggestions)

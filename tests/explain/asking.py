@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
-from tonnage.explain.explain import Explainer
 from tonnage.explain.record import ExplainedKind, Explanation
 from tonnage.framework.plugin import Plugin
+from tonnage.plan.defrag.moves import make_explainer
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -19,7 +19,7 @@ def ask(
     suggests: bool = True,
 ) -> Explanation:
     """The explanation by HAMi's policies, unless there are others."""
-    explainer = Explainer(cluster, default_plugins() if plugins is None else plugins, actions)
+    explainer = make_explainer(cluster, default_plugins() if plugins is None else plugins, actions)
     return explainer.explain(ExplainedKind(kind), name, suggests=suggests)
 
 

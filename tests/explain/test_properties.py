@@ -6,14 +6,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.explain.applying import built, place_after
+from tests.explain.applying import NOW, built, place_after
 from tests.paths import ROOT
+from tests.plan.defrag.planning import kept
 from tests.properties.comparing import assert_same, snapshot
 from tests.properties.crowds import ACTIONS, VOLCANOS_ACTIONS, Crowd, plugins, worlds
-from tests.properties.worlds import examples, nodes, phases, pods, running_pods
-from tonnage.explain.explain import Explainer
+from tests.properties.worlds import POLICIES, examples, nodes, phases, pods, running_pods
+from tests.scenario import node, pod
 from tonnage.explain.record import ExplainedKind, Explanation
 from tonnage.framework.plugin import Plugin
+from tonnage.plan.defrag.moves import make_explainer
 from tonnage.plugins.defaults import default_plugins
 
 
@@ -25,11 +27,11 @@ def everything(cluster: Any) -> dict[str, object]:
 
 def check_all(objects: Sequence[Any], made: Sequence[Plugin], actions: Sequence[str]) -> list[Explanation]:
     """Ask about every waiting pod, and follow every suggestion on objects of its own."""
-    cluster = built(objects)
+    cluster = built(objects, NOW)
     before = everything(cluster)
     answers: list[Explanation] = []
     for key in sorted(cluster.waiting):
-        found = Explainer(cluster, made, actions).explain(ExplainedKind.POD, key)
+        found = make_explainer(cluster, made, actions).explain(ExplainedKind.POD, key)
         answers.append(found)
         assert_same(before, everything(cluster))
         for one in found.suggestions:
@@ -58,6 +60,32 @@ def test_every_suggestion_places_the_pods_of_gangs_in_queues(world):
     check_all(Crowd(world).objects(), plugins(world), actions)
 
 
+@st.composite
+def scattered(draw):
+    """Nodes whose cards are free here and there, between pods of controllers, and pods that want more of them."""
+    objects = []
+    for number in range(draw(st.integers(2, 4))):
+        on, cards = f"n{number}", draw(st.integers(1, 3))
+        objects.append(node(on, gpus=cards, cpu="8"))
+        for card in range(cards):
+            size = draw(st.sampled_from([0, 0, 4000, 8000]))
+            if size:
+                owner, priority = draw(st.sampled_from(["ReplicaSet"] * 4 + [""])), draw(st.sampled_from([0, 0, 9]))
+                hours = draw(st.integers(0, 40))
+                name = f"p{number}-{card}"
+                objects.append(kept(name, on=on, gpu=card, memory=size, owner=owner, priority=priority, hours=hours))
+    for number in range(draw(st.integers(1, 3))):
+        cards, size = draw(st.integers(1, 3)), draw(st.sampled_from([4000, 8000]))
+        objects.append(pod(f"w{number}", cards, memory=size, priority=draw(st.sampled_from([0, 5]))))
+    return objects
+
+
+@settings(max_examples=examples(40), deadline=None, phases=phases())
+@given(scattered(), POLICIES)
+def test_every_move_places_the_pod_and_those_that_moved(objects, policies):
+    check_all(objects, default_plugins(**policies), ["allocate"])
+
+
 def test_every_suggestion_about_the_examples_holds():
     from tonnage.config.load import load_file
     from tonnage.manifests.owners.expansion import add_missing_pods
@@ -77,6 +105,7 @@ def test_every_suggestion_about_the_examples_holds():
         "fragmentation.yaml",
         "queues.yaml",
         "reclaim.yaml",
+        "defrag.yaml",
     ):
         manifests = read_files([str(ROOT / "examples" / name)])
         add_missing_pods(manifests, 1.8e9)
@@ -88,4 +117,4 @@ def test_every_suggestion_about_the_examples_holds():
             made, actions = settings.plugins, settings.actions
         for found in check_all(objects, made, actions):
             kinds |= {one.kind for one in found.suggestions}
-    assert {"request", "node", "end"} <= kinds
+    assert {"request", "node", "end", "move"} <= kinds

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from tonnage.actions.catalog import make_actions
 from tonnage.cluster.cluster import Cluster
 from tonnage.explain.additions import copies_of
+from tonnage.explain.moves import unplaced
 from tonnage.explain.settling import settle_places
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
 from tonnage.model.node import Node
-from tonnage.model.pod import Pod
 from tonnage.overview.overview import ClusterTotals, Overview
 from tonnage.server.copies import CopyError, in_copy
 from tonnage.simulator.policies import policy_named
@@ -78,7 +78,7 @@ def side(
         for task in placed:
             cluster.remove_pod(task.key)
         for task in placed:
-            cluster.upsert_pod(_unplaced(cluster, task.pod))
+            cluster.upsert_pod(unplaced(cluster, task.pod))
     for node in added(cluster, trial.like, trial.add):
         cluster.upsert_node(node)
     with Session(cluster, [plugin.with_options() for plugin in plugins]) as session:
@@ -100,13 +100,6 @@ def added(cluster: Cluster, like: str, count: int) -> list[Node]:
         raise CopyError(f"there is no node {like} that new ones could be like")
     copies = copies_of(cluster.nodes[like], count, "added")
     return [replace(node, spec=replace(node.spec, unschedulable=None)) for node in copies]
-
-
-def _unplaced(cluster: Cluster, pod: Pod) -> Pod:
-    """A pod without what a scheduler wrote."""
-    records = {key for vendor in cluster.vendors for key in (*vendor.record_annotations, vendor.to_allocate) if key}
-    notes = {key: text for key, text in pod.annotations.items() if key not in records}
-    return replace(pod, spec=replace(pod.spec, nodeName=None), metadata=replace(pod.metadata, annotations=notes))
 
 
 async def try_out(

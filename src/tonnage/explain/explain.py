@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.jobs.job import PodStatus
+from tonnage.cluster.task import Task
 from tonnage.explain import names
+from tonnage.explain.moves import MoveSearch
 from tonnage.explain.nodes import explain_card, explain_node
 from tonnage.explain.pending import PendingExplainer, members_of
 from tonnage.explain.placed import explain_placed
@@ -17,8 +19,14 @@ from tonnage.framework.plugin import Plugin
 class Explainer:
     """Answers questions about a cluster that nobody else uses; afterwards the cluster is as before."""
 
-    def __init__(self, cluster: Cluster, plugins: Sequence[Plugin], actions: Sequence[str]) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        cluster: Cluster,
+        plugins: Sequence[Plugin],
+        actions: Sequence[str],
+        move_search: MoveSearch | None = None,
+    ) -> None:
+        self._cluster, self._move_search = cluster, move_search
         self._rehearsal = Rehearsal(cluster, plugins, actions)
 
     def explain(
@@ -38,8 +46,11 @@ class Explainer:
     def _pod(self, key: str, suggests: bool) -> Explanation:
         cluster = self._cluster
         if key in cluster.waiting:
-            return PendingExplainer(self._rehearsal, cluster.waiting[key], ExplainedKind.POD).explain(suggests=suggests)
+            return self._pending(cluster.waiting[key], ExplainedKind.POD, suggests)
         return explain_placed(self._rehearsal, cluster.running.get(key) or cluster.reserved[key])
+
+    def _pending(self, task: Task, kind: ExplainedKind, suggests: bool) -> Explanation:
+        return PendingExplainer(self._rehearsal, task, kind, self._move_search).explain(suggests=suggests)
 
     def _job(self, key: str, suggests: bool) -> Explanation:
         cluster = self._cluster
@@ -49,7 +60,7 @@ class Explainer:
         waiting = job.tasks_that(PodStatus.WAITING)
         if waiting:
             first = min(waiting, key=lambda task: task.key)
-            return PendingExplainer(self._rehearsal, first, ExplainedKind.JOB).explain(suggests=suggests)
+            return self._pending(first, ExplainedKind.JOB, suggests)
         members = members_of(job)
         counted = ", ".join(f"{count} {name}" for name, count in members.items()) or "it has no pods"
         nodes = sorted({cluster.holders[one] for one in job.tasks if one in cluster.holders})

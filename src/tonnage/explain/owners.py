@@ -6,7 +6,7 @@ from typing import Any
 
 from tonnage.cluster.jobs.job import Job
 from tonnage.explain.holders import owner_of
-from tonnage.explain.record import PodHolding
+from tonnage.explain.record import PodHolding, RelocatedPod
 from tonnage.model.pod import Pod
 
 _PATCHED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -55,7 +55,14 @@ def group_commands(job: Job, patch: dict[str, Any]) -> list[str]:
     return [f"kubectl -n {namespace} patch podgroup {name} --type=merge -p {word(_text(patch))}"]
 
 
-def delete_commands(pods: Sequence[PodHolding]) -> list[str]:
+def move_commands(pods: Sequence[RelocatedPod], nodes: Sequence[str]) -> list[str]:
+    """The commands that move pods: their nodes are closed until they have left, for which the deletion waits."""
+    names = " ".join([word(node) for node in nodes])
+    closing, opening = ([f"kubectl {verb} {names}"] if nodes else [] for verb in ("cordon", "uncordon"))
+    return [*closing, *delete_commands(pods), *opening]
+
+
+def delete_commands(pods: Sequence[PodHolding] | Sequence[RelocatedPod]) -> list[str]:
     """The commands that delete pods, one for each namespace."""
     by_namespace: dict[str, list[str]] = {}
     for one in pods:

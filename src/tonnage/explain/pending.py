@@ -12,6 +12,7 @@ from tonnage.explain.additions import described, kinds_of_nodes
 from tonnage.explain.attempt import Attempt, try_out, why_never
 from tonnage.explain.evictions import evictions_for, evicts
 from tonnage.explain.holders import age_of, holding_of
+from tonnage.explain.moves import MoveSearch
 from tonnage.explain.nearmisses import NearMisses
 from tonnage.explain.placed import fragmentation_cost
 from tonnage.explain.queues import queue_explanation
@@ -28,8 +29,8 @@ from tonnage.framework.statement import Statement
 class PendingExplainer:
     """Explains one pod without a node, or the job that it belongs to."""
 
-    def __init__(self, rehearsal: Rehearsal, task: Task, kind: ExplainedKind) -> None:
-        self._rehearsal, self._task, self._kind = rehearsal, task, kind
+    def __init__(self, rehearsal: Rehearsal, task: Task, kind: ExplainedKind, search: MoveSearch | None = None) -> None:
+        self._rehearsal, self._task, self._kind, self._move_search = rehearsal, task, kind, search
         self._cluster = rehearsal.cluster
         self._job = self._cluster.groups.job_of(task)
         self._changes: list[SuggestedChange] = []
@@ -152,6 +153,8 @@ class PendingExplainer:
         self._changes += finder.additions(self._parts["ahead"])
         if finder.too_small is not None:
             self._parts["impossible"] = self._impossible(failed, finder.too_small)
+        elif self._move_search is not None:
+            self._changes += finder.moves(self._move_search)
 
     def _nothing_helps(self) -> str:
         """That no change was found, although a node could hold the pod."""
@@ -189,7 +192,7 @@ class PendingExplainer:
 
 _ABOUT_SIZE = frozenset(("CardInsufficientMemory", "NodeInsufficientDevice", "NodeUnregistered"))
 """The reasons that an empty node gives if its cards are too few or too small."""
-_KINDS = ("request", "constraint", "gang", "topology", "end", "preemption", "node")
+_KINDS = ("request", "constraint", "gang", "topology", "end", "move", "preemption", "node")
 """The kinds of suggestions in their order."""
 
 

@@ -121,11 +121,25 @@ class CardExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
     holders: list[PodHolding] = []
 
 
+class RelocatedPod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pod that moves: it ends, and its controller makes another one that gets a place as well."""
+
+    pod: str
+    owner: str
+    """Its controller, as kind/name."""
+    node: str
+    to: str
+    gpu_hours: float
+    """The work that is lost."""
+    stops: list[str] = []
+    """Other pods of its gang that cannot run on without it; what they lose is counted."""
+
+
 class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change that lets the pod run; that it does was proven by a scheduling cycle on this state of the cluster."""
 
     kind: str
-    """`request`, `constraint`, `gang`, `topology`, `end`, `preemption` or `node`."""
+    """`request`, `constraint`, `gang`, `topology`, `end`, `move`, `preemption` or `node`."""
     sentence: str
     commands: list[str] = []
     pods: list[str] = []
@@ -136,6 +150,8 @@ class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """A merge patch of the job's PodGroup."""
     ends: list[PodHolding] = []
     """The pods that have to end."""
+    moves: list[RelocatedPod] = []
+    """The pods that have to move."""
     node: str = ""
     """The node of which copies are added."""
     copies: int = 0

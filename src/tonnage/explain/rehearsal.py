@@ -7,13 +7,18 @@ their order, and the pod asked about has a place or has none.
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from tonnage.actions.allocate import Allocate
 from tonnage.actions.backfill import Backfill
 from tonnage.actions.catalog import make_actions
 from tonnage.actions.enqueue import Enqueue
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.holding import Holding
 from tonnage.cluster.jobs.group import Group
 from tonnage.cluster.jobs.job import Job
+from tonnage.cluster.task import Task
+from tonnage.explain.moves import remade
 from tonnage.framework.cycle import run_cycle
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
@@ -35,13 +40,20 @@ class Rehearsal:
         """The configured actions by name, those that evict included."""
 
     @contextmanager
-    def cycle(self, ending: Sequence[str] = (), *, brief: bool = False) -> Iterator[Session]:
-        """A session after the placing actions have run, as if some running pods had ended; then all is undone."""
+    def cycle(
+        self, ending: Sequence[str] = (), *, before: Sequence[tuple[Task, Holding]] = (), brief: bool = False
+    ) -> Iterator[Session]:
+        """A session after the placing actions have run, as if some running pods had ended; then all is undone.
+
+        Some waiting pods may have got their places before.
+        """
         cluster = self.cluster
         cluster.settle()
         waiting, reserved, leaving = dict(cluster.waiting), set(cluster.reserved), set(cluster.leaving)
         with Session(cluster, self.plugins, brief=brief) as session:
             try:
+                for task, holding in before:
+                    session.put_back(task, holding)
                 for key in ending:
                     session.evict(cluster.running[key])
                 cluster.look_ahead(bool(ending))
@@ -82,7 +94,56 @@ class Rehearsal:
             decision = session.decisions.get(key)
             return decision if decision is not None and decision.node is not None else None
 
+    def places_after_moves(self, key: str, moved: Sequence[str]) -> dict[str, str]:
+        """The nodes that a waiting pod and the pods made in the place of others then get; empty if one gets none.
+
+        Whoever moves pods closes their nodes until they have left. A controller makes a pod again as soon as the old
+        one is told to leave, or once it has left, so that both must work; the places are those of the former.
+        """
+        cluster = self.cluster
+        again = [remade(cluster, cluster.running[one].pod) for one in moved]
+        wanted = [key, *(pod.key for pod in again)]
+        with self.joined(again):
+            with self.cycle(moved, brief=True) as session:
+                if not _places(session, wanted):
+                    return {}
+            with self.closed({cluster.holders[one] for one in moved}), self.cycle(brief=True) as session:
+                early = self._taken(session)
+            with self.cycle(moved, before=early, brief=True) as session:
+                return _places(session, wanted)
+
+    def _taken(self, session: Session) -> list[tuple[Task, Holding]]:
+        """The pods that a cycle has placed, with what they hold."""
+        cluster = self.cluster
+        placed = [key for key in session.decisions if key in cluster.reserved and key not in cluster.pipelined]
+        holdings = [(cluster.reserved[key], cluster.held(key)) for key in placed]
+        return [(task, holding) for task, holding in holdings if holding is not None]
+
     # -- changes
+
+    @contextmanager
+    def joined(self, pods: Sequence[Pod]) -> Iterator[None]:
+        """Further waiting pods for a while."""
+        try:
+            for pod in pods:
+                self.cluster.upsert_pod(pod)
+            yield
+        finally:
+            for pod in pods:
+                self.cluster.remove_pod(pod.key)
+
+    @contextmanager
+    def closed(self, names: Collection[str]) -> Iterator[None]:
+        """Nodes that take no pods for a while."""
+        before = [self.cluster.nodes[name].node for name in sorted(names)]
+        try:
+            for node in before:
+                self.cluster.upsert_node(replace(node, spec=replace(node.spec, unschedulable=True)))
+            yield
+        finally:
+            for node in before:
+                self.cluster.upsert_node(node)
+            self.cluster.settle()
 
     @contextmanager
     def edited(self, pods: Sequence[Pod]) -> Iterator[None]:
@@ -117,3 +178,9 @@ class Rehearsal:
             yield
         finally:
             job.set_group(before, job.queue, job.class_priority)
+
+
+def _places(session: Session, keys: Sequence[str]) -> dict[str, str]:
+    """The node of each pod; empty if one of them has none."""
+    cluster = session.cluster
+    return {key: cluster.holders[key] for key in keys} if cluster.reserved.keys() >= set(keys) else {}

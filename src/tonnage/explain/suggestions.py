@@ -19,13 +19,15 @@ from tonnage.explain.attempt import Attempt, fits
 from tonnage.explain.constraints import constraints_of
 from tonnage.explain.departures import Departures
 from tonnage.explain.edits import PodEdit
-from tonnage.explain.holders import holding_of, names_of
+from tonnage.explain.holders import holding_of, names_of, owner_of
+from tonnage.explain.moves import MoveSearch, PricedDeparture
 from tonnage.explain.nearmisses import NearMisses
-from tonnage.explain.owners import change_commands, delete_commands, group_commands, whose
-from tonnage.explain.record import PodHolding, Suggestion
+from tonnage.explain.owners import change_commands, delete_commands, group_commands, move_commands, whose
+from tonnage.explain.record import PodHolding, RelocatedPod, Suggestion
 from tonnage.explain.rehearsal import Rehearsal
 from tonnage.explain.requests import alike, amounts_of, cut_down, largest_that_fits
 from tonnage.framework.session import Session
+from tonnage.framework.statement import successor
 from tonnage.model.annotations import MIN_MEMBERS
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -42,6 +44,8 @@ class SuggestedChange(msgspec.Struct, frozen=True):
     pods: Sequence[Pod] = ()
     """Waiting pods as they would be."""
     ends: Sequence[str] = ()
+    moves: Sequence[RelocatedPod] = ()
+    """Where they go is not known yet."""
     nodes: Sequence[Node] = ()
     group: Group | None = None
     topic: str = ""
@@ -60,10 +64,20 @@ class Prover:
         for change in changes:
             if change.topic and change.topic in topics:
                 continue
+            if change.moves:
+                yield from self._moved(change)
+                continue
             place = self._place(change)
             if place:
                 topics.add(change.topic)
                 yield msgspec.structs.replace(change.suggestion, places=place)
+
+    def _moved(self, change: SuggestedChange) -> Iterator[Suggestion]:
+        """Moves after which the pod and all that moved have a place."""
+        places = self._rehearsal.places_after_moves(self._task.key, [one.pod for one in change.moves])
+        if places:
+            moves = [msgspec.structs.replace(one, to=places[successor(one.pod)]) for one in change.moves]
+            yield msgspec.structs.replace(change.suggestion, moves=moves, places=places[self._task.key])
 
     def _place(self, change: SuggestedChange) -> str:
         """The node that the pod gets in a cycle with the change; empty if it gets none."""
@@ -182,6 +196,22 @@ class Finder:
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         sentence = f"it fits once {count} on {where} ended: {names_of(pods)}"
         return SuggestedChange(Suggestion("end", sentence, delete_commands(pods), ends=pods), ends=keys, topic="end")
+
+    def moves(self, search: MoveSearch) -> Iterator[SuggestedChange]:
+        """Pods that would run elsewhere as well, and whose moving makes room."""
+        found = [self._relocated(one) for one in search.departures(self._session, self._job, self._tasks)]
+        if not found:
+            return
+        count = "1 pod has" if len(found) == 1 else f"{len(found)} pods have"
+        sentence = f"it fits once {count} moved elsewhere: {names_of([self._held(one.pod) for one in found])}"
+        states = self._cluster.nodes
+        nodes = sorted({one.node for one in found if not states[one.node].node.spec.unschedulable})
+        yield SuggestedChange(Suggestion("move", sentence, move_commands(found, nodes)), moves=found)
+
+    def _relocated(self, one: PricedDeparture) -> RelocatedPod:
+        owner = owner_of(self._cluster.running[one.pod].pod.metadata)
+        node = self._cluster.holders[one.pod]
+        return RelocatedPod(one.pod, "/".join(owner or ()), node, "", one.gpu_hours, list(one.stops))
 
     def _held(self, key: str) -> PodHolding:
         state = self._cluster.nodes[self._cluster.holders[key]]

@@ -90,15 +90,15 @@ async def _explained(scheduled: ScheduledCluster, question: ExplainQuestion) -> 
 
 
 def _work_out(scheduled: ScheduledCluster, question: ExplainQuestion) -> _Answer:
-    from tonnage.explain.explain import Explainer
     from tonnage.explain.names import UnknownNameError
     from tonnage.explain.settling import settle_places
+    from tonnage.plan.defrag.moves import make_explainer
 
     cluster, plugins, actions, now = scheduled
     settle_places(cluster)
     cluster.now = now
     # A plugin with options of its own shares nothing with the one whose session is open.
-    explainer = Explainer(cluster, [plugin.with_options() for plugin in plugins], actions)
+    explainer = make_explainer(cluster, [plugin.with_options() for plugin in plugins], actions)
     try:
         return _Answer(explainer.explain(*question))
     except UnknownNameError as error:

@@ -79,8 +79,9 @@ def _card(viewer: Viewer, card: CardExplanation) -> CardExplanation:
 
 
 def _may_see(viewer: Viewer, one: Suggestion) -> bool:
-    if one.ends:
-        return viewer.sees_nodes and all(viewer.sees(pod.pod) for pod in one.ends)
+    named = [*(pod.pod for pod in one.ends), *(key for pod in one.moves for key in (pod.pod, *pod.stops))]
+    if named:
+        return viewer.sees_nodes and all(viewer.sees(key) for key in named)
     return one.kind in _OWN or (viewer.sees_nodes and one.kind in _ABOUT_NODES)
 
 

@@ -67,13 +67,13 @@ def explained(view: "ClusterView", kind: "ExplainedKind", name: str, namespace: 
     """The answer by a cluster and what decides there; ends the command if there is no such thing."""
     from msgspec.structs import replace
 
-    from tonnage.explain.explain import Explainer
     from tonnage.explain.names import UnknownNameError
     from tonnage.framework.session import SessionError
+    from tonnage.plan.defrag.moves import make_explainer
 
     view.cluster.now = view.now()
     try:
-        found = Explainer(view.cluster, view.plugins, view.actions).explain(kind, name, namespace)
+        found = make_explainer(view.cluster, view.plugins, view.actions).explain(kind, name, namespace)
     except (UnknownNameError, SessionError) as error:
         raise BadInput(str(error)) from error
     missing = [str(one) for one in view.live.problems() if one.message.endswith("it is left out")]

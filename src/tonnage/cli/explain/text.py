@@ -10,6 +10,7 @@ from tonnage.explain.record import (
     NearMiss,
     PodHolding,
     QueueExplanation,
+    RelocatedPod,
     Suggestion,
 )
 from tonnage.model.duration import format_seconds
@@ -187,4 +188,10 @@ def _suggestion(number: int, one: Suggestion) -> Iterator[str]:
     goes = f" (goes to {one.places})" if one.places else ""
     yield f"  {number}. {one.sentence}{goes}"
     yield from (f"       {_holder(pod)}" for pod in one.ends[:_MOST_HOLDERS])
+    yield from (f"       {_relocated(pod)}" for pod in one.moves)
     yield from (f"     $ {command}" if not command.startswith("#") else f"     {command}" for command in one.commands)
+
+
+def _relocated(one: RelocatedPod) -> str:
+    with_it = f", with which {len(one.stops)} more of its gang stop" if one.stops else ""
+    return f"{one.pod}: from {one.node} to {one.to}, of {one.owner}, {one.gpu_hours:.1f} GPU-hours lost{with_it}"

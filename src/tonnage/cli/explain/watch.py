@@ -68,7 +68,10 @@ def _timeless(found: "Explanation") -> "Explanation":
         found,
         age=None,
         misses=[replace(one, holders=ageless(one.holders)) for one in found.misses],
-        suggestions=[replace(one, ends=ageless(one.ends)) for one in found.suggestions],
+        suggestions=[
+            replace(one, ends=ageless(one.ends), moves=[replace(pod, gpu_hours=0.0) for pod in one.moves])
+            for one in found.suggestions
+        ],
         holders=ageless(found.holders),
         cards=[replace(one, holders=ageless(one.holders)) for one in found.cards],
     )

@@ -149,15 +149,16 @@ class LiveSource:
             return
         # Many modules, which the first frame does not need.
         from tonnage.cli.explain.text import explanation_text
-        from tonnage.explain.explain import Explainer
         from tonnage.explain.names import UnknownNameError
         from tonnage.explain.record import ExplainedKind
+        from tonnage.plan.defrag.moves import make_explainer
 
         namespace, _, name = key.partition("/")
         view = self._view
         self.cluster.now = view.now()
         try:
-            found = Explainer(self.cluster, view.plugins, view.actions).explain(ExplainedKind.POD, name, namespace)
+            explainer = make_explainer(self.cluster, view.plugins, view.actions)
+            found = explainer.explain(ExplainedKind.POD, name, namespace)
             lines = explanation_text(found).splitlines()
         except UnknownNameError:
             lines = []

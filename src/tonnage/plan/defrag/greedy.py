@@ -135,11 +135,22 @@ class _Estimate(NamedTuple):
     """The state of the node that this is about."""
 
 
+class RoomBounds(NamedTuple):
+    """How far room for one waiting pod is looked for."""
+
+    nodes: int
+    """On how many nodes."""
+    pods: int
+    """How many pods of a node are enough at most."""
+    tries: int
+    """For how many sets of pods other places are looked for."""
+
+
 class Greedy:
     """Builds a plan step by step."""
 
-    def __init__(self, problem: PlanProblem, is_over: Callable[[], bool]) -> None:
-        self._problem, self._is_over = problem, is_over
+    def __init__(self, problem: PlanProblem, is_over: Callable[[], bool], bounds: RoomBounds | None = None) -> None:
+        self._problem, self._is_over, self._bounds = problem, is_over, bounds
         self.packing = Packing(problem)
         self._gone: set[int] = set()
         self._taken = np.zeros(len(problem.rows))
@@ -261,16 +272,24 @@ class Greedy:
             if self._is_over():
                 self.stopped_early = True
                 return
-            job = problem.waiting[number]
-            mark, known, gone = self.packing.mark, len(self.moves), set(self._gone)
-            taken = self._taken.copy()
-            rows = [self._make_room(kind) for kind in job.kinds]
-            price = problem.price(self.moves[known:])
-            if min(rows, default=-1) < 0 or price > job.gpus * problem.start_rate:
-                self._drop(mark, known)
-                self._gone, self._taken = gone, taken
-                continue
-            self.starts.append(JobStart(number, tuple(rows)))
+            self.start(number, problem.waiting[number].gpus * problem.start_rate)
+
+    def start(self, number: int, most: float) -> bool:
+        """Start a waiting job if moves that cost no more than that make room for it; whether they do."""
+        mark, known, gone = self.packing.mark, len(self.moves), set(self._gone)
+        taken = self._taken.copy()
+        rows: list[int] = []
+        for kind in self._problem.waiting[number].kinds:
+            rows.append(self._make_room(kind))
+            if rows[-1] < 0:
+                break
+        price = self._problem.price(self.moves[known:])
+        if min(rows, default=-1) < 0 or price > most:
+            self._drop(mark, known)
+            self._gone, self._taken = gone, taken
+            return False
+        self.starts.append(JobStart(number, tuple(rows)))
+        return True
 
     def _make_room(self, kind: int) -> int:
         """Put one waiting pod somewhere, moving others as cheaply as possible; the row, or -1."""
@@ -283,8 +302,7 @@ class Greedy:
         allowed = problem.kinds.allowed[kind]
         sets = [
             (row, pods)
-            for row in sorted(problem.by_row)
-            if allowed[row]
+            for row in self._rows_for(kind)
             for pods in releases(problem, row, gone)
             if self._is_allowed(pods)
         ]
@@ -296,7 +314,8 @@ class Greedy:
         )
         fits, _ = problem.board.added(after, problem.kinds.tasks[kind], allowed)
         prices = [problem.price([PodMove(pod, row) for pod in pods]) for row, pods in sets]
-        for number in sorted(fits.nonzero()[0].tolist(), key=lambda one: (prices[one], one)):
+        cheapest = sorted(fits.nonzero()[0].tolist(), key=lambda one: (prices[one], one))
+        for number in cheapest if self._bounds is None else cheapest[: self._bounds.tries]:
             row, pods = sets[number]
             mark, known = packing.mark, len(self.moves)
             packing.remove(row, pods)
@@ -305,3 +324,33 @@ class Greedy:
                 return row
             self._drop(mark, known)
         return -1
+
+    def _rows_for(self, kind: int) -> list[int]:
+        """The nodes on which pods might make way for one of a class; if they are too many, the most promising.
+
+        These are the ones whose cheapest pods are enough at the lowest price; pods with cards count first.
+        """
+        problem, packing, bounds = self._problem, self.packing, self._bounds
+        task, allowed = problem.kinds.tasks[kind], problem.kinds.allowed[kind]
+        rows = [row for row in sorted(problem.by_row) if allowed[row]]
+        if bounds is None or len(rows) <= bounds.nodes:
+            return rows
+        pods = {row: [pod for pod in problem.by_row[row] if pod not in self._gone] for row in rows}
+        for here in pods.values():
+            here.sort(key=lambda pod: (not problem.pods[pod].holder.positions, problem.pods[pod].price, pod))
+        enough: list[tuple[float, int]] = []
+        left = rows
+        for count in range(1, bounds.pods + 1):
+            left = [row for row in left if len(pods[row]) >= count]
+            if not left:
+                break
+            holders = [[problem.pods[pod].holder for pod in pods[row][:count]] for row in left]
+            after = problem.board.without(packing.states.take(np.array(left)), holders)
+            fits, _ = problem.board.added(after, task, allowed)
+            enough += [
+                (problem.price([PodMove(pod, row) for pod in pods[row][:count]]), row)
+                for row, is_enough in zip(left, fits.tolist(), strict=True)
+                if is_enough
+            ]
+            left = [row for row, is_enough in zip(left, fits.tolist(), strict=True) if not is_enough]
+        return sorted([row for _, row in sorted(enough)[: bounds.nodes]])
