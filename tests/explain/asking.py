@@ -8,6 +8,18 @@ from tonnage.framework.plugin import Plugin
 from tonnage.plan.defrag.moves import make_explainer
 from tonnage.plugins.defaults import default_plugins
 
+KAI = """
+actions: allocate, reclaim, preempt
+tiers:
+- plugins: [{name: predicates}, {name: proportion}, {name: priority}, {name: nodeplacement}]
+"""
+VOLCANO = """
+actions: allocate, preempt
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
 
 def ask(
     cluster: Cluster,

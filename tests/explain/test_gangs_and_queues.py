@@ -1,22 +1,10 @@
 """A gang is told how far it gets, a queue what it has, and both what would help."""
 
 from tests.config.texts import load
-from tests.explain.asking import ask, sentences
+from tests.explain.asking import KAI, VOLCANO, ask, sentences
 from tests.groups import add, group, members, queue
 from tests.plugins.queues.teams import team
 from tests.scenario import node, plain, pod, running, scenario
-
-KAI = """
-actions: allocate, reclaim, preempt
-tiers:
-- plugins: [{name: predicates}, {name: proportion}, {name: priority}, {name: nodeplacement}]
-"""
-VOLCANO = """
-actions: allocate, preempt
-tiers:
-- plugins: [{name: priority}, {name: gang}]
-- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
-"""
 
 
 def settings(text):

@@ -6,10 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.explain.asking import ask
+from tests.groups import add, group
 from tests.plan.defrag.planning import NOW, kept
 from tests.scenario import node, pod, running, scenario
 from tonnage.cli.explain.text import explanation_text
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.jobs.group import VOLCANO_GROUP
 from tonnage.explain.record import Suggestion
 from tonnage.model.node import Node
 from tonnage.model.pod import Pod
@@ -110,6 +112,20 @@ def test_among_many_nodes_the_cheapest_pod_is_found():
     pods = [movable(f"web-{number}", f"n{number:02}", hours=100 - number) for number in range(70)]
     (one,) = moves(at_now(*nodes, *pods, pod("train", 2, memory=WHOLE)))
     assert [moved.pod for moved in one.moves] == ["default/web-69"]
+
+
+def test_the_pods_that_stop_with_a_moved_one_are_named_and_what_they_lose_counts():
+    notes = {"annotations": {VOLCANO_GROUP: "gang"}}
+    cluster = at_now(
+        node("a", gpus=2), node("b", gpus=2), node("c", gpus=1), full("stays", "b", 0), movable(**notes),
+        movable("mate", "c", **notes), pod("train", 2, memory=WHOLE),
+    )  # fmt: skip
+    add(cluster, group("gang", 2))
+    found = ask(cluster, "train")
+    ((moved,),) = (one.moves for one in found.suggestions if one.kind == "move")
+    assert (moved.pod, moved.stops) == ("default/web", ["default/mate"])
+    assert moved.gpu_hours == pytest.approx(2 * (1 + 2 / 60))
+    assert "2.1 GPU-hours lost; 1 other pod of its gang cannot run on without it" in explanation_text(found)
 
 
 def test_without_the_time_nothing_is_known_of_prices():

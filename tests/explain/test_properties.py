@@ -6,13 +6,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.config.texts import load
 from tests.explain.applying import NOW, built, place_after
+from tests.explain.asking import KAI, VOLCANO
+from tests.groups import group, members
 from tests.paths import ROOT
 from tests.plan.defrag.planning import kept
 from tests.properties.comparing import assert_same, snapshot
 from tests.properties.crowds import ACTIONS, VOLCANOS_ACTIONS, Crowd, plugins, worlds
 from tests.properties.worlds import POLICIES, examples, nodes, phases, pods, running_pods
-from tests.scenario import node, pod
+from tests.scenario import node
+from tonnage.cluster.jobs.group import VOLCANO_GROUP
 from tonnage.explain.record import ExplainedKind, Explanation
 from tonnage.framework.plugin import Plugin
 from tonnage.plan.defrag.moves import make_explainer
@@ -62,27 +66,42 @@ def test_every_suggestion_places_the_pods_of_gangs_in_queues(world):
 
 @st.composite
 def scattered(draw):
-    """Nodes whose cards are free here and there, between pods of controllers, and pods that want more of them."""
-    objects = []
+    """Nodes whose cards are free here and there, between pods of controllers, and jobs that want more of them."""
+    objects, gangs = [], []
     for number in range(draw(st.integers(2, 4))):
         on, cards = f"n{number}", draw(st.integers(1, 3))
         objects.append(node(on, gpus=cards, cpu="8"))
         for card in range(cards):
             size = draw(st.sampled_from([0, 0, 4000, 8000]))
             if size:
-                owner, priority = draw(st.sampled_from(["ReplicaSet"] * 4 + [""])), draw(st.sampled_from([0, 0, 9]))
-                hours = draw(st.integers(0, 40))
-                name = f"p{number}-{card}"
-                objects.append(kept(name, on=on, gpu=card, memory=size, owner=owner, priority=priority, hours=hours))
-    for number in range(draw(st.integers(1, 3))):
-        cards, size = draw(st.integers(1, 3)), draw(st.sampled_from([4000, 8000]))
-        objects.append(pod(f"w{number}", cards, memory=size, priority=draw(st.sampled_from([0, 5]))))
+                gang = draw(st.sampled_from(["", "", "", "g0", "g1"]))
+                gangs += [gang] if gang else []
+                about = {
+                    "owner": draw(st.sampled_from(["ReplicaSet"] * 4 + [""])),
+                    "annotations": {VOLCANO_GROUP: gang} if gang else {},
+                    "priority": draw(st.sampled_from([0, 0, 9])),
+                    "hours": draw(st.integers(0, 40)),
+                }
+                objects.append(kept(f"p{number}-{card}", on=on, gpu=card, memory=size, **about))
+    objects += [group(gang, draw(st.integers(1, gangs.count(gang)))) for gang in sorted(set(gangs))]
+    for number in range(draw(st.integers(1, 2))):
+        count, name = draw(st.integers(1, 3)), f"w{number}"
+        size, priority = draw(st.sampled_from([4000, 8000])), draw(st.sampled_from([0, 5]))
+        objects.append(group(name, draw(st.integers(1, count)), created=f"2026-01-0{number + 1}T00:00:00Z"))
+        objects += members(name, count, draw(st.integers(1, 3)), memory=size, priority=priority)
     return objects
 
 
 @settings(max_examples=examples(40), deadline=None, phases=phases())
+@given(scattered(), st.sampled_from([VOLCANO, KAI]))
+def test_every_move_places_the_pod_and_those_that_moved(objects, text):
+    configured = load(text)
+    check_all(objects, configured.plugins, configured.actions)
+
+
+@settings(max_examples=examples(20), deadline=None, phases=phases())
 @given(scattered(), POLICIES)
-def test_every_move_places_the_pod_and_those_that_moved(objects, policies):
+def test_every_move_by_hamis_policies_does(objects, policies):
     check_all(objects, default_plugins(**policies), ["allocate"])
 
 

@@ -193,5 +193,6 @@ def _suggestion(number: int, one: Suggestion) -> Iterator[str]:
 
 
 def _relocated(one: RelocatedPod) -> str:
-    with_it = f", with which {len(one.stops)} more of its gang stop" if one.stops else ""
+    others = f"{len(one.stops)} other pod{'' if len(one.stops) == 1 else 's'} of its gang"
+    with_it = f"; {others} cannot run on without it" if one.stops else ""
     return f"{one.pod}: from {one.node} to {one.to}, of {one.owner}, {one.gpu_hours:.1f} GPU-hours lost{with_it}"
