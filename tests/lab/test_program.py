@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,15 @@ class InterruptingLog(type(Path())):  # type: ignore[misc]
         return str(self)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT is a KeyboardInterrupt, whatever a test before has left."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_program_whose_start_is_interrupted_does_not_stay(tmp_path: Path) -> None:
     log, before = tmp_path / "log", children(os.getpid())
     with pytest.raises(KeyboardInterrupt):
