@@ -11,10 +11,6 @@ DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
 
 
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none."""
-
-
 class ResourceRequirements(msgspec.Struct, gc=False, frozen=True):
     """The requests and limits of a container."""
 
