@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
-import msgspec
-
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.holding import Holding
 from tonnage.cluster.task import Task, make_task
+from tonnage.explain.moves import unplaced
 from tonnage.framework.decision import Decision
 from tonnage.framework.plugin import Plugin
 from tonnage.framework.session import Session
@@ -89,9 +88,7 @@ def _compared(cluster: Cluster, plugins: Sequence[Plugin], pod: Pod, held: Holdi
 
 def _decided(cluster: Cluster, plugins: Sequence[Plugin], pod: Pod) -> Decision:
     """The decision about a pod as if it were new."""
-    spec = msgspec.structs.replace(pod.spec, nodeName=None)
-    notes = {key: value for key, value in pod.annotations.items() if "-devices-" not in key}
-    metadata = msgspec.structs.replace(pod.metadata, annotations=notes)
-    fresh = Pod(metadata, spec, ReportedPodStatus())
+    new = unplaced(cluster, pod)
+    fresh = Pod(new.metadata, new.spec, ReportedPodStatus())
     with Session(cluster, plugins, brief=True) as session:
         return session.decide(make_task(fresh, cluster.vendors))
